@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,12 +20,51 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.monitor import Monitor
-    from streamnb.mailbox.service.proxy import NextHop
+    from streamnb.mailbox.service.next_hop import NextHop
     from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.server import ConnectionHandler, Listener
     from streamnb.mailbox.service.sockets import Address
 
+_LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
 _MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
+
+
+_BOTH = "--lmtp and --smtp need --next, and it needs one of them"
+_PAIR = "--certificate and --key need each other"
+# An option, the one that it needs, and the error without that.
+_NEEDS = (
+    ("--lmtp or --smtp", "--next", _BOTH),
+    ("--next", "--lmtp or --smtp", _BOTH),
+    ("--certificate", "--key", _PAIR),
+    ("--key", "--certificate", _PAIR),
+    ("--certificate", "--lmtp or --smtp", "--certificate is for --smtp and --lmtp alone"),
+    ("--reject", "--milter", "--reject goes with --milter"),
+    ("--reject-text", "--reject", "--reject-text goes with --reject"),
+    ("--full-address", "--users", "--full-address goes with --users"),
+    ("--aliases", "--users", "--aliases goes with --users"),
+)
+# Two options that exclude each other, and the error.
+_EXCLUDES = (
+    ("--users", "--db or --user", "--users serves all users' databases: without --db and --user"),
+    ("--milter", "--users", "--milter goes with one database: a message can be for many users"),
+)
+
+
+def _check_options(is_set: dict[str, bool]) -> None:
+    """Raise UsageError if an option lacks another one, or two exclude each other."""
+    errors = [text for name, other, text in _NEEDS if is_set[name] and not is_set[other]]
+    errors += [text for name, other, text in _EXCLUDES if is_set[name] and is_set[other]]
+    for text in errors:
+        raise click.UsageError(text)
+
+
+def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    if text is not None and (
+        not 0 < len(text) <= _LONGEST_TEXT
+        or not all(32 <= ord(character) < 127 for character in text)
+    ):
+        raise click.BadParameter(f"{text!r:.100} is not 1 to {_LONGEST_TEXT} characters of ASCII")
+    return text
 
 
 @click.command()
@@ -37,15 +76,31 @@ _MAIL = 20  # connections that bring mail, at once: each can hold a message of 5
     metavar="lmtp:ADDRESS",
     help="Where mail goes then: lmtp:ADDRESS or smtp:ADDRESS.",
 )
-@click.option("--milter", metavar="ADDRESS", help="Response Postfix or Sendmail as a milter.")
+@click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
 @click.option(
     "--reject",
     type=options.FiniteRange(0.5, 1),
     metavar="P",
     help="With --milter: refuse spam that is sure, from this probability on.",
 )
-@click.option("--http", metavar="ADDRESS", help="Response programs by HTTP, in JSON.")
+@click.option(
+    "--reject-text",
+    callback=_reject_text,
+    metavar="TEXT",
+    help="The text of a refusal, for example whom to ask. The message's id follows it.",
+)
+@click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
 @click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
+@click.option(
+    "--full-address",
+    is_flag=True,
+    help="With --users: name users by their whole address, not by what stands before the @.",
+)
+@click.option(
+    "--aliases",
+    metavar="FILE",
+    help="With --users: whose mail an address is. Lines ADDRESS USER, or @DOMAIN @DOMAIN.",
+)
 @click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
 @click.option("--key", metavar="FILE", help="The private key of the certificate.")
 @click.option(
@@ -74,8 +129,11 @@ def serve(
     hop: str | None,
     milter: str | None,
     reject: float | None,
+    reject_text: str | None,
     http: str | None,
     users: bool,
+    full_address: bool,
+    aliases: str | None,
     certificate: str | None,
     key: str | None,
     trust: tuple[str, ...],
@@ -89,7 +147,7 @@ def serve(
     does not run. With --lmtp or --smtp mail passes through it: the field `X-Streamnb` is added, and
     the next hop's answers are given as ours. With --http programs can POST a message to /classify,
     /learn?label=spam and /forget, and GET /status and /metrics, with the token that is in the
-    database's .token file.
+    database's .token file, and GET /health without one.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. Sockets that systemd passes on are taken
     by their FileDescriptorName: ask, lmtp, smtp, milter, http. It ends with SIGTERM or Ctrl-C.
@@ -102,6 +160,7 @@ def serve(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.base import Base
     from streamnb.mailbox.location import base_path, users_folder
+    from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.monitor import Monitor, configure_logging
     from streamnb.mailbox.service.server import serve as served
@@ -116,23 +175,28 @@ def serve(
             f"{', '.join(wanted)}"
         )
     mail = {"lmtp", "smtp"} & {name for name in wanted if wanted[name] or name in passed}
-    if bool(mail) != (hop is not None):
-        raise click.UsageError("--lmtp and --smtp need --next, and it needs one of them")
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--certificate and --key need each other")
-    if certificate is not None and not mail:
-        raise click.UsageError("--certificate is for --smtp and --lmtp alone")
-    if reject is not None and not (milter or "milter" in passed):
-        raise click.UsageError("--reject goes with --milter")
-    if users and options.shared_value("db") is not None:
-        raise click.UsageError("--users serves all users' databases: without --db and --user")
-    if (milter or "milter" in passed) and users:
-        raise click.UsageError("--milter goes with one database: a message can be for many users")
+    _check_options(
+        {
+            "--lmtp or --smtp": bool(mail),
+            "--next": hop is not None,
+            "--certificate": certificate is not None,
+            "--key": key is not None,
+            "--milter": bool(milter or "milter" in passed),
+            "--reject": reject is not None,
+            "--reject-text": reject_text is not None,
+            "--users": users,
+            "--full-address": full_address,
+            "--aliases": aliases is not None,
+            "--db or --user": options.shared_value("db") is not None,
+        }
+    )
     next_hop = None if hop is None else _hop(hop)
     if next_hop is not None and next_hop.address in _own(lmtp, smtp):
         raise click.UsageError(f"--next {next_hop.address}: this is where it takes mail itself")
     trusted = tuple(map(parse_network, trust))
     tls = None if certificate is None or key is None else _tls(certificate, key)
+    configure_logging()
+    monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
     with ExitStack() as stack:
         if users:
             os.makedirs(users_folder(), mode=0o700, exist_ok=True)
@@ -140,18 +204,18 @@ def serve(
             site = None if base is None else Base(base, options.shared_value("wait"))
             if site is not None:
                 _ = site.version  # one that cannot be read is told now
-            mailboxes = Mailboxes(None, site)
+            book = AddressBook(full_address, aliases, monitor.warn)
+            mailboxes = Mailboxes(None, site, addresses=book)
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
 
-        configure_logging()
-        monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
         monitor.count_databases(lambda: mailboxes.open_count)
 
         def handler(name: str) -> ConnectionHandler:
             return _handler(
-                name, mailboxes, next_hop, options.current_judge_options(), tls, reject, monitor
-            )
+                name, mailboxes, next_hop, options.current_judge_options(), tls, monitor,
+                {"reject": reject, **({"reject_text": reject_text} if reject_text else {})},
+            )  # fmt: skip
 
         listeners = _listeners(stack, mailboxes, wanted, passed, handler)
         for listener in listeners:
@@ -175,8 +239,8 @@ def _handler(
     hop: NextHop | None,
     question: JudgeOptions,
     tls: ssl.SSLContext | None,
-    reject: float | None,
     monitor: Monitor,
+    refusal: dict[str, Any],
 ) -> ConnectionHandler:
     """Return the handler of a kind of listener; only what it needs is imported."""
     if name == "ask":
@@ -186,12 +250,18 @@ def _handler(
     if name == "milter":
         from streamnb.mailbox.service.milter import milter
 
-        return milter(mailboxes, monitor, question, reject)
+        return milter(mailboxes, monitor, question, **refusal)
     if name == "http":
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
             from streamnb.mailbox.service.http import AuthMiddleware, http
-        return http(AuthMiddleware(api(mailboxes, monitor), _token(mailboxes)))
+        guard = AuthMiddleware(
+            api(mailboxes, monitor),
+            _token(mailboxes),
+            path_tokens={"/metrics": _scrape_token(mailboxes)},
+            open_paths=frozenset(["/health"]),
+        )
+        return http(guard)
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
@@ -199,7 +269,7 @@ def _handler(
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
-    """The token for a user's database, or for the only one."""
+    """Return a function that returns the token of a user's database, or of the only one."""
     from streamnb.mailbox.location import user_path
     from streamnb.mailbox.service.http import database_token
 
@@ -217,6 +287,16 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
     return of_user
 
 
+def _scrape_token(mailboxes: Mailboxes) -> str:
+    """Return the token that is valid for the metrics alone, of a file `metrics.token`."""
+    from streamnb.mailbox.location import beside, users_folder
+    from streamnb.mailbox.service.http import database_token
+
+    single = mailboxes.single
+    place = f"{users_folder()}/metrics" if single is None else beside(single.location, ".metrics")
+    return database_token(place)
+
+
 def _listeners(
     stack: ExitStack,
     mailboxes: Mailboxes,
@@ -224,32 +304,33 @@ def _listeners(
     passed: dict[str, list[socket.socket]],
     handler: Callable[[str], ConnectionHandler],
 ) -> list[Listener]:
-    """All listeners that are asked for; the stack closes them."""
+    """Return all listeners that the options name; the stack closes them."""
     from streamnb.mailbox.location import is_url, socket_path
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.sockets import listen, parse_address
 
-    one = mailboxes.single
-    asking = socket_path("", "all") if one is None else socket_path(one.location)
-    if one is not None and is_url(one.location):  # no database has made the folder
+    single = mailboxes.single
+    asking = socket_path("", "all") if single is None else socket_path(single.location)
+    if single is not None and is_url(single.location):  # no database has made the folder
         os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: parse_address(text) for name, text in places.items() if name not in passed}
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
-    made = {name: handler(name) for name in (*addresses, *passed)}
-    found: list[Listener] = []
+    handlers = {name: handler(name) for name in (*addresses, *passed)}
+    listeners: list[Listener] = []
     for name, address in addresses.items():
         mode = 0o660 if name in most else 0o600  # the mail server is of our group
         sock = stack.enter_context(listen(address, mode))
-        found.append(Listener(name, sock, made[name], most.get(name, 64)))
+        listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
     for name, sockets in passed.items():
         for sock in map(stack.enter_context, sockets):
-            found.append(Listener(name, sock, made[name], most.get(name, 64), is_owned=False))
-    return found
+            limit = most.get(name, 64)
+            listeners.append(Listener(name, sock, handlers[name], limit, is_owned=False))
+    return listeners
 
 
 def _own(*listeners: str | None) -> list[Address]:
-    """Where this server takes mail itself."""
+    """Return the addresses at which this server takes mail itself."""
     from streamnb.mailbox.service.sockets import parse_address
 
     return [parse_address(text) for text in listeners if text]
@@ -257,7 +338,7 @@ def _own(*listeners: str | None) -> list[Address]:
 
 def _hop(text: str) -> NextHop:
     with require_extra("server", "{}: not installed"):
-        from streamnb.mailbox.service.proxy import NextHop
+        from streamnb.mailbox.service.next_hop import NextHop
     from streamnb.mailbox.service.sockets import parse_address
 
     kind, _, address = text.partition(":")
@@ -276,6 +357,6 @@ def _tls(certificate: str, key: str) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except OSError as error:
         plain = error.strerror if not isinstance(error, ssl.SSLError) else None
-        why = plain or "they are no certificate and its key"
-        raise ConfigError(f"{certificate}, {key}: cannot be used: {why}") from None
+        reason = plain or "they are no certificate and its key"
+        raise ConfigError(f"{certificate}, {key}: cannot be used: {reason}") from None
     return context

@@ -25,7 +25,7 @@ from aiosmtpd.controller import Controller
 from commands import STREAMNB
 from hostile import hostile
 from servers import free_port
-from test_serve import HAM, SPAM, Sink, _Long, as_sent
+from serving import HAM, SPAM, LongServer, Sink, as_sent
 from test_web import Page
 
 from streamnb import Mailbox
@@ -56,8 +56,8 @@ def main() -> None:
     sink = Sink()
 
     class Here(Controller):
-        def factory(self) -> _Long:
-            return _Long(self.handler, data_size_limit=None, enable_SMTPUTF8=True)
+        def factory(self) -> LongServer:
+            return LongServer(self.handler, data_size_limit=None, enable_SMTPUTF8=True)
 
     controller = Here(sink, hostname="127.0.0.1", port=free_port())
     controller.start()

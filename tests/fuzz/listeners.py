@@ -24,6 +24,7 @@ from typing import Any
 from fuzz.files import FOLDER, HAM, SPAM
 from fuzz.target import Choices, Target
 
+import streamnb.mailbox.service.next_hop
 import streamnb.mailbox.service.proxy
 import streamnb.mailbox.service.server
 from streamnb import Mailbox
@@ -33,6 +34,7 @@ from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.milter import milter
+from streamnb.mailbox.service.next_hop import NextHop
 from streamnb.mailbox.service.protocol import (
     Request,
     read_reply,
@@ -40,7 +42,7 @@ from streamnb.mailbox.service.protocol import (
     write_reply,
     write_request,
 )
-from streamnb.mailbox.service.proxy import NextHop, proxy
+from streamnb.mailbox.service.proxy import proxy
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.service.server import socket_handler
 from streamnb.mailbox.service.sockets import parse_address
@@ -452,9 +454,11 @@ def _packets() -> list[bytes]:
 def quiet() -> None:
     """Shorter waits: an input is over when it is over."""
     streamnb.mailbox.service.server._PATIENCE = 2.0
-    streamnb.mailbox.service.proxy._PATIENCE = HOP_PATIENCE
-    streamnb.mailbox.service.proxy._GREETING = HOP_PATIENCE
-    streamnb.mailbox.service.proxy._SOON = 0.0
+    streamnb.mailbox.service.next_hop.PATIENCE_S = HOP_PATIENCE
+    streamnb.mailbox.service.next_hop._GREETING_S = HOP_PATIENCE
+    streamnb.mailbox.service.next_hop._LAST_WORDS_S = 0.0
+    streamnb.mailbox.service.proxy.PATIENCE_S = HOP_PATIENCE
+    streamnb.mailbox.service.proxy._RECORD_AFTER_S = 0.0
 
 
 quiet()

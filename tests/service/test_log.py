@@ -11,17 +11,7 @@ import threading
 import time
 
 import pytest
-from test_serve import (
-    FIELD,
-    HAM,
-    SPAM,
-    MailServer,
-    Web,
-    lmtp_sink,  # noqa: F401 (a fixture)
-    serve,  # noqa: F401 (a fixture)
-    smtp_sink,  # noqa: F401 (a fixture)
-    taught,  # noqa: F401 (a fixture)
-)
+from serving import FIELD, HAM, SPAM, MailServer, Web, poll, port_of
 
 from streamnb import Mailbox
 from streamnb.errors import BusyError, StateError
@@ -42,20 +32,6 @@ HOSTILE_IDS = {
     "not UTF-8": b"<\xff\xfe\x80@b>",
     "quotes": b'<"a=b\\"@b>',
 }
-
-
-def poll(condition, seconds=20):
-    """Wait until a condition is true; return what it gives."""
-    until = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < until, "nothing came"
-        select.select([], [], [], 0.02)
-    return value
-
-
-def port_of(process, listener):
-    return next(int(m[1]) for line in process.said
-                if (m := re.search(rf":(\d+) \({listener}\)$", line)))  # fmt: skip
 
 
 @pytest.fixture
@@ -114,25 +90,27 @@ def test_the_message_id_is_that_of_the_header(message, expected):
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_each_recipient_has_a_line_with_all_keys(taught, serve, lmtp_sink, tmp_path, log_format):  # noqa: F811
+def test_each_recipient_has_a_line_with_all_keys(
+    trained_db, serve, lmtp_sink, tmp_path, log_format
+):
     path = tmp_path / "in"
     process = serve(
-        "--db", taught, "--lmtp", path, "--next", lmtp_sink.address, "--log", log_format
+        "--db", trained_db, "--lmtp", path, "--next", lmtp_sink.address, "--log", log_format
     )
     lmtp_sink.answers = {"data bob@d.e": "452 4.2.2 full"}
     with smtplib.LMTP() as client:
         client.connect(str(path))
         client.sendmail("a@b.c", ["ann@d.e", "bob@d.e"], b"Message-ID: <7@b>\r\n" + SPAM % 99)
         client.getreply()
-    found = process.stop().splitlines()
-    assert len(found) == 2
+    lines = process.stop().splitlines()
+    assert len(lines) == 2
     if log_format == "json":
-        first, second = map(json.loads, found)
+        first, second = map(json.loads, lines)
         assert list(first) == list(second) == ["time", *KEYS]
         assert first["sure"] is True
         assert 0.5 < first["probability"] <= 1
     else:
-        first, second = (dict(re.findall(r"(\w+)=(\S+)", line)) for line in found)
+        first, second = (dict(re.findall(r"(\w+)=(\S+)", line)) for line in lines)
         assert list(first) == list(second) == KEYS
         assert first["sure"] == "yes"
     assert (first["recipient"], first["action"]) == ("ann@d.e", "marked")
@@ -147,8 +125,8 @@ def copy_of(path, folder):
     return target
 
 
-def test_metrics_count_by_listener(taught, serve, smtp_sink, tmp_path):  # noqa: F811
-    path = copy_of(taught, tmp_path)
+def test_metrics_count_by_listener(trained_db, serve, smtp_sink, tmp_path):
+    path = copy_of(trained_db, tmp_path)
     local = "127.0.0.1:0"
     process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--milter", local,
                     "--http", local, "--reject", "0.6", lines=4)  # fmt: skip
@@ -160,7 +138,7 @@ def test_metrics_count_by_listener(taught, serve, smtp_sink, tmp_path):  # noqa:
             client.sendmail("a@b.c", ["ann@d.e"], HAM % 98)
         assert 'streamnb_connections{listener="smtp"} 1.0' in web("GET", "/metrics")[1]
     with MailServer(port_of(process, "milter")) as server:
-        assert server.bring(SPAM % 99)[1] == b"r"
+        assert server.bring(SPAM % 99)[1] == b"y"
     text = web("GET", "/metrics")[1]
     for line in (
         'streamnb_messages_total{class="ham",listener="smtp",sure="yes"} 2.0',
@@ -174,8 +152,8 @@ def test_metrics_count_by_listener(taught, serve, smtp_sink, tmp_path):  # noqa:
     poll(lambda: 'streamnb_connections{listener="smtp"} 0.0' in web("GET", "/metrics")[1])
 
 
-def test_a_damaged_database_lets_mail_pass_and_comes_back(taught, serve, smtp_sink, tmp_path):  # noqa: F811
-    path = copy_of(taught, tmp_path)
+def test_a_damaged_database_lets_mail_pass_and_comes_back(trained_db, serve, smtp_sink, tmp_path):
+    path = copy_of(trained_db, tmp_path)
     content = path.read_bytes()
     local = "127.0.0.1:0"
     process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--http", local,
@@ -198,9 +176,9 @@ def test_a_damaged_database_lets_mail_pass_and_comes_back(taught, serve, smtp_si
         poll(is_marked)
 
 
-def test_messages_are_judged_while_another_process_writes(taught, serve, smtp_sink, tmp_path):  # noqa: F811
+def test_messages_are_judged_while_another_process_writes(trained_db, serve, smtp_sink, tmp_path):
     """A verdict that cannot be recorded is no outage."""
-    path = copy_of(taught, tmp_path)
+    path = copy_of(trained_db, tmp_path)
     local = "127.0.0.1:0"
     process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--milter", local,
                     lines=3)  # fmt: skip
@@ -215,13 +193,13 @@ def test_messages_are_judged_while_another_process_writes(taught, serve, smtp_si
     assert "not recorded" in process.stop()
 
 
-def test_a_database_that_is_away_fails_at_once_and_comes_back(taught, monkeypatch, tmp_path):  # noqa: F811
+def test_a_database_that_is_away_fails_at_once_and_comes_back(trained_db, monkeypatch, tmp_path):
     """The classifier waits and fails, like a lost connection to another machine."""
     for name in ("_SLOW_FAILURE_S", "_FIRST_RETRY_S", "_LAST_RETRY_S"):
         monkeypatch.setattr(mailboxes_module, name, 0.02)
     errors = [StateError("away"), ValueError("a fault of the driver")]
     is_back, attempts = threading.Event(), []
-    with Mailbox(copy_of(taught, tmp_path)) as box:
+    with Mailbox(copy_of(trained_db, tmp_path)) as box:
         classify = box.classify
 
         def fail(*arguments):
@@ -251,3 +229,35 @@ def test_warnings_that_differ_are_not_remembered_for_ever():
     for number in range(5000):
         monitor.warn(f"user{number}: no such user")
     assert len(monitor._last_warned) <= 1000
+
+
+def test_a_slow_database_holds_up_no_other_user(trained_db, monkeypatch, tmp_path):
+    folder = tmp_path / "users"
+    folder.mkdir()
+    monkeypatch.setenv("STREAMNB_USERS", str(folder))
+    for name in ("slow", "quick"):
+        (folder / f"{name}.db").write_bytes(trained_db.read_bytes())
+    is_opening, may_open = threading.Event(), threading.Event()
+
+    def open_slowly(path, *arguments, **options):
+        if str(path).endswith("slow.db"):
+            is_opening.set()
+            assert may_open.wait(60)
+        return Mailbox(path, *arguments, **options)
+
+    monkeypatch.setattr(mailboxes_module, "Mailbox", open_slowly)
+    served = Mailboxes(None)
+    waiting = [
+        threading.Thread(target=served.judge, args=("slow", SPAM % 1, None)) for _ in range(3)
+    ]
+    for thread in waiting:
+        thread.start()
+    assert is_opening.wait(60)
+    assert served.judge("quick", SPAM % 1, None).mark == "S"
+    with pytest.raises(LookupError):
+        served.judge("nobody", SPAM % 1, None)
+    may_open.set()
+    for thread in waiting:
+        thread.join()
+    assert served.open_count == 2  # one for both users, none for nobody
+    served.close()

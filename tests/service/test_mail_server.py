@@ -15,7 +15,7 @@ import pytest
 from commands import STREAMNB
 from hostile import hostile
 from servers import UID, Dovecot, Postfix, free_port
-from test_serve import as_sent
+from serving import as_sent
 
 from streamnb import Mailbox
 from streamnb.errors import OutputError

@@ -10,7 +10,6 @@ import signal
 import smtplib
 import socket
 import ssl
-import struct
 import subprocess
 import sys
 import threading
@@ -19,18 +18,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from aiosmtpd.controller import Controller, UnixSocketController
-from aiosmtpd.lmtp import LMTP
-from aiosmtpd.smtp import SMTP
+from aiosmtpd.controller import Controller
 from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
 from servers import free_port
+from serving import FIELD, HAM, SPAM, LongServer, MailServer, Sink, Web, as_sent
 from starlette.datastructures import QueryParams
 from starlette.responses import PlainTextResponse
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.service import api, proxy, server
+from streamnb.mailbox.service import api, next_hop, server
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.http import http as talk_http
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
@@ -40,134 +38,19 @@ from streamnb.mailbox.service.server import Listener, accept
 from streamnb.mailbox.service.sockets import Address, listen
 from streamnb.mailbox.status import status as status_of
 
-FIELD = re.compile(rb"\AX-Streamnb: (Spam|Ham|Unsure), [^\r\n]*\r\n")
-SPAM = b"From: p@example.com\r\nSubject: pills %d\r\n\r\nbuy cheap pills\r\n"
-HAM = b"From: b@example.org\r\nSubject: lunch %d\r\n\r\nmeet at noon?\r\n"
 
-
-class Sink:
-    """Where mail goes: keeps what came, and answers as told."""
-
-    def __init__(self):
-        self.messages, self.commands = [], []
-        self.answers = {}  # of a recipient, or of DATA
-        self.delay = 0.0
-
-    async def handle_MAIL(self, server, session, envelope, address, options):  # noqa: N802
-        self.commands.append(("MAIL", address, options))
-        envelope.mail_from = address
-        return "250 2.1.0 sender ok"
-
-    async def handle_RCPT(self, server, session, envelope, address, options):  # noqa: N802
-        answer = self.answers.get(address, "250 2.1.5 recipient ok")
-        if answer.startswith("2"):
-            envelope.rcpt_tos.append(address)
-        return answer
-
-    async def handle_DATA(self, server, session, envelope):  # noqa: N802
-        time.sleep(self.delay)
-        self.messages.append((envelope.rcpt_tos, envelope.original_content))
-        if isinstance(server, LMTP):
-            return "\r\n".join(
-                self.answers.get(f"data {to}", f"250 2.0.0 {to} has it") for to in envelope.rcpt_tos
-            )
-        return self.answers.get("DATA", "250 2.0.0 queued")
-
-
-class _Long(SMTP):
-    line_length_limit = 1 << 20
-
-
-class _LongLmtp(_Long, LMTP):
-    pass
-
-
-@pytest.fixture
-def smtp_sink():
-    sink = Sink()
-
-    class Here(Controller):
-        def factory(self):
-            return _Long(self.handler, data_size_limit=None, enable_SMTPUTF8=True, hostname="sink")
-
-    controller = Here(sink, hostname="127.0.0.1", port=free_port())
-    controller.start()
-    sink.address = f"smtp:127.0.0.1:{controller.port}"
-    sink.controller = controller
-    yield sink
-    with contextlib.suppress(AssertionError):
-        controller.stop()
-
-
-@pytest.fixture
-def lmtp_sink(tmp_path):
-    sink = Sink()
-
-    class Here(UnixSocketController):
-        def factory(self):
-            return _LongLmtp(self.handler, data_size_limit=None, hostname="sink")
-
-    controller = Here(sink, unix_socket=str(tmp_path / "sink"))
-    controller.start()
-    sink.address = f"lmtp:{tmp_path / 'sink'}"
-    yield sink
-    controller.stop()
-
-
-@pytest.fixture(scope="module")
-def taught(tmp_path_factory):
-    path = tmp_path_factory.mktemp("taught") / "mail.db"
-    with Mailbox(path) as box:
-        for i in range(70):
-            box.learn(SPAM % i, "spam")
-            box.learn(HAM % i, "ham")
-    return path
-
-
-class Serving:
-    """`streamnb serve` with options, as a process."""
-
-    def __init__(self, *options, lines=2, **more):
-        self.process = subprocess.Popen(
-            [*STREAMNB, "serve", *map(str, options)], stderr=subprocess.PIPE, text=True, **more
-        )
-        self.said = [self.process.stderr.readline() for _ in range(lines)]
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
-        rest = self.process.stderr.read()
-        assert "Traceback" not in rest, rest
-        return rest
-
-
-@pytest.fixture
-def serve():
-    made = []
-
-    def make(*options, **more):
-        made.append(Serving(*options, **more))
-        return made[-1]
-
-    yield make
-    for one in made:
-        if one.process.poll() is None:
-            one.stop()
-        one.process.stderr.close()
-
-
-def test_a_message_passes_by_smtp_with_its_verdict(taught, serve, smtp_sink):
+def test_a_message_passes_by_smtp_with_its_verdict(trained_db, serve, smtp_sink):
     port = free_port()
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
-    assert process.said[1] == f"listening on 127.0.0.1:{port} (smtp)\n"
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    assert process.lines[1] == f"listening on 127.0.0.1:{port} (smtp)\n"
     with smtplib.SMTP("127.0.0.1", port) as client:
         client.ehlo()
         assert {"8bitmime", "smtputf8", "size"} <= set(client.esmtp_features)
         assert "auth" not in client.esmtp_features
         for message, mark in ((SPAM % 99, b"Spam"), (HAM % 99, b"Ham")):
             client.sendmail("a@b.c", ["ann@d.e", "bob@d.e"], message, ["BODY=8BITMIME", "SMTPUTF8"])
-            to, got = smtp_sink.messages[-1]
-            assert to == ["ann@d.e", "bob@d.e"]
+            recipient, got = smtp_sink.messages[-1]
+            assert recipient == ["ann@d.e", "bob@d.e"]
             assert FIELD.match(got)[1] == mark
             assert FIELD.sub(b"", got) == message
         assert smtp_sink.commands[-1] == ("MAIL", "a@b.c", ["BODY=8BITMIME", "SMTPUTF8"])
@@ -183,50 +66,44 @@ def test_a_message_passes_by_smtp_with_its_verdict(taught, serve, smtp_sink):
 
 def test_the_end_of_a_message_does_not_wait_for_an_answer_to_its_beginning(smtp_sink):
     """A message and the dot after it are written apart: held back, the dot took 40 ms longer."""
-    hop = proxy.NextHop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
-    with proxy._client(hop) as client:
+    hop = next_hop.NextHop(False, Address(None, "127.0.0.1", smtp_sink.controller.port))
+    with next_hop._connect(hop) as client:
         assert client.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_recipients_keep_their_own_answers_in_lmtp(taught, serve, lmtp_sink, tmp_path):
+def test_recipients_keep_their_own_answers_in_lmtp(trained_db, serve, lmtp_sink, tmp_path):
     path = tmp_path / "in"
-    serve("--db", taught, "--lmtp", path, "--next", lmtp_sink.address)
+    serve("--db", trained_db, "--lmtp", path, "--next", lmtp_sink.address)
     assert path.stat().st_mode & 0o777 == 0o660
     lmtp_sink.answers = {"data bob@d.e": "452 4.2.2 full"}
     with smtplib.LMTP() as client:
         client.connect(str(path))
         client.ehlo()
         client.docmd("MAIL FROM:<a@b.c>")
-        for to in ("ann@d.e", "bob@d.e", "cat@d.e"):
-            assert client.docmd(f"RCPT TO:<{to}>")[0] == 250
-        code, said = client.data(HAM % 3)
-        assert (code, said) == (250, b"2.0.0 ann@d.e has it")
+        for recipient in ("ann@d.e", "bob@d.e", "cat@d.e"):
+            assert client.docmd(f"RCPT TO:<{recipient}>")[0] == 250
+        code, text = client.data(HAM % 3)
+        assert (code, text) == (250, b"2.0.0 ann@d.e has it")
         assert client.getreply() == (452, b"4.2.2 full")
         assert client.getreply() == (250, b"2.0.0 cat@d.e has it")
     ((_, got),) = lmtp_sink.messages
     assert FIELD.sub(b"", got) == HAM % 3
 
 
-def test_by_smtp_to_lmtp_goes_one_recipient_at_a_time(taught, serve, lmtp_sink):
+def test_by_smtp_to_lmtp_goes_one_recipient_at_a_time(trained_db, serve, lmtp_sink):
     port = free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", lmtp_sink.address)
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", lmtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port) as client:
         client.ehlo()
         refused = client.sendmail("a@b.c", ["ann@d.e", "bob@d.e"], HAM % 4)
         assert refused == {"bob@d.e": (452, b"4.5.3 one recipient at a time")}
-    assert [to for to, _ in lmtp_sink.messages] == [["ann@d.e"]]
-
-
-def as_sent(message):
-    """What SMTP can carry: every line ends with CRLF."""
-    message = re.sub(rb"\r?\n|\r", b"\r\n", message)
-    return message if message.endswith(b"\r\n") else message + b"\r\n"
+    assert [recipient for recipient, _ in lmtp_sink.messages] == [["ann@d.e"]]
 
 
 @pytest.mark.long
-def test_hostile_mail_passes_byte_for_byte(taught, serve, smtp_sink, full):
+def test_hostile_mail_passes_byte_for_byte(trained_db, serve, smtp_sink, full):
     port = free_port()
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     dots = {"dots": b"Subject: .\r\n\r\n.\r\n..\r\n.a\r\n\r\n.\r\n", "empty": b""}
     with smtplib.SMTP("127.0.0.1", port, timeout=120) as client:
         client.ehlo()
@@ -239,24 +116,24 @@ def test_hostile_mail_passes_byte_for_byte(taught, serve, smtp_sink, full):
                 continue
             client.docmd("MAIL FROM:<a@b.c>")
             client.docmd("RCPT TO:<ann@d.e>")
-            code, said = client.data(message)
-            assert code == 250, (name, said)
+            code, text = client.data(message)
+            assert code == 250, (name, text)
             got = smtp_sink.messages[-1][1]
             field = re.search(rb"^X-Streamnb: (?:Spam|Ham|Unsure), score=[^\r\n]*", got, re.M)[0]
             assert got == as_sent(passed_on(message, field)), name
     assert process.stop() == ""
 
 
-def test_a_next_hop_that_is_down_is_a_temporary_error(taught, serve, smtp_sink):
+def test_a_next_hop_that_is_down_is_a_temporary_error(trained_db, serve, smtp_sink):
     port, down = free_port(), free_port()
     process = serve(
-        "--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{down}"
+        "--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{down}"
     )
     with smtplib.SMTP("127.0.0.1", port) as client:
         client.ehlo()
         assert client.docmd("MAIL FROM:<a@b.c>")[0] == 451
     process.stop()
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port) as client:
         client.ehlo()
         client.docmd("MAIL FROM:<a@b.c>")
@@ -303,9 +180,9 @@ class Raw:
         self.thread.join(5)
 
 
-def test_a_message_of_too_many_lines_is_refused_for_good(taught, serve, smtp_sink):
+def test_a_message_of_too_many_lines_is_refused_for_good(trained_db, serve, smtp_sink):
     port = free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
         with pytest.raises(smtplib.SMTPDataError) as refused:
             client.sendmail("a@b.c", ["d@e.f"], b"Subject: x\r\n\r\n" + b"12345678\r\n" * 1_100_000)
@@ -315,26 +192,26 @@ def test_a_message_of_too_many_lines_is_refused_for_good(taught, serve, smtp_sin
     assert len(smtp_sink.messages) == 1
 
 
-def test_an_address_that_cannot_be_handed_on_is_refused_alone(taught, serve, smtp_sink):
+def test_an_address_that_cannot_be_handed_on_is_refused_alone(trained_db, serve, smtp_sink):
     port = free_port()
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with socket.create_connection(("127.0.0.1", port)) as client, client.makefile("rb") as lines:
 
-        def said(command):
+        def text(command):
             client.sendall(command + b"\r\n")
             while (line := lines.readline())[3:4] == b"-":
                 pass
             return int(line[:3])
 
         lines.readline()
-        assert said(b"EHLO x") == 250
-        assert said(b"MAIL FROM:<\xff@b.c>") in (500, 501, 553)
-        assert said(b"MAIL FROM:<a@b.c>") == 250
-        assert said(b'RCPT TO:<"a\rb"@d.e>') in (500, 501, 553)
-        assert said(b"RCPT TO:<ann@d.e>") == 250
-        assert said(b"DATA") == 354
-        assert said(as_sent(SPAM % 1) + b".") == 250
-    assert [found[1].count(b"X-Streamnb") for found in smtp_sink.messages] == [1]
+        assert text(b"EHLO x") == 250
+        assert text(b"MAIL FROM:<\xff@b.c>") in (500, 501, 553)
+        assert text(b"MAIL FROM:<a@b.c>") == 250
+        assert text(b'RCPT TO:<"a\rb"@d.e>') in (500, 501, 553)
+        assert text(b"RCPT TO:<ann@d.e>") == 250
+        assert text(b"DATA") == 354
+        assert text(as_sent(SPAM % 1) + b".") == 250
+    assert [response[1].count(b"X-Streamnb") for response in smtp_sink.messages] == [1]
     assert "next hop" not in process.stop()
 
 
@@ -352,9 +229,9 @@ def test_an_address_that_cannot_be_handed_on_is_refused_alone(taught, serve, smt
         ({b"DATA": b"552 5.2.2 full\r\n"}, 552),
     ],
 )
-def test_a_next_hop_of_nonsense_loses_nothing(taught, serve, answers, last):
+def test_a_next_hop_of_nonsense_loses_nothing(trained_db, serve, answers, last):
     hop, port = Raw(answers), free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
         client.ehlo()
         begun = [client.docmd(command)[0] for command in ("MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>")]
@@ -370,7 +247,7 @@ def test_a_next_hop_of_nonsense_loses_nothing(taught, serve, answers, last):
     hop.close()
 
 
-def test_a_next_hop_that_hangs_up_between_messages_is_called_again(taught, serve):
+def test_a_next_hop_that_hangs_up_between_messages_is_called_again(trained_db, serve):
     hop, port = Raw({}), free_port()
 
     def talk(connection, lines):
@@ -385,7 +262,7 @@ def test_a_next_hop_that_hangs_up_between_messages_is_called_again(taught, serve
                 return
 
     hop.talk = talk
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
         for _ in range(3):
             client.sendmail("a@b.c", ["d@e.f"], SPAM % 1)
@@ -393,7 +270,7 @@ def test_a_next_hop_that_hangs_up_between_messages_is_called_again(taught, serve
     hop.close()
 
 
-def test_a_message_that_is_refused_while_it_comes_is_not_brought_again(taught, serve):
+def test_a_message_that_is_refused_while_it_comes_is_not_brought_again(trained_db, serve):
     hop, port = Raw({}), free_port()
 
     def talk(connection, lines):
@@ -406,17 +283,17 @@ def test_a_message_that_is_refused_while_it_comes_is_not_brought_again(taught, s
             connection.sendall(b"250 ok\r\n")
 
     hop.talk = talk
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
         client.ehlo()
         for command in ("MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>"):
             assert client.docmd(command)[0] == 250
-        code, said = client.data(SPAM % 1 + (b"m" * 998 + b"\r\n") * 10_000)
-        assert (code, said) == (552, b"5.3.4 too large")
+        code, text = client.data(SPAM % 1 + (b"m" * 998 + b"\r\n") * 10_000)
+        assert (code, text) == (552, b"5.3.4 too large")
     hop.close()
 
 
-def test_a_recipient_that_was_answered_for_keeps_its_answer(taught, serve):
+def test_a_recipient_that_was_answered_for_keeps_its_answer(trained_db, serve):
     hop, port = Raw({b"LHLO": b"250 hop\r\n", b"DATA": b"354 go\r\n"}), free_port()
 
     def talk(connection, lines):
@@ -430,7 +307,7 @@ def test_a_recipient_that_was_answered_for_keeps_its_answer(taught, serve):
                 connection.sendall(b"354 go\r\n" if inside else b"250 ok\r\n")
 
     hop.talk = talk
-    serve("--db", taught, "--lmtp", f"127.0.0.1:{port}", "--next", f"lmtp:127.0.0.1:{hop.port}")
+    serve("--db", trained_db, "--lmtp", f"127.0.0.1:{port}", "--next", f"lmtp:127.0.0.1:{hop.port}")
     with smtplib.LMTP("127.0.0.1", port, timeout=30) as client:
         client.ehlo()
         for command in ("MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>", "RCPT TO:<g@e.f>"):
@@ -440,10 +317,10 @@ def test_a_recipient_that_was_answered_for_keeps_its_answer(taught, serve):
     hop.close()
 
 
-def test_a_client_that_goes_away_puts_nothing_into_its_message(taught, serve):
+def test_a_client_that_goes_away_puts_nothing_into_its_message(trained_db, serve):
     """The hop reads late, so that the message is on its way when the client hangs up."""
     hop, port = Raw({}), free_port()
-    asked, gone, read = threading.Event(), threading.Event(), threading.Event()
+    has_begun, is_gone, read = threading.Event(), threading.Event(), threading.Event()
 
     def talk(connection, lines):
         for line in lines:
@@ -451,32 +328,32 @@ def test_a_client_that_goes_away_puts_nothing_into_its_message(taught, serve):
             connection.sendall(b"354 go\r\n" if word == b"DATA" else b"250 ok\r\n")
             if word == b"DATA":
                 connection.recv(1, socket.MSG_PEEK)  # the message has begun to come
-                asked.set()
-                gone.wait(30)
+                has_begun.set()
+                is_gone.wait(30)
                 time.sleep(0.5)
                 hop.got = lines.read()
                 read.set()
                 return
 
     hop.talk = talk
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}")
     with contextlib.closing(smtplib.SMTP("127.0.0.1", port, timeout=30)) as client:
         client.ehlo()
         client.docmd("MAIL FROM:<a@b.c>")
         client.docmd("RCPT TO:<d@e.f>")
         client.docmd("DATA")
         client.send(b"Subject: x\r\n\r\n" + (b"0123456789" * 90 + b"\r\n") * 13_000 + b".\r\n")
-        assert asked.wait(30)
-    gone.set()
+        assert has_begun.wait(30)
+    is_gone.set()
     assert read.wait(30)
     assert hop.got.startswith(b"Subject: x") or b"\nSubject: x" in hop.got
     assert b"quit" not in hop.got.lower()
     hop.close()
 
 
-def test_what_could_pass_for_the_end_of_a_message_is_refused(taught, serve, smtp_sink):
+def test_what_could_pass_for_the_end_of_a_message_is_refused(trained_db, serve, smtp_sink):
     port = free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
         client.ehlo()
         client.docmd("MAIL FROM:<a@b.c>")
@@ -498,9 +375,9 @@ def send_often(client, chunk):
     [b"x" * (1 << 20), b"\r\n" * (1 << 19)],
     ids=["one line", "many lines"],  # millions of them, which the library takes a minute for
 )
-def test_a_line_without_end_is_not_kept(taught, serve, smtp_sink, chunk):
+def test_a_line_without_end_is_not_kept(trained_db, serve, smtp_sink, chunk):
     port = free_port()
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with contextlib.closing(smtplib.SMTP("127.0.0.1", port, timeout=30)) as client:
         client.ehlo()
         client.docmd("MAIL FROM:<a@b.c>")
@@ -512,10 +389,10 @@ def test_a_line_without_end_is_not_kept(taught, serve, smtp_sink, chunk):
     assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 700_000
 
 
-def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
+def test_a_hop_that_hangs_holds_up_nobody_else(trained_db, serve):
     hop, port, web_port = Raw({}), free_port(), free_port()
     hop.talk = lambda connection, lines: time.sleep(3)
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}",
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", f"smtp:127.0.0.1:{hop.port}",
                     "--http", f"127.0.0.1:{web_port}", lines=3)  # fmt: skip
     clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(10)]
     for client in clients:
@@ -523,7 +400,7 @@ def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
     time.sleep(0.5)
     begun = time.monotonic()
     assert Web(web_port, "wrong")("GET", "/status")[0] == 401
-    with MailboxClient(taught) as asking:
+    with MailboxClient(trained_db) as asking:
         assert asking.ask_server(SPAM % 1).mark == "S"
     assert time.monotonic() - begun < 2
     for client in clients:
@@ -533,7 +410,7 @@ def test_a_hop_that_hangs_holds_up_nobody_else(taught, serve):
     hop.close()
 
 
-def test_what_cannot_be_judged_passes_unmarked(tmp_path, serve, smtp_sink, taught):
+def test_what_cannot_be_judged_passes_unmarked(tmp_path, serve, smtp_sink, trained_db):
     port = free_port()
     process = serve(
         "--users", "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
@@ -546,14 +423,14 @@ def test_what_cannot_be_judged_passes_unmarked(tmp_path, serve, smtp_sink, taugh
         client.sendmail("a@b.c", ["'odd'@d.e"], SPAM % 2)
         client.sendmail("a@b.c", ["ann+lists@d.e"], b"X-Streamnb: Trash, score=9\r\n" + SPAM % 3)
     assert [got for _, got in smtp_sink.messages[:2]] == [SPAM % 1, SPAM % 2]
-    assert smtp_sink.messages[2][1] == SPAM % 3  # of somebody who has taught nothing
+    assert smtp_sink.messages[2][1] == SPAM % 3  # of somebody who has trained_db nothing
     assert sorted(path.name for path in (tmp_path / "users").glob("*.db")) == ["bad.db"]
     assert process.stop().count("passed on unmarked") == 3
 
 
-def test_stopping_waits_for_a_message_that_is_being_handed_on(taught, serve, smtp_sink):
+def test_stopping_waits_for_a_message_that_is_being_handed_on(trained_db, serve, smtp_sink):
     port = free_port()
-    process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     smtp_sink.delay = 1.0
     with smtplib.SMTP("127.0.0.1", port) as client, smtplib.SMTP("127.0.0.1", port):
         threading.Timer(0.5, process.process.send_signal, (signal.SIGTERM,)).start()
@@ -562,9 +439,9 @@ def test_stopping_waits_for_a_message_that_is_being_handed_on(taught, serve, smt
     assert len(smtp_sink.messages) == 1
 
 
-def test_starttls_is_offered_with_a_certificate(taught, serve, smtp_sink, certificate):
+def test_starttls_is_offered_with_a_certificate(trained_db, serve, smtp_sink, certificate):
     port = free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
           "--certificate", certificate, "--key", certificate)  # fmt: skip
     with smtplib.SMTP("localhost", port) as client:
         client.starttls(context=ssl.create_default_context(cafile=certificate))
@@ -572,20 +449,22 @@ def test_starttls_is_offered_with_a_certificate(taught, serve, smtp_sink, certif
     assert FIELD.match(smtp_sink.messages[0][1])
 
 
-def test_a_next_hop_on_another_machine_is_spoken_to_by_tls(taught, serve, certificate):
+def test_a_next_hop_on_another_machine_is_spoken_to_by_tls(trained_db, serve, certificate):
     sink, port = Sink(), free_port()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
 
     class There(Controller):
         def factory(self):
-            return _Long(self.handler, tls_context=context, require_starttls=True, hostname="sink")
+            return LongServer(
+                self.handler, tls_context=context, require_starttls=True, hostname="sink"
+            )
 
     controller = There(sink, hostname="127.0.0.2", port=free_port())
     controller.start()
     for trusted in (True, False):
         environment = {**os.environ, **({"SSL_CERT_FILE": certificate} if trusted else {})}
-        process = serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next",
+        process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next",
                         f"smtp:127.0.0.2:{controller.port}", env=environment)  # fmt: skip
         with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
             client.ehlo()
@@ -610,43 +489,9 @@ def certificate(tmp_path_factory):
     return str(path)
 
 
-class Web:
-    """A client of the HTTP listener."""
-
-    def __init__(self, port, token):
-        self.port, self.token = port, token
-
-    def __call__(self, method, path, body=None, **headers):
-        with contextlib.closing(
-            http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        ) as connection:
-            return self.answered(connection, method, path, body, headers)
-
-    def answered(self, connection, method, path, body, headers):
-        headers = {"Authorization": f"Bearer {self.token}", **headers}
-        connection.request(method, path, body, {k: v for k, v in headers.items() if v is not None})
-        reply = connection.getresponse()
-        data = reply.read()
-        json_type = reply.headers["Content-Type"] == "application/json"
-        return reply.status, json.loads(data) if json_type else data.decode()
-
-
-@pytest.fixture
-def web(serve, tmp_path):
-    with Mailbox(tmp_path / "mail.db") as box:
-        for i in range(70):
-            box.learn(SPAM % i, "spam")
-            box.learn(HAM % i, "ham")
-    port = free_port()
-    serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
-    token = tmp_path / "mail.db.token"
-    assert token.stat().st_mode & 0o777 == 0o600
-    return Web(port, token.read_text().strip())
-
-
 def test_programs_ask_and_teach_by_http(web, tmp_path):
-    status, found = web("POST", "/classify?reasons=2", SPAM % 99)
-    assert (status, found["mark"], len(found["reasons"])) == (200, "S", 2)
+    status, response = web("POST", "/classify?reasons=2", SPAM % 99)
+    assert (status, response["mark"], len(response["reasons"])) == (200, "S", 2)
     assert web("POST", "/classify?threshold=1", SPAM % 99)[1]["mark"] == "U"
     assert web("POST", "/learn?label=ham", SPAM % 99) == (200, {"what": "learned", "before": None})
     assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["what"] == "kept"
@@ -665,8 +510,8 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     ):  # fmt: skip
         code, _ = web("POST", path, SPAM % 1)
         assert code == status, path
-    for nothing in (b"", b"\x7fELF\0\0"):
-        assert web("POST", "/learn?label=ham", nothing)[0] == 400
+    for content in (b"", b"\x7fELF\0\0"):
+        assert web("POST", "/learn?label=ham", content)[0] == 400
     assert web("POST", "/learn?label=SPAM", SPAM % 999)[1]["what"] == "learned"
     assert web("POST", "/forget", SPAM % 999)[1]["before"] == "spam"
     assert web("GET", "/classify")[0] == 405
@@ -677,16 +522,16 @@ def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypa
         raise KeyError("a fault")
 
     monkeypatch.setattr("streamnb.mailbox.service.server.judge", broken)
-    ours, theirs = Request((0, 0), 0), Request((0, 0), 0, user="ann")
+    near, far = Request((0, 0), 0), Request((0, 0), 0, user="ann")
     with Mailbox(tmp_path / "db", create=True) as box:
         mailboxes = Mailboxes(box)
         monkeypatch.setitem(api._PARAMETERS, broken, ("user",))
-        for asked, told in (("", 500), ("user=ann", 404)):
-            query = SimpleNamespace(query_params=QueryParams(asked))
-            assert api._done(mailboxes, broken, query, b"")[0] == told
-        assert isinstance(server._judge(mailboxes, ours, b""), KeyError)
+        for query, status in (("", 500), ("user=ann", 404)):
+            request = SimpleNamespace(query_params=QueryParams(query))
+            assert api._act(mailboxes, broken, request, b"")[0] == status
+        assert isinstance(server._judge(mailboxes, near, b""), KeyError)
         with pytest.raises(NoMailboxError):
-            server._judge(mailboxes, theirs, b"")
+            server._judge(mailboxes, far, b"")
 
 
 def test_http_is_for_those_with_the_token_and_this_page(web):
@@ -703,6 +548,84 @@ def test_http_is_for_those_with_the_token_and_this_page(web):
         ({"Content-Length": "99999999999"}, 413),
     ):
         assert web("GET", "/status", **headers)[0] == status, headers
+
+
+def raw_reply(port, request):
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall(request)
+        reply = http.client.HTTPResponse(connection)
+        reply.begin()
+        return reply.status, reply.headers["Content-Type"], reply.read()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "headers", "status"),
+    [
+        ("GET /nothing", {}, 404),
+        ("GET /classify", {}, 405),
+        ("PUT /status", {}, 405),
+        ("GET /status?wrong=1", {}, 400),
+        ("GET /status", {"Authorization": "Bearer x"}, 401),
+        ("GET /metrics", {"Authorization": "Bearer x"}, 401),
+        ("GET /status", {"Host": "mail.example.org"}, 421),
+        ("GET /health", {"Host": "mail.example.org"}, 421),
+        ("GET /status", {"Origin": "http://evil.example.com"}, 403),
+        ("POST /learn?label=ham", {"Content-Length": "99999999999"}, 413),
+        ("\0 nonsense", {}, 400),
+    ],
+)
+def test_every_error_by_http_is_json(web, request_line, headers, status):
+    fields = {"Host": f"127.0.0.1:{web.port}", "Authorization": f"Bearer {web.token}", **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    reply = raw_reply(web.port, f"{request_line} HTTP/1.1\r\n{head}\r\n".encode())
+    assert reply[:2] == (status, "application/json")
+    (error,) = json.loads(reply[2]).values()
+    assert error
+    assert headers.get("Host", "") in error
+
+
+def test_a_body_that_grows_too_large_is_refused_in_json(web):
+    head = (
+        f"POST /classify HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\n"
+        f"Authorization: Bearer {web.token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"1000000\r\n" + b"x" * (1 << 24) + b"\r\n"
+    status, kind, body = raw_reply(web.port, head.encode() + 5 * chunk)
+    assert (status, kind) == (413, "application/json")
+    assert "too large" in json.loads(body)["error"]
+
+
+def test_health_needs_no_token(web):
+    status, health = Web(web.port, None)("GET", "/health", Authorization=None)
+    assert (status, health["status"]) == (200, "ok")
+
+
+def test_health_tells_of_a_database_that_is_away():
+    mailboxes = SimpleNamespace(outage="mail.db: away", single=None)
+    parts = []
+
+    async def send(part):
+        parts.append(part)
+
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
+    asyncio.run(api.api(mailboxes)(scope, None, send))
+    assert parts[0]["status"] == 503
+    assert json.loads(parts[1]["body"])["error"] == "mail.db: away"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_metrics_have_a_token_of_their_own(serve, tmp_path, many):
+    port, users = free_port(), tmp_path / "users"
+    options = ["--users"] if many else ["--db", tmp_path / "mail.db"]
+    environment = {**os.environ, "STREAMNB_USERS": str(users)}
+    serve(*options, "--http", f"127.0.0.1:{port}", env=environment)
+    path = users / "metrics.token" if many else tmp_path / "mail.db.metrics.token"
+    assert path.stat().st_mode & 0o777 == 0o600
+    scraper = Web(port, path.read_text().strip())
+    status, metrics = scraper("GET", "/metrics")
+    assert (status, "streamnb_connections" in metrics) == (200, True)
+    for query in ("/status", "/status?user=metrics", "/metrics?user=ann&user=bob"):
+        assert scraper("GET", query)[0] == 401
 
 
 def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path):
@@ -725,7 +648,7 @@ def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path)
         thread.join()
     assert set(answers) == {200}
     with Mailbox(tmp_path / "mail.db") as box:
-        assert sum(one.messages for one in status_of(box).learned) == len(answers)
+        assert sum(item.messages for item in status_of(box).learned) == len(answers)
 
 
 def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
@@ -753,27 +676,27 @@ def test_who_asks_nothing_by_http_is_given_up(monkeypatch):
     """Without a token nobody is to keep others out by connections alone."""
     monkeypatch.setattr("streamnb.mailbox.service.http._HEADER", 0.1)
 
-    async def said(*parts):
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        with theirs:
-            talking = asyncio.create_task(talk_http(PlainTextResponse("here"))(ours))
+    async def converse(*parts):
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        with far:
+            talking = asyncio.create_task(talk_http(PlainTextResponse("here"))(near))
             for part in parts:
-                theirs.sendall(part)
+                far.sendall(part)
                 await asyncio.sleep(0.01)
             await asyncio.wait_for(talking, 10)
-            theirs.settimeout(1)
-            return theirs.recv(1000)
+            far.settimeout(1)
+            return far.recv(1000)
 
-    assert asyncio.run(said()) == asyncio.run(said(b"POST / HTTP/1.1\r\n")) == b""
-    asked = asyncio.run(said(b"GET / HTTP/1.1\r\nHost: x\r\nConnec", b"tion: close\r\n\r\n"))
-    assert asked.startswith(b"HTTP/1.1 200")
+    assert asyncio.run(converse()) == asyncio.run(converse(b"POST / HTTP/1.1\r\n")) == b""
+    reply = asyncio.run(converse(b"GET / HTTP/1.1\r\nHost: x\r\nConnec", b"tion: close\r\n\r\n"))
+    assert reply.startswith(b"HTTP/1.1 200")
 
 
 def test_hostile_mail_by_http(web):
     for name, message in hostile().items():
-        status, found = web("POST", "/classify", message)
-        assert (status, found["mark"] in "SHU") == (200, True), name
+        status, response = web("POST", "/classify", message)
+        assert (status, response["mark"] in "SHU") == (200, True), name
     with socket.create_connection(("127.0.0.1", web.port)) as raw:
         raw.sendall(b"GARBAGE\r\n\r\n" + os.urandom(5000))
         assert b"400" in raw.recv(100)
@@ -806,9 +729,9 @@ def test_each_user_has_a_token(serve, tmp_path):
             assert asking.ask_server(SPAM % 1).label == "spam"
 
 
-def test_out_of_descriptors_is_told_once(taught, tmp_path, serve):
-    process = serve("--db", taught, lines=1, preexec_fn=limit_descriptors)
-    path = process.said[0].split()[-1]
+def test_out_of_descriptors_is_told_once(trained_db, tmp_path, serve):
+    process = serve("--db", trained_db, lines=1, preexec_fn=limit_descriptors)
+    path = process.lines[0].split()[-1]
     clients = []
     for _ in range(60):
         clients.append(socket.socket(socket.AF_UNIX))
@@ -817,7 +740,7 @@ def test_out_of_descriptors_is_told_once(taught, tmp_path, serve):
     for client in clients:
         client.close()
     until = time.monotonic() + 20
-    with MailboxClient(taught) as asking:
+    with MailboxClient(trained_db) as asking:
         while time.monotonic() < until:
             with contextlib.suppress(OSError, ValueError, LookupError):
                 assert asking.ask_server(SPAM % 99).mark == "S"
@@ -834,7 +757,7 @@ def limit_descriptors():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         (("--smtp", "127.0.0.1:1"), "need --next"),
         (("--next", "smtp:127.0.0.1:1"), "needs one of them"),
@@ -850,69 +773,30 @@ def limit_descriptors():
         (("--http", "127.0.0.1:0", "--key", "x", "--certificate", "x"), "for --smtp and --lmtp"),
         (("--http", "127.0.0.1:0", "--reject", "0.99"), "goes with --milter"),
         (("--users",), "without --db and --user"),
+        (("--full-address",), "goes with --users"),
+        (("--aliases", "x"), "goes with --users"),
+        (("--reject-text", "x"), "goes with --reject"),
+        (("--reject-text", "x\ny"), "characters of ASCII"),
+        (("--reject-text", "ü"), "characters of ASCII"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
          "they are no certificate and its key"),
     ],
 )  # fmt: skip
-def test_misuse_is_one_line(tmp_path, options, said):
+def test_misuse_is_one_line(tmp_path, options, text):
     status, out, error = streamnb_command("serve", "--db", tmp_path / "db", *options)
     assert status != 0
     assert (out, error.count("\n")) == ("", 1)
-    assert said in error
-
-
-class MailServer:
-    """What speaks to a milter: packets of a length, a letter and data."""
-
-    def __init__(self, port, steps=0x1FFFFF):
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
-        self.stream = self.socket.makefile("rb")
-        self.send(b"O", struct.pack("!LLL", 6, 0x1FF, steps))
-        kind, options = self.read()
-        assert kind == b"O"
-        self.agreed = struct.unpack("!LLL", options)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.stream.close()
-        self.socket.close()
-
-    def send(self, kind, data=b""):
-        self.socket.sendall(struct.pack("!L", len(data) + 1) + kind + data)
-
-    def read(self):
-        packet = self.stream.read(struct.unpack("!L", self.stream.read(4))[0])
-        return packet[:1], packet[1:]
-
-    def bring(self, message, *fields):
-        """A message with further fields: the edits that are wanted, and what becomes of it."""
-        header, _, body = message.partition(b"\r\n\r\n")
-        for line in header.splitlines():
-            self.send(b"L", line.replace(b": ", b"\0", 1) + b"\0")
-        for field in fields:
-            self.send(b"L", field)
-        self.send(b"N")
-        self.send(b"B", body)
-        return self.end()
-
-    def end(self):
-        self.send(b"E")
-        edits = []
-        while (packet := self.read())[0] in b"mi":
-            edits.append(packet)
-        return edits, packet[0]
+    assert text in error
 
 
 FORGED = b"X-Streamnb\0Ham, forged\0"
 
 
-def test_nothing_that_a_client_says_switches_the_milter_off(taught, serve):
+def test_nothing_that_a_client_says_switches_the_milter_off(trained_db, serve):
     """Names that are no IDNA, addresses that are no ASCII, odd macros and hosts."""
     port = free_port()
-    serve("--db", taught, "--milter", f"127.0.0.1:{port}", "--reject", "0.6")
-    said = [
+    serve("--db", trained_db, "--milter", f"127.0.0.1:{port}", "--reject", "0.6")
+    text = [
         (b"C", b"xn--a.example\x006\0\x19IPv6:2001:db8::1\0"),
         (b"H", b"xn--a\0"), (b"H", b"m\xc3\xbcller.de\0"), (b"H", b"\xff\0"),
         (b"D", b"Cj\0m\xc3\xbcller\0"), (b"M", b"<m\xc3\xbc@b.example>\0"),
@@ -921,26 +805,52 @@ def test_nothing_that_a_client_says_switches_the_milter_off(taught, serve):
     ]  # fmt: skip
     with MailServer(port) as server:
         assert server.agreed[:2] == (6, 0x11)
-        for number, packet in enumerate(said):  # a session of many messages, none ended by "A"
+        for number, packet in enumerate(text):  # a session of many messages, none ended by "A"
             server.send(*packet)
-            assert server.bring(SPAM % number, FORGED) == ([], b"r"), packet
+            assert server.bring(SPAM % number, FORGED) == ([], b"y"), packet
         odd = [b"x-streamnb \0a\0", FORGED, b"x-STREAMNB\0b\0", b"Na\xefve\0x\0"]
         edits, verdict = server.bring(HAM % 3, *odd)
         assert verdict == b"a"
         removed = [b"\2x-STREAMNB", b"\1X-Streamnb", b"\1x-streamnb "]
-        assert edits[:-1] == [(b"m", b"\0\0\0" + one + b"\0\0") for one in removed]
+        assert edits[:-1] == [(b"m", b"\0\0\0" + item + b"\0\0") for item in removed]
         assert edits[-1][0] == b"i"
         assert edits[-1][1].startswith(b"\0\0\0\0X-Streamnb\0")
         server.send(b"Q")
         assert server.stream.read() == b""
 
 
-def test_a_milter_answers_who_waits_and_removes_forged_fields_on_trouble(tmp_path, taught, serve):
+@pytest.mark.parametrize("reject_text", [None, "100% spam; ask postmaster@example.org"])
+@pytest.mark.parametrize("queue_id", ["4fWxyz12AbC", ""])
+def test_a_refusal_has_the_id_of_its_line_in_the_log(trained_db, serve, reject_text, queue_id):
+    port = free_port()
+    more = ["--reject-text", reject_text] if reject_text else []
+    process = serve("--db", trained_db, "--milter", f"127.0.0.1:{port}", "--reject", "0.6",
+                    "--log", "json", *more)  # fmt: skip
+    with MailServer(port) as server:
+        server.send(b"D", b"Ci\0stale\0")
+        server.send(b"C", b"")
+        if queue_id:
+            server.send(b"D", b"Ej\0host\0{i}\0" + queue_id.encode() + b"\0")
+        _, verdict = server.bring(SPAM % 99)
+        assert verdict == b"y"
+        reply = server.reply.removesuffix(b"\0").decode().replace("%%", "%")
+        server.send(b"Q")
+    text, _, reply_id = reply.removesuffix(")").partition(" (id ")
+    assert text == f"550 5.7.1 {reject_text or 'This message looks like spam'}"
+    assert reply_id == (queue_id or reply_id) != "stale"
+    (line,) = (json.loads(line) for line in process.stop().splitlines())
+    assert (line["queue_id"], line["action"]) == (reply_id, "rejected")
+    assert "pills +" in line["reasons"]
+
+
+def test_a_milter_answers_who_waits_and_removes_forged_fields_on_trouble(
+    tmp_path, trained_db, serve
+):
     port, path = free_port(), tmp_path / "mail.db"
-    path.write_bytes(taught.read_bytes())
+    path.write_bytes(trained_db.read_bytes())
     process = serve("--db", path, "--milter", f"127.0.0.1:{port}")
     path.rename(tmp_path / "moved.db")
-    path.write_bytes(taught.read_bytes())  # another file has taken its place
+    path.write_bytes(trained_db.read_bytes())  # another file has taken its place
     with MailServer(port, steps=0) as server:  # one that waits for an answer to each packet
         assert server.agreed == (6, 0x11, 0)
         for kind, data in [(b"C", b"h\0U"), (b"H", b"h\0"), (b"M", b"<>\0"), (b"R", b"<a@b>\0"),
@@ -952,9 +862,9 @@ def test_a_milter_answers_who_waits_and_removes_forged_fields_on_trouble(tmp_pat
 
 
 @pytest.mark.parametrize("packet", [b"\0\0\0\0", b"\xff\xff\xff\xffO", b"\0\0\0\3O12", b"\0\0\1"])
-def test_what_is_no_mail_server_is_given_up(taught, serve, packet):
+def test_what_is_no_mail_server_is_given_up(trained_db, serve, packet):
     port = free_port()
-    serve("--db", taught, "--milter", f"127.0.0.1:{port}")
+    serve("--db", trained_db, "--milter", f"127.0.0.1:{port}")
     with MailServer(port) as server:
         server.socket.sendall(packet)
         server.socket.shutdown(socket.SHUT_WR)
@@ -963,7 +873,7 @@ def test_what_is_no_mail_server_is_given_up(taught, serve, packet):
         assert server.agreed[0] == 6
 
 
-def test_a_unit_may_have_several_sockets_of_one_name(taught):
+def test_a_unit_may_have_several_sockets_of_one_name(trained_db):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         begin = (
@@ -973,14 +883,14 @@ def test_a_unit_may_have_several_sockets_of_one_name(taught):
             "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2', LISTEN_FDNAMES='http:http');"
             "os.execv(sys.argv[3], sys.argv[3:])"
         )
-        fds = [one.fileno() for one in sockets]
+        fds = [item.fileno() for item in sockets]
         process = subprocess.Popen(
-            [sys.executable, "-c", begin, *map(str, fds), *STREAMNB, "serve", "--db", str(taught)],
+            [sys.executable, "-c", begin, *map(str, fds), *STREAMNB, "serve", "--db", str(trained_db)],
             pass_fds=fds, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
-            for one in sockets:
-                client = http.client.HTTPConnection(*one.getsockname(), timeout=20)
+            for item in sockets:
+                client = http.client.HTTPConnection(*item.getsockname(), timeout=20)
                 client.request("GET", "/status")
                 assert client.getresponse().status == 401  # without the token
                 client.close()
@@ -989,9 +899,9 @@ def test_a_unit_may_have_several_sockets_of_one_name(taught):
             assert "Traceback" not in process.communicate(timeout=20)[1]
 
 
-def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(taught, serve):
+def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(trained_db, serve):
     port = free_port()
-    process = serve("--db", taught, "--milter", f"127.0.0.1:{port}")
+    process = serve("--db", trained_db, "--milter", f"127.0.0.1:{port}")
     with MailServer(port, steps=0) as server:
         server.socket.settimeout(0.5)
         with contextlib.suppress(TimeoutError):
@@ -1000,6 +910,36 @@ def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(taught, serve
         begun = time.monotonic()
         process.stop()
         assert time.monotonic() - begun < 10
+
+
+XFORWARD = b"NAME=mail.example.net ADDR=192.0.2.7 IDENT=4f+57x"
+
+
+@pytest.mark.parametrize("offered", [b"NAME ADDR", b"NAME ADDR PORT PROTO HELO IDENT SOURCE", b""])
+def test_the_original_client_is_told_to_a_next_hop_that_wants_to_know(trained_db, serve, offered):
+    extension = b"250-XFORWARD %b\r\n" % offered if offered else b""
+    answers = {b"EHLO": b"250-hop\r\n" + extension + b"250 SIZE\r\n", b"DATA": b"354 go\r\n"}
+    hop, port = Raw(answers), free_port()
+    process = serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--log", "json",
+                    "--next", f"smtp:127.0.0.1:{hop.port}")  # fmt: skip
+    with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+        client.ehlo()
+        assert client.esmtp_features["xforward"].split()[:2] == ["NAME", "ADDR"]
+        for wrong in ("", "NAME", "COLOUR=red", "NAME="):
+            assert client.docmd("XFORWARD", wrong)[0] == 501
+        assert client.docmd("XFORWARD", XFORWARD.decode())[0] == 250
+        client.sendmail("a@b.c", ["d@e.f"], HAM % 1)
+        client.sendmail("a@b.c", ["d@e.f"], HAM % 2)  # it is of one message alone
+        client.docmd("MAIL FROM:<a@b.c>")
+        assert client.docmd("XFORWARD", XFORWARD.decode())[0] == 503
+    names = offered.split()
+    expected = [pair for pair in XFORWARD.split() if pair.split(b"=")[0] in names]
+    received = [line.split()[1] for line in hop.got.split(b"\r\n") if line.startswith(b"XFORWARD")]
+    assert received == expected
+    first, second = (json.loads(line) for line in process.stop().splitlines())
+    assert first["queue_id"] == "4fWx"
+    assert "queue_id" not in second
+    hop.close()
 
 
 @pytest.mark.parametrize("next_kind", ["lmtp", "smtp"])
@@ -1022,24 +962,31 @@ def test_each_recipient_gets_the_verdict_of_their_own_database(
         client.ehlo()
         for round_number in range(2):
             client.docmd("MAIL FROM:<a@b.c>")
-            taken = [to for to in recipients if client.docmd(f"RCPT TO:<{to}>")[0] == 250]
-            assert taken == [to for to in recipients if to != "no@d.e"]
+            accepted = [
+                recipient
+                for recipient in recipients
+                if client.docmd(f"RCPT TO:<{recipient}>")[0] == 250
+            ]
+            assert accepted == [recipient for recipient in recipients if recipient != "no@d.e"]
             replies = [client.data(SPAM % (900 + round_number))]
-            replies += [client.getreply() for _ in taken[1:]]
-            expected = [452 if to == "dan@d.e" and next_kind == "lmtp" else 250 for to in taken]
+            replies += [client.getreply() for _ in accepted[1:]]
+            expected = [
+                452 if recipient == "dan@d.e" and next_kind == "lmtp" else 250
+                for recipient in accepted
+            ]
             assert [code for code, _ in replies] == expected
-    delivered = {to: got for tos, got in sink.messages for to in tos}
+    delivered = {recipient: got for tos, got in sink.messages for recipient in tos}
     assert len(sink.messages) == 2 * 3  # one transaction for each different verdict
     assert FIELD.match(delivered["ann@d.e"])[1] == FIELD.match(delivered["ann+x@d.e"])[1] == b"Spam"
     assert FIELD.match(delivered["bob@d.e"])[1] == b"Ham"
-    for to, got in delivered.items():
-        assert FIELD.sub(b"", got) == SPAM % 901, to
-        assert (FIELD.match(got) is None) == (to in ("cat@d.e", "dan@d.e"))
+    for recipient, got in delivered.items():
+        assert FIELD.sub(b"", got) == SPAM % 901, recipient
+        assert (FIELD.match(got) is None) == (recipient in ("cat@d.e", "dan@d.e"))
 
 
-def test_idle_connections_end_when_others_wait(taught, serve, smtp_sink):
+def test_idle_connections_end_when_others_wait(trained_db, serve, smtp_sink):
     port = free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(25)]
     begun = time.monotonic()
     with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
@@ -1050,9 +997,9 @@ def test_idle_connections_end_when_others_wait(taught, serve, smtp_sink):
         connection.close()
 
 
-def test_connections_from_one_address_are_limited(taught, serve, smtp_sink):
+def test_connections_from_one_address_are_limited(trained_db, serve, smtp_sink):
     port = free_port()
-    serve("--db", taught, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
           "--per-address", "2")  # fmt: skip
     with smtplib.SMTP("127.0.0.1", port, timeout=30), smtplib.SMTP("127.0.0.1", port, timeout=30):
         with pytest.raises(smtplib.SMTPConnectError) as refused:
@@ -1061,8 +1008,8 @@ def test_connections_from_one_address_are_limited(taught, serve, smtp_sink):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])  # noqa: S104 (they are refused)
-def test_a_listener_for_other_machines_needs_to_know_whom_to_trust(taught, host):
-    options = ("--db", taught, "--smtp", f"{host}:0", "--next", "smtp:127.0.0.1:1")
+def test_a_listener_for_other_machines_needs_to_know_whom_to_trust(trained_db, host):
+    options = ("--db", trained_db, "--smtp", f"{host}:0", "--next", "smtp:127.0.0.1:1")
     status, _, error = streamnb_command("serve", *options)
     assert (status, error.count("\n")) == (2, 1)
     assert "--trust NETWORK" in error

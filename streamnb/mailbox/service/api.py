@@ -1,4 +1,4 @@
-"""What a program can ask by HTTP: JSON in return."""
+"""Requests of programs to mailboxes by HTTP, answered in JSON."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from streamnb import __version__
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
-from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.monitor import SECONDS, Monitor
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 from streamnb.mailbox.store import Mailbox
 
-Act = Callable[[Mailbox, Request, bytes], Any]
+Action = Callable[[Mailbox, Request, bytes], Any]
 
 
-class _AskedWronglyError(StreamNBError):
+class RequestError(StreamNBError):
     """A parameter of a request is wrong."""
 
 
@@ -42,7 +45,7 @@ def _number(request: Request, name: str, low: float, high: float) -> float | Non
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise _AskedWronglyError(f"{name}: a number from {low:g} to {high:g}, not {text!r:.40}")
+        raise RequestError(f"{name}: a number from {low:g} to {high:g}, not {text!r:.40}")
     return value
 
 
@@ -50,28 +53,29 @@ def _label(request: Request) -> str:
     try:
         return read_label(request.query_params.get("label", ""))
     except ValueError as error:
-        raise _AskedWronglyError(f"label: {error}") from None
+        raise RequestError(f"label: {error}") from None
 
 
 def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
     value = request.query_params.get(name)
     if value is not None and value not in values:
-        raise _AskedWronglyError(f"{name}: {' or '.join(values)}, not {value!r:.40}")
+        raise RequestError(f"{name}: {' or '.join(values)}, not {value!r:.40}")
     return value
 
 
 def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     reasons = int(_number(request, "reasons", 0, 100) or 0)
-    found = judge(mailbox, message, JudgeOptions(reasons, _number(request, "threshold", 0.5, 1)))
+    options = JudgeOptions(reasons, _number(request, "threshold", 0.5, 1))
+    response = judge(mailbox, message, options)
     if _one_of(request, "learn", ("sure",)):
-        learn_if_sure(mailbox, message, found)
-    return found._asdict()
+        learn_if_sure(mailbox, message, response)
+    return response._asdict()
 
 
 def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
-        raise _AskedWronglyError("no mail was sent, but nothing or a binary file")
+        raise RequestError("no mail was sent, but nothing or a binary file")
     return mailbox.learn(message, _label(request), labelled_by, "http")._asdict()
 
 
@@ -82,7 +86,7 @@ def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     try:
         key = of_hex(hexadecimal)
     except ValueError:
-        raise _AskedWronglyError("digest: 64 hexadecimal digits") from None
+        raise RequestError("digest: 64 hexadecimal digits") from None
     return mailbox.forget_digest(key)._asdict()
 
 
@@ -90,26 +94,26 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     return status(mailbox).as_json()
 
 
-_PARAMETERS: dict[Act, tuple[str, ...]] = {
+_PARAMETERS: dict[Action, tuple[str, ...]] = {
     _classify: ("user", "reasons", "threshold", "learn"),
     _learn: ("user", "label", "labelled_by"),
     _forget: ("user", "digest"),
     _status: ("user",),
 }
-_STATUSES = ((_AskedWronglyError, 400), (BusyError, 503), (StreamNBError, 500))
+_STATUSES = ((RequestError, 400), (BusyError, 503), (StreamNBError, 500))
 
 
-def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> tuple[int, Any]:
-    """The status of an answer, and the answer or the exception that there was instead."""
+def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes) -> tuple[int, Any]:
+    """Return the HTTP status, and the answer or the exception in its place."""
     try:
         for name in request.query_params:
-            if name not in _PARAMETERS[act]:
-                raise _AskedWronglyError(f"{name!r:.40}: no such parameter here")
+            if name not in _PARAMETERS[action]:
+                raise RequestError(f"{name!r:.40}: no such parameter here")
             if len(request.query_params.getlist(name)) > 1:
-                raise _AskedWronglyError(f"{name}: it is there twice")
-        writes = act in (_learn, _forget) or "learn" in request.query_params
+                raise RequestError(f"{name}: it is there twice")
+        writes = action in (_learn, _forget) or "learn" in request.query_params
         with mailboxes.borrow(request.query_params.get("user"), writes=writes) as mailbox:
-            return 200, act(mailbox, request, message)
+            return 200, action(mailbox, request, message)
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
     except NoMailboxError as error:
@@ -118,40 +122,55 @@ def _done(mailboxes: Mailboxes, act: Act, request: Request, message: bytes) -> t
         return 500, UnexpectedError(error)
 
 
-async def _sent(request: Request) -> bytes:
-    """What was sent with a request, up to the longest message; the rest is read past."""
-    parts = bytearray()
+async def read_body(request: Request) -> bytes:
+    """Return the body of a request, up to the longest message; the rest is read and dropped."""
+    body = bytearray()
     async for part in request.stream():
-        parts += part[: MOST - len(parts)]
-    return bytes(parts)
+        body += part[: MOST - len(body)]
+    return bytes(body)
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that failed before any endpoint, in JSON."""
+    if not isinstance(error, HTTPException):
+        return JSONResponse({"error": str(UnexpectedError(error))}, 500)
+    text = "no such thing" if error.status_code == 404 else error.detail
+    return JSONResponse({"error": text}, error.status_code, error.headers)
+
+
+ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
-    """An application that asks and teaches mailboxes."""
+    """Return the application with which programs ask and teach mailboxes."""
     registry = (monitor and monitor.registry) or CollectorRegistry()
-    asked = Counter("streamnb_requests", "Requests", ["what", "status"], registry=registry)
-    verdicts = Counter("streamnb_verdicts", "Verdicts", ["mark"], registry=registry)
+    requests = Counter("streamnb_requests", "Requests.", ["what", "status"], registry=registry)
+    verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=registry)
     seconds = Histogram(
         "streamnb_request_seconds",
-        "Seconds a request took",
+        "Seconds that a request took.",
         ["what"],
         registry=registry,
-        buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10),
+        buckets=SECONDS,
     )
+    pool = ThreadPoolExecutor(64, "streamnb-http")  # a locked database holds up nobody else
 
-    def answering(what: str, act: Act) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint_of(name: str, action: Action) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            begun = time.perf_counter()
-            message = await _sent(request) if request.method == "POST" else b""
-            code, found = await asyncio.to_thread(_done, mailboxes, act, request, message)
-            if act is _classify and code == 200:
-                verdicts.labels(found["mark"]).inc()
-            asked.labels(what, str(code)).inc()
-            seconds.labels(what).observe(time.perf_counter() - begun)
-            if isinstance(found, Exception):
-                found = {"error": str(found)}
+            started = time.perf_counter()
+            message = await read_body(request) if request.method == "POST" else b""
+            loop = asyncio.get_running_loop()
+            code, result = await loop.run_in_executor(
+                pool, _act, mailboxes, action, request, message
+            )
+            if action is _classify and code == 200:
+                verdicts.labels(result["mark"]).inc()
+            requests.labels(name, str(code)).inc()
+            seconds.labels(name).observe(time.perf_counter() - started)
+            if isinstance(result, Exception):
+                result = {"error": str(result)}
             return Response(
-                json.dumps(found) + "\n", status_code=code, media_type="application/json"
+                json.dumps(result) + "\n", status_code=code, media_type="application/json"
             )
 
         return endpoint
@@ -159,13 +178,18 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
-    async def missing(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": "no such thing"}, status_code=404)
+    async def health(request: Request) -> Response:
+        outage = mailboxes.outage
+        if outage is None:
+            return JSONResponse({"status": "ok", "version": __version__})
+        return JSONResponse({"status": "away", "error": outage, "version": __version__}, 503)
 
-    posted = {"classify": _classify, "learn": _learn, "forget": _forget}
+    posts = {"classify": _classify, "learn": _learn, "forget": _forget}
     routes = [
-        Route(f"/{name}", answering(name, act), methods=["POST"]) for name, act in posted.items()
+        Route(f"/{name}", endpoint_of(name, action), methods=["POST"])
+        for name, action in posts.items()
     ]
-    routes.append(Route("/status", answering("status", _status), methods=["GET"]))
+    routes.append(Route("/status", endpoint_of("status", _status), methods=["GET"]))
     routes.append(Route("/metrics", metrics, methods=["GET"]))
-    return Starlette(routes=routes, exception_handlers={404: missing})
+    routes.append(Route("/health", health, methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)

@@ -1,20 +1,22 @@
-"""HTTP for programs and browsers on this machine: who may ask, and the connections."""
+"""HTTP for programs and browsers on this machine: authentication, and the connections."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -37,12 +39,12 @@ _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
-    """The secret of whoever may use a database over HTTP; made at the first start.
+    """Return the secret of those who may use a database over HTTP. The first call makes it.
 
     It is in a file beside the database that its owner alone can read.
     """
     path = beside(database, ".token")
-    made = secrets.token_urlsafe(32)
+    token = secrets.token_urlsafe(32)
     with convert_os_errors(OutputError, f"{path}: the token cannot be kept", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
@@ -51,79 +53,96 @@ def database_token(database: str | os.PathLike[str]) -> str:
             with open(path, encoding="ascii") as file:
                 if os.fstat(file.fileno()).st_mode & 0o077:
                     raise OutputError(f"{path}: others can read the token: chmod 600 it") from None
-                known = file.read(200).strip()
-            if len(known) < 20:
+                stored = file.read(200).strip()
+            if len(stored) < 20:
                 raise OutputError(f"{path}: no token: remove the file to have one made") from None
-            return known
+            return stored
         with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{made}\n")
-    return made
+            file.write(f"{token}\n")
+    return token
 
 
 @dataclass(eq=False, repr=False)
 class AuthMiddleware:
-    """Lets only those through who were sent by their own page or program, with the token.
+    """Passes on the requests of this machine that have the token.
 
     Parameters
     ----------
     app
-        What they are let through to.
+        The application.
     token
-        Gives the token for what is asked, given the user; LookupError where there is none such.
+        Returns the token of a user, None for the only one. Raises LookupError if there is no such.
     session
-        What a browser's cookie may have in place of the token.
+        The secret that a browser's cookie may have in place of the token. None if no browser is
+        expected: errors are then in JSON.
+    path_tokens
+        Further tokens, by the path for which they are valid.
+    open_paths
+        Paths that need no token.
     """
 
     app: App
     token: Callable[[str | None], str]
     session: str | None = None
+    path_tokens: Mapping[str, str] = field(default_factory=dict)
+    open_paths: frozenset[str] = frozenset()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Response a request, or have it answered."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http":
             return
-        refused = self._refused(scope)
-        if refused is not None:
-            status, why = refused
-            response = PlainTextResponse(f"{why}\n", status, {"connection": "close"})
-            await response(scope, receive, send)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await self._response(*refusal)(scope, receive, send)
             return
-        left = _LARGEST
+        remaining = _LARGEST
 
         async def bounded() -> Any:
-            nonlocal left
+            nonlocal remaining
             message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
+            remaining -= len(message.get("body", b""))
+            if remaining < 0:
                 raise HTTPException(413, "the message is too large")
             return message
 
         await self.app(scope, bounded, send)
 
-    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+    def _response(self, status: int, reason: str) -> Response:
+        headers = {"connection": "close"}
+        if self.session is None:
+            return JSONResponse({"error": reason}, status, headers)
+        return PlainTextResponse(f"{reason}\n", status, headers)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Return the status and the reason with which a request is refused, None to pass it on."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in _HERE:  # a page elsewhere whose name now leads here
-            return 421, "this is another server"
+            return 421, f"the Host {host!r:.100} is not this server: use one of {', '.join(_HERE)}"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
-            return 403, "another page asks"
+            return (
+                403,
+                f"the Origin {origin!r:.100} is another page: requests of other pages are refused",
+            )
         if not 0 <= int(headers.get(b"content-length", "0")) <= _LARGEST:
             return 413, "the message is too large"
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        users = asked.get("user", [None])
-        try:
-            wanted = self.token(users[0])
-        except LookupError:  # who has no token is not told who is there
-            wanted = secrets.token_urlsafe(32)
+        path = scope.get("path", "")
+        if path in self.open_paths:
+            return None
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        users = query.get("user", [None])
+        valid = [self.path_tokens[path]] if path in self.path_tokens else []
+        with suppress(LookupError):  # a client without a token does not learn which users exist
+            valid.append(self.token(users[0]))
         scheme, _, token = headers.get(b"authorization", "").partition(" ")
-        given = [token if scheme.lower() == "bearer" else "", *asked.get("token", [])]
-        pairs = [(one, wanted) for one in given]
+        sent = [token if scheme.lower() == "bearer" else "", *query.get("token", [])]
+        pairs = [(text, secret) for text in sent for secret in valid]
         if self.session is not None:
-            pairs += [(one, self.session) for one in _cookies(headers.get(b"cookie", ""))]
-        right = any(hmac.compare_digest(one.encode(), secret.encode()) for one, secret in pairs)
-        if len(users) > 1 or not right:
+            pairs += [(text, self.session) for text in _cookies(headers.get(b"cookie", ""))]
+        is_valid = any(hmac.compare_digest(text.encode(), key.encode()) for text, key in pairs)
+        if len(users) > 1 or not is_valid:
             return 401, "the token is missing or wrong (it is in the .token file)"
         return None
 
@@ -134,7 +153,7 @@ def _cookies(header: str) -> list[str]:
 
 
 def http(app: App) -> ConnectionHandler:
-    """What talks HTTP over connections."""
+    """Return the handler of connections that speak HTTP."""
     config = Config(
         app,
         http="h11",
@@ -151,17 +170,27 @@ def http(app: App) -> ConnectionHandler:
     state = ServerState()
 
     async def talk(connection: socket.socket, activity: Activity | None = None) -> None:
-        asked, ended = asyncio.Event(), asyncio.Event()
+        requested, ended = asyncio.Event(), asyncio.Event()
 
         class Protocol(H11Protocol):
             def handle_events(self) -> None:
                 super().handle_events()
                 if self.cycle is not None:
-                    asked.set()
+                    requested.set()
+
+            def send_400_response(self, msg: str) -> None:
+                """Answer what is no HTTP; the library does so in plain text."""
+                body = json.dumps({"error": msg}).encode()
+                head = (
+                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+                    f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+                )
+                self.transport.write(head.encode() + body)
+                self.transport.close()
 
             def connection_lost(self, exc: Exception | None) -> None:
                 super().connection_lost(exc)
-                asked.set()
+                requested.set()
                 ended.set()
 
         transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
@@ -169,7 +198,7 @@ def http(app: App) -> ConnectionHandler:
         )
         try:
             async with asyncio.timeout(_HEADER):
-                await asked.wait()
+                await requested.wait()
             async with asyncio.timeout(_LONGEST):
                 await ended.wait()
         except TimeoutError:

@@ -9,13 +9,14 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streamnb.errors import BusyError, StateError, StreamNBError
 from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
+from streamnb.mailbox.service.addresses import AddressBook
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.store import Mailbox
 
@@ -74,11 +75,14 @@ class Mailboxes:
         The site's model, for all users.
     open_limit
         Number of users' mailboxes that are open at once. The least recently used is closed first.
+    addresses
+        The users of mail addresses.
     """
 
     single: Mailbox | None
     base: Base | None = None
     open_limit: int = 200
+    addresses: AddressBook = field(default_factory=AddressBook)
 
     def __post_init__(self) -> None:
         self.pending: list[Future[None]] = []  # work that goes on after the replies were sent
@@ -176,38 +180,53 @@ class Mailboxes:
 
     def _acquire(self, user: str) -> Mailbox:
         with self._lock:
-            entry = self._open.get(user)
-            if entry is not None and not entry.borrowers and entry.mailbox.database.replaced():
-                self._open.pop(user).mailbox.close()
-                entry = None
-            if entry is None and self.base is None and not os.path.exists(user_path(user)):
-                raise NoMailboxError(f"{user}: this user has no database yet")
-            if entry is None:
-                entry = _OpenMailbox(Mailbox(user_path(user), True, WAIT, base=self.base))
-                self._open[user] = entry
+            entry = self._open.setdefault(user, _OpenMailbox())
             entry.borrowers += 1
             self._open.move_to_end(user)
-            return entry.mailbox
+        try:
+            with entry.lock:  # of this user alone: a slow database holds up nobody else
+                return self._opened(user, entry)
+        except BaseException:
+            self._release(user)
+            raise
+
+    def _opened(self, user: str, entry: _OpenMailbox) -> Mailbox:
+        if entry.mailbox is not None and entry.borrowers == 1 and entry.mailbox.database.replaced():
+            entry.mailbox.close()
+            entry.mailbox = None
+        if entry.mailbox is None:
+            if self.base is None and not os.path.exists(user_path(user)):
+                raise NoMailboxError(f"{user}: this user has no database yet")
+            entry.mailbox = Mailbox(user_path(user), True, WAIT, base=self.base)
+        return entry.mailbox
 
     def _release(self, user: str) -> None:
         with self._lock:
-            self._open[user].borrowers -= 1
-            idle = [name for name, entry in self._open.items() if not entry.borrowers]
-            for name in idle[: max(len(self._open) - self.open_limit, 0)]:
-                self._open.pop(name).mailbox.close()
+            entry = self._open[user]
+            entry.borrowers -= 1
+            idle = [name for name, other in self._open.items() if not other.borrowers]
+            surplus = idle[: max(len(self._open) - self.open_limit, 0)]
+            if not entry.borrowers and entry.mailbox is None and user not in surplus:
+                surplus.append(user)
+            closing = [self._open.pop(name).mailbox for name in surplus]
+        for mailbox in closing:
+            if mailbox is not None:
+                mailbox.close()
 
     def close(self) -> None:
         """Close the mailboxes of users, and end the attempts to reach a database."""
         self._closed.set()
         with self._lock:
             for entry in self._open.values():
-                entry.mailbox.close()
+                if entry.mailbox is not None:
+                    entry.mailbox.close()
             self._open.clear()
 
 
 @dataclass
 class _OpenMailbox:
-    """An open mailbox, and the number of its current users."""
+    """A user's mailbox, None until it is opened, and the number of its current borrowers."""
 
-    mailbox: Mailbox
+    mailbox: Mailbox | None = None
     borrowers: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)

@@ -10,6 +10,7 @@ gives a connection up for a name that is no IDNA.)
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
 import struct
 import time
@@ -30,6 +31,9 @@ _STRESS_S = 60.0  # seconds that a mail server may be silent while others wait
 _CLOSING = 1.0  # seconds for what is left to be read
 _VERSION = 6
 _ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
+REJECT_TEXT = "This message looks like spam"
+_LOGGED_REASONS = 5  # of a refused message
+_LONGEST_ID = 100  # bytes of a queue id
 # Not to be sent: connection, name, sender, recipients, unknown commands, the beginning of data.
 _LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0008 | 0x0100 | 0x0200
 # What the mail server waits for no answer to, where it offers that.
@@ -44,37 +48,47 @@ def milter(
     monitor: Monitor | None = None,
     options: JudgeOptions | None = None,
     reject: float | None = None,
+    reject_text: str = REJECT_TEXT,
 ) -> ConnectionHandler:
     """Return the handler of connections from mail servers by the milter protocol.
 
     Parameters
     ----------
     mailboxes
-        Who judges.
-    say
-        Is told what goes wrong.
-    question
+        The mailboxes that judge.
+    monitor
+        Log and metrics.
+    options
         How messages are judged.
     reject
-        Probability from which on spam that is sure is refused; None to mark all mail only.
+        Probability from which on spam that is sure is refused. None to mark all mail only.
+    reject_text
+        The text of a refusal, in printable ASCII. The message's id follows it.
     """
     log = monitor or Monitor()
+    options = options or JudgeOptions()
+    if reject is not None:  # the log tells why a message was refused
+        options = options._replace(reasons=max(options.reasons, _LOGGED_REASONS))
 
-    async def decide(message: bytes) -> tuple[Response | None, bytes]:
-        """What a message is, None on any trouble, and the letter of what becomes of it."""
+    async def decide(message: _Message) -> tuple[Response | None, bytes]:
+        """Return the verdict, None on any trouble, and the packet that ends the message."""
         started = time.monotonic()
+        content = bytes(message.content)
+        queue_id = message.queue_id
         try:
-            response = await asyncio.to_thread(mailboxes.judge, None, message, options)
+            response = await asyncio.to_thread(mailboxes.judge, None, content, options)
         except Exception as error:  # whatever went wrong, the message must be passed on
-            log.message("milter", error, "unmarked", started, message)
+            log.message("milter", error, "unmarked", started, content, queue_id=queue_id)
             return None, b"a"
         is_spam = response.mark == "S"
-        is_rejected = reject is not None and is_spam and response.probability >= reject
-        action = "rejected" if is_rejected else "marked"
-        log.message("milter", response, action, started, message)
-        if is_rejected:
-            log.refuse("milter", "spam")
-        return response, b"r" if is_rejected else b"a"
+        if reject is None or not is_spam or response.probability < reject:
+            log.message("milter", response, "marked", started, content, queue_id=queue_id)
+            return response, b"a"
+        queue_id = queue_id or hashlib.sha256(content).hexdigest()[:12]
+        log.message("milter", response, "rejected", started, content, queue_id=queue_id)
+        log.refuse("milter", "spam")
+        reply = f"550 5.7.1 {reject_text} (id {queue_id})".replace("%", "%%")  # it is a format
+        return response, b"y" + reply.encode("ascii", "replace") + b"\0"
 
     async def record(message: bytes, response: Response) -> None:
         try:
@@ -102,12 +116,12 @@ def milter(
 async def _converse(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    decide: Callable[[bytes], Coroutine[Any, Any, tuple[Response | None, bytes]]],
+    decide: Callable[[_Message], Coroutine[Any, Any, tuple[Response | None, bytes]]],
     record: Callable[[bytes, Response], Coroutine[Any, Any, None]],
     activity: Activity,
 ) -> None:
-    """Response packets until the mail server has no more."""
-    answered, actions, message = set(_UNANSWERED), 0, _Message()
+    """Answer packets until the mail server has no more."""
+    answered, actions, message, queue_id = set(_UNANSWERED), 0, _Message(), ""
     while (kind := (packet := await _packet(reader))[:1]) != b"Q":
         data = packet[1:]
         activity.touch(_STRESS_S, is_busy=kind in (b"L", b"N", b"B", b"E"))
@@ -120,6 +134,8 @@ async def _converse(
             answered = {kind for kind, step in _UNANSWERED.items() if not steps & step}
             agreed = struct.pack("!LLL", min(version, _VERSION), actions, steps)
             await _send(writer, b"O" + agreed)
+        elif kind == b"D":
+            queue_id = _macro(data, b"i") or queue_id
         elif kind == b"L":
             message.add_field(data)
         elif kind == b"N":
@@ -128,20 +144,29 @@ async def _converse(
             message.add(data)
         elif kind == b"E":
             message.add(data)
-            content = bytes(message.content)
-            found, verdict = await decide(content)
-            edits = message.edits(found, actions) if verdict == b"a" else []
+            message.queue_id = queue_id
+            response, verdict = await decide(message)
+            edits = message.edits(response, actions) if verdict == b"a" else []
             await _send(writer, *edits, verdict)
-            if found is not None:
-                await record(content, found)
+            if response is not None:
+                await record(bytes(message.content), response)
         if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
-            message = _Message()
+            message, queue_id = _Message(), ""
         if kind == b"E":
             activity.touch(_STRESS_S)
             if activity.is_ending:
                 return
         if kind in answered:
             await _send(writer, b"c")
+
+
+def _macro(data: bytes, name: bytes) -> str:
+    """Return the value of a macro in a packet of them, or "" if it is not there."""
+    words = data[1:].split(b"\0")  # the first byte is the command that they belong to
+    for key, value in zip(words[::2], words[1::2], strict=False):
+        if key.strip(b"{}") == name:
+            return value[:_LONGEST_ID].decode("ascii", "replace")
+    return ""
 
 
 async def _packet(reader: asyncio.StreamReader) -> bytes:
@@ -163,6 +188,7 @@ class _Message:
     """The beginning of a message, and which of its fields are called as ours."""
 
     def __init__(self) -> None:
+        self.queue_id = ""
         self.content = bytearray()
         self._named: Counter[bytes] = Counter()
         self._forged: list[tuple[int, bytes]] = []  # number among the fields of a name, name
@@ -180,7 +206,7 @@ class _Message:
             self._named[lower] += 1
             self._forged.append((self._named[lower], name))
 
-    def edits(self, found: Response | None, actions: int) -> list[bytes]:
+    def edits(self, response: Response | None, actions: int) -> list[bytes]:
         """Packets that take forged fields away and put ours in the first place."""
         packets = []
         if actions & _CHANGE_FIELDS:  # the last first, so that numbers stay
@@ -188,8 +214,8 @@ class _Message:
                 b"m" + struct.pack("!L", number) + name + b"\0\0"
                 for number, name in reversed(self._forged)
             ]
-        if found is not None and actions & _ADD_FIELDS:
-            name, _, value = header_field(found).partition(": ")
-            ours = f"{name}\0{value}\0".encode("ascii", "replace")
-            packets.append(b"i" + struct.pack("!L", 0) + ours)
+        if response is not None and actions & _ADD_FIELDS:
+            name, _, value = header_field(response).partition(": ")
+            field = f"{name}\0{value}\0".encode("ascii", "replace")
+            packets.append(b"i" + struct.pack("!L", 0) + field)
         return packets

@@ -22,9 +22,10 @@ _REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
 _MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
 _HEADER = 1 << 15  # bytes of a message in which its Message-ID is looked for
 _MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
+_LONGEST_REASONS = 300  # characters of a line's reasons
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _PLAIN = re.compile(r"[^\s\"=\\]+")
-_SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
+SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
 _notices = logging.getLogger("streamnb.serve")
 _messages = logging.getLogger("streamnb.mail")
@@ -126,7 +127,7 @@ class Monitor:
                 "Seconds from the end of a message to its answer.",
                 ["listener"],
                 registry=registry,
-                buckets=_SECONDS,
+                buckets=SECONDS,
             )
             self._open = Gauge(
                 "streamnb_connections", "Open connections.", ["listener"], registry=registry
@@ -200,6 +201,9 @@ class Monitor:
             fields["score"] = round(result.score, 4)
             fields["ready"] = result.ready
             fields["sure"] = result.status != 2
+            if result.reasons and action == "rejected":
+                pairs = (f"{name} {log_odds:+.1f}" for name, log_odds in result.reasons)
+                fields["reasons"] = ", ".join(pairs)[:_LONGEST_REASONS]
         else:
             fields["error"] = str(result)[:200] or type(result).__name__
         fields["action"] = action

@@ -8,61 +8,41 @@ this process is killed between the next hop's 250 and ours.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import logging
 import re
-import smtplib
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, AnyStr, NamedTuple
+from typing import Any, AnyStr
 
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from streamnb.errors import root_cause
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.next_hop import LATER, PATIENCE_S, HopClient, NextHop
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
-from streamnb.mailbox.service.sockets import Address
 
 LARGEST = 50 << 20  # bytes of a message
 _LONGEST_LINE = 1 << 20
-_PATIENCE = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much
-_SOON = 0.05  # seconds after an answer
-_GREETING = 30.0  # seconds for the next hop to be reached
+_RECORD_AFTER_S = 0.05  # seconds after an answer
 _STRESS_S = 10.0  # seconds that a client may be silent within a message while others wait
 _MOST_RECIPIENTS = 1000  # of a message; RFC 5321 asks for at least 100
 _MOST_LINES = 1_000_000  # of a message
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
-_DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
-_LATER = "451 4.3.0 the next hop cannot be reached; try again later"
-_PASSED_ON = ("8bitmime", "smtputf8")
+# What Postfix tells of the original client: https://www.postfix.org/XFORWARD_README.html
+_FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
+_ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
+_HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
 logging.getLogger("mail.log").addHandler(logging.NullHandler())  # whoever connects could fill it
-
-
-class NextHop(NamedTuple):
-    """Where messages go.
-
-    Attributes
-    ----------
-    lmtp
-        Whether LMTP is spoken there, not SMTP.
-    address
-        Where it is.
-    """
-
-    lmtp: bool
-    address: Address
 
 
 def proxy(
@@ -108,7 +88,7 @@ def proxy(
                 data_size_limit=LARGEST,
                 enable_SMTPUTF8=True,
                 tls_context=tls,
-                timeout=_PATIENCE,
+                timeout=PATIENCE_S,
                 auth_exclude_mechanism=["LOGIN", "PLAIN"],
             )
             server.closed, server.activity = closed, activity
@@ -151,6 +131,13 @@ class _Ending(SMTP):
                 self.transport.close()
             return
         super().data_received(data)
+
+    async def smtp_XFORWARD(self, argument: str | None) -> None:  # noqa: N802 (the library's name)
+        """Take attributes of the original client."""
+        if self.in_transaction:
+            await self.push("503 5.5.1 a message was begun")
+        else:
+            await self.push(self.event_handler.forward(argument or ""))
 
     def begin(self) -> None:
         """Expect another message."""
@@ -215,23 +202,31 @@ class _Passing:
     options: JudgeOptions | None
 
     def __post_init__(self) -> None:
-        self._many = self.mailboxes.single is None
+        self.client = HopClient(self.hop, self.monitor.warn)
         # Whether each recipient has a verdict, or an answer, of its own.
-        self._one_at_a_time = not self.lmtp and (self._many or self.hop.lmtp)
-        self._options: list[str] = []  # of the MAIL command
+        has_several_answers = self.mailboxes.single is None or self.hop.lmtp
+        self._one_at_a_time = not self.lmtp and has_several_answers
+        self._mail_options: list[str] = []
         self._sender = ""
-        self.client: smtplib.SMTP | None = None
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str, bytes, Response]] = []
         self._recording: asyncio.Task[None] | None = None
-        self._begun = False  # whether the next hop knows of a message
-        self._closing = False
-        self._turn = threading.RLock()  # whoever has it speaks to the next hop
 
     @property
     def is_handing_on(self) -> bool:
         """Return whether a message is being handed to the next hop."""
         return self._handing is not None and not self._handing.done()
+
+    def forward(self, argument: str) -> str:
+        """Keep attributes of the original client for the next message. Return the reply."""
+        attributes = {}
+        for word in argument.split():
+            match = _ATTRIBUTE.fullmatch(word)
+            if match is None or match[1].upper() not in _FORWARDED:
+                return "501 5.5.4 no such attribute"
+            attributes[match[1].upper()] = match[2]
+        self.client.forwarded |= attributes
+        return "250 2.0.0 ok" if attributes else "501 5.5.4 attributes are missing"
 
     # What aiosmtpd calls
 
@@ -244,17 +239,18 @@ class _Passing:
         responses: list[str],
     ) -> list[str]:
         session.host_name = hostname
-        offered = await _in_thread(self._offered)
-        kept = []
+        extensions = await _in_thread(self.client.extensions)
+        lines = []
         for response in responses:
             word = response[4:].split(" ")[0].lower()
             if word == "size":
-                size = offered.get("size", "")
-                most = int(size) if size.isdecimal() and len(size) < 16 else 0
-                kept.append(f"250-SIZE {min(most, LARGEST) if most else LARGEST}")
-            elif word != "auth" and (word not in ("8bitmime", "smtputf8") or word in offered):
-                kept.append(response)
-        return kept
+                size = extensions.get("size", "")
+                limit = int(size) if size.isdecimal() and len(size) < 16 else 0
+                lines.append(f"250-SIZE {min(limit, LARGEST) if limit else LARGEST}")
+            elif word != "auth" and (word not in ("8bitmime", "smtputf8") or word in extensions):
+                lines.append(response)
+        lines.insert(-1, f"250-XFORWARD {' '.join(_FORWARDED)}")
+        return lines
 
     async def handle_MAIL(  # noqa: N802
         self,
@@ -268,8 +264,8 @@ class _Passing:
         sender = "" if address is None or address == "<>" else address
         if server.is_ending:  # type: ignore[attr-defined]  # an _Ending
             return "421 4.3.2 shutting down; try again"
-        self._sender, self._options = sender, list(options)
-        reply: str = await _in_thread(self._begin, sender, options)
+        self._sender, self._mail_options = sender, list(options)
+        reply: str = await _in_thread(self.client.begin, sender, options)
         if reply.startswith("2"):
             envelope.mail_from = address
             envelope.mail_options.extend(options)
@@ -287,8 +283,7 @@ class _Passing:
             return "452 4.5.3 one recipient at a time"
         if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
             return "452 4.5.3 too many recipients"
-        command = " ".join([f"RCPT TO:<{address}>", *options])
-        reply: str = await _in_thread(self._recipient, command)
+        reply: str = await _in_thread(self.client.add_recipient, address, options)
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
             envelope.rcpt_options.extend(options)
@@ -297,7 +292,8 @@ class _Passing:
     async def handle_RSET(  # noqa: N802
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        await _in_thread(self._reset)
+        await _in_thread(self.client.reset)
+        self.client.forwarded = {}
         return "250 2.0.0 ok"
 
     async def handle_DATA(  # noqa: N802
@@ -313,63 +309,10 @@ class _Passing:
         return "\r\n".join(replies)
 
     async def _record_soon(self) -> None:
-        await asyncio.sleep(_SOON)  # the answer goes first
+        await asyncio.sleep(_RECORD_AFTER_S)  # the answer goes first
         await _in_thread(self._record)
 
-    # What is put to the next hop, in a thread
-
-    def _connected(self) -> smtplib.SMTP:
-        if self.client is None:
-            self.client = _client(self.hop)
-        return self.client
-
-    def _offered(self) -> dict[str, str]:
-        with self._turn:
-            try:
-                return self._connected().esmtp_features
-            except (OSError, smtplib.SMTPException) as error:
-                self._lost(error)
-                return dict.fromkeys(_PASSED_ON, "")  # it is told when there is a message
-
-    def _begin(self, sender: str, options: list[str]) -> str:
-        with self._turn:
-            if self._begun:  # the client's message was given up, and nobody said so
-                self._reset()
-            idle = self.client is not None
-            try:
-                known = self._connected().esmtp_features
-            except (OSError, smtplib.SMTPException) as error:
-                return self._lost(error)
-            wanted = [one for one in options if _knows(known, one)]
-            if len(wanted) < len(options) and not _are_hints(set(options) - set(wanted)):
-                return "553 5.6.7 the next hop does not take such messages"
-            reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *wanted]))
-            if idle and self.client is None:  # it hung up between two messages
-                return self._begin(sender, options)
-            self._begun = reply.startswith("2")
-            return reply
-
-    def _recipient(self, command: str) -> str:
-        with self._turn:
-            return self._command(command) if self._begun else _LATER
-
-    def _reset(self) -> None:
-        with self._turn:
-            if self._begun and self.client is not None:
-                self._command("RSET")
-            self._begun = False
-
-    def _command(self, command: str) -> str:
-        client = self.client
-        if client is None:
-            return _LATER
-        try:
-            client.command_encoding = "utf-8"  # SMTPUTF8; all else is ASCII anyway
-            return _line(*client.docmd(command))
-        except ValueError:  # it was not sent
-            return "553 5.1.3 no such address can be handed on"
-        except (OSError, smtplib.SMTPException) as error:
-            return self._lost(error)
+    # What is done in a thread
 
     def _hand_on(self, recipients: list[str], message: bytes) -> list[str]:
         """Judge a message and hand it on.
@@ -385,19 +328,19 @@ class _Passing:
             field = header_field(result) if isinstance(result, Response) else ""
             groups.setdefault(field, []).append(recipient)
         replies: dict[str, str] = {}
-        with self._turn:
-            begun, self._begun = self._begun, False
-            if not begun or self.client is None:
-                replies = dict.fromkeys(recipients, _LATER)
+        with self.client.turn:
+            if not self.client.is_begun:
+                replies = dict.fromkeys(recipients, LATER)
             elif len(groups) == 1:
                 result = results[self._user(recipients[0])]
-                replies = self._send(recipients, _mark(message, result))
+                replies = self.client.send(recipients, _mark(message, result))
             else:
-                self._command("RSET")
                 for members in groups.values():
-                    result = results[self._user(members[0])]
-                    replies |= self._send_anew(members, message, result)
+                    marked = _mark(message, results[self._user(members[0])])
+                    envelope = self._sender, self._mail_options, members
+                    replies |= self.client.send_anew(*envelope, marked)
         self._note(recipients, message, results, replies, started)
+        self.client.forwarded = {}
         each = [replies[recipient] for recipient in recipients]
         return each if self.lmtp else each[:1]
 
@@ -413,51 +356,6 @@ class _Passing:
                 results[user] = error
         return results
 
-    def _send_anew(
-        self, recipients: list[str], message: bytes, result: Response | Exception
-    ) -> dict[str, str]:
-        """Hand a message to some of its recipients, in a transaction of its own."""
-        reply = self._begin(self._sender, self._options)
-        if not reply.startswith("2"):
-            return dict.fromkeys(recipients, reply)
-        replies = {to: self._recipient(f"RCPT TO:<{to}>") for to in recipients}
-        taken = [to for to, reply in replies.items() if reply.startswith("2")]
-        self._begun = False
-        if taken and self.client is not None:
-            replies |= self._send(taken, _mark(message, result))
-        elif taken:  # the connection was lost after they were taken
-            replies |= dict.fromkeys(taken, _LATER)
-        elif self.client is not None:
-            self._command("RSET")
-        return replies
-
-    def _send(self, recipients: list[str], marked: bytes) -> dict[str, str]:
-        """Send the content of a message whose recipients the next hop knows; their replies."""
-        client = self.client
-        if client is None:
-            return dict.fromkeys(recipients, _LATER)
-        replies: list[str] = []
-        try:
-            code, text = client.docmd("DATA")
-            if code != 354:
-                if not 400 <= code < 600:  # not a reply to DATA
-                    raise smtplib.SMTPServerDisconnected("no answer to DATA")
-                self._command("RSET")
-                return dict.fromkeys(recipients, _line(code, text))
-            ends = marked.endswith(b"\r\n") or not marked
-            if client.sock is not None:  # smtplib would close it, and lose the reply
-                client.sock.sendall(_DOTS.sub(rb"\1..", marked))
-                client.sock.sendall(b".\r\n" if ends else b"\r\n.\r\n")
-            for _ in range(len(recipients) if self.hop.lmtp else 1):
-                replies.append(_line(*client.getreply()))
-        except (OSError, smtplib.SMTPException) as error:
-            refused = "" if replies else _refused(client)
-            later = self._lost(error)
-            replies += [refused or later] * len(recipients)  # replies that came are passed on
-        if not self.hop.lmtp:
-            replies = replies[:1] * len(recipients)
-        return dict(zip(recipients, replies, strict=False))
-
     def _note(
         self,
         recipients: list[str],
@@ -468,13 +366,14 @@ class _Passing:
     ) -> None:
         """Log the message for each recipient, and keep the verdicts to be recorded."""
         listener = "lmtp" if self.lmtp else "smtp"
+        queue_id = _queue_id(self.client.forwarded)
         recorded = set()
         for recipient in dict.fromkeys(recipients):
             user, reply = self._user(recipient), replies[recipient]
             result = results[user]
             marked = "marked" if isinstance(result, Response) else "unmarked"
             action = {"2": marked, "4": "deferred"}.get(reply[:1], "refused")
-            self.monitor.message(listener, result, action, started, message, recipient)
+            self.monitor.message(listener, result, action, started, message, recipient, queue_id)
             if action in ("deferred", "refused"):
                 self.monitor.refuse(listener, f"next_hop_{reply[:1]}xx")
             elif isinstance(result, Response) and user not in recorded:
@@ -482,7 +381,8 @@ class _Passing:
                 self._unrecorded.append((recipient, message[:MOST], result))
 
     def _user(self, recipient: str) -> str | None:
-        return recipient.partition("@")[0].partition("+")[0].lower() if self._many else None
+        single = self.mailboxes.single
+        return self.mailboxes.addresses.user(recipient) if single is None else None
 
     def _record(self) -> None:
         """Record the last verdicts; they were answered already."""
@@ -494,38 +394,9 @@ class _Passing:
             except Exception as error:  # the message was answered: the connection goes on
                 self.monitor.warn(f"not recorded: {error!s:.300}")
 
-    def _lost(self, error: Exception) -> str:
-        why = root_cause(error)
-        if not self._closing:
-            self.monitor.warn(f"{self.hop.address}: the next hop: {why:.200}")
-        client, self.client = self.client, None
-        self._begun = False
-        if client is not None:
-            client.close()
-        return _LATER
-
     def close(self) -> None:
-        """Record what is left, and say good-bye to the next hop.
-
-        Where another thread still speaks to it, that is cut short: what is not whole is not taken.
-        """
-        self._closing = True
-        if not self._turn.acquire(blocking=False):
-            client = self.client
-            if client is not None and client.sock is not None:
-                with contextlib.suppress(OSError):
-                    client.sock.shutdown(socket.SHUT_RDWR)
-            self._turn.acquire()
-        try:
-            client, self.client = self.client, None
-            if client is not None:
-                with contextlib.suppress(OSError, smtplib.SMTPException):
-                    if client.sock is not None:
-                        client.sock.settimeout(2.0)
-                    client.quit()
-                client.close()
-        finally:
-            self._turn.release()
+        """Say good-bye to the next hop, and record the last verdicts."""
+        self.client.close()
         self._record()
 
 
@@ -537,64 +408,14 @@ def _mark(message: bytes, result: Response | Exception) -> bytes:
     return target.getvalue()
 
 
+def _queue_id(attributes: dict[str, str]) -> str:
+    """Return the mail server's queue id, or "" if it sent none."""
+    text = attributes.get("IDENT", "")
+    if text.startswith("["):  # [UNAVAILABLE]
+        return ""
+    return _HEX_PAIR.sub(lambda match: chr(int(match[1], 16)), text)
+
+
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
     """Do what waits for others in a thread of our own: a hop that hangs holds up nobody else."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)
-
-
-def _client(hop: NextHop) -> smtplib.SMTP:
-    """A connection to the next hop that has been greeted."""
-    address = hop.address
-    # Python's client of LMTP is that of SMTP with another greeting, and reaches Unix sockets, too.
-    kind = smtplib.LMTP if hop.lmtp or address.path else smtplib.SMTP
-    name = socket.gethostname()
-    client = kind(local_hostname=name, timeout=_GREETING)
-    client.ehlo_msg = "lhlo" if hop.lmtp else "ehlo"
-    client._host = address.host or name  # type: ignore[attr-defined]  # whose certificate it must be
-    try:
-        code, said = client.connect(address.path or address.host, address.port)
-        if code != 220:
-            raise smtplib.SMTPConnectError(code, said)
-        client.ehlo()
-        if not address.is_local and client.has_extn("starttls"):
-            client.starttls(context=ssl.create_default_context())
-            client.ehlo()
-        if not client.does_esmtp:
-            raise smtplib.SMTPConnectError(502, "it speaks no extended SMTP")
-        if client.sock is not None:
-            client.sock.settimeout(_PATIENCE)
-            if address.path is None:  # a message's end would wait for the answer to its beginning
-                client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:
-        client.close()
-        raise
-    return client
-
-
-def _knows(features: dict[str, str], option: str) -> bool:
-    """Whether a hop takes an option of MAIL."""
-    name = option.partition("=")[0].lower()
-    return {"body": "8bitmime", "ret": "dsn", "envid": "dsn"}.get(name, name) in features
-
-
-def _are_hints(options: set[str]) -> bool:
-    """Whether options can be left out and the message is the same."""
-    return all(one.partition("=")[0].lower() in ("size", "body") for one in options)
-
-
-def _refused(client: smtplib.SMTP) -> str:
-    """What the next hop refused a message with for good, before it hung up; else ""."""
-    with contextlib.suppress(OSError, smtplib.SMTPException):
-        if client.sock is not None:
-            client.sock.settimeout(_SOON)
-            code, said = client.getreply()
-            if code >= 500:
-                return _line(code, said)
-    return ""
-
-
-def _line(code: int, said: bytes) -> str:
-    """A reply as one line; SMTPServerDisconnected for what is no reply."""
-    if not 200 <= code < 600:
-        raise smtplib.SMTPServerDisconnected("it answers nonsense")
-    return f"{code} {' '.join(said.decode('ascii', 'replace').split())[:480]}"

@@ -54,7 +54,8 @@ class Response(NamedTuple):
     probability
         The probability of `label`.
     reasons
-        Features, and the log-odds (nats) that each added for the class.
+        Features, and the log-odds (nats) that each added to the score, in its sign: positive ones
+        speak for spam, or for the class if there are other classes than ham and spam.
     ready
         Whether the class was predicted correctly often enough to act on it without review.
     """
@@ -80,7 +81,8 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     messages = mailbox.classifier.messages()
     classes = {str(y) for y, p in verdict.probabilities.items() if p > 0 or messages.get(y) != 0}
     inverted = classes <= {"ham", "spam"} and label != "spam"
-    score = -verdict.log_odds if inverted else verdict.log_odds
+    sign = -1.0 if inverted else 1.0
+    score = sign * verdict.log_odds
     unsure = verdict.unsure or not verdict.ready or verdict.probability < (options.threshold or 0.0)
     mark = {"spam": "S", "ham": "H"}.get(label, label)
     return Response(
@@ -89,7 +91,7 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
         min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 makes -0.0 a plain zero
         label,
         verdict.probability,
-        [(str(reason.feature), reason.log_odds) for reason in verdict.reasons],
+        [(str(reason.feature), sign * reason.log_odds + 0.0) for reason in verdict.reasons],
         verdict.ready,
     )
 

@@ -324,7 +324,7 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
 def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> ConnectionHandler:
     """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`."""
     monitor = monitor or Monitor()
-    pool = ThreadPoolExecutor(8, "streamnb-ask")  # a locked database holds up nobody else
+    pool = ThreadPoolExecutor(64, "streamnb-ask")  # a locked database holds up nobody else
     pending = mailboxes.pending
 
     async def answer(connection: socket.socket, activity: Activity) -> None:

@@ -1,0 +1,126 @@
+"""Users by their mail addresses: by the local part or the whole address, with aliases of a site."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from streamnb.errors import ConfigError, StreamNBError, convert_os_errors
+
+_LARGEST = 64 << 20  # bytes of a file of aliases
+
+
+class AddressBook:
+    """The user that a mail address belongs to.
+
+    Parameters
+    ----------
+    whole_address
+        Whether a user is named by the whole address, not by its local part.
+    aliases
+        A file of aliases. It is read again when it has changed. None for no aliases.
+    warn
+        Called with a line if a changed file cannot be read. The earlier aliases then stay.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read.
+    """
+
+    def __init__(
+        self,
+        whole_address: bool = False,
+        aliases: str | None = None,
+        warn: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.whole_address = whole_address
+        self.path = aliases
+        self.warn = warn
+        self._lock = threading.Lock()
+        self._state: tuple[int, ...] = ()
+        self._aliases: dict[str, str] = {}
+        if aliases is not None:
+            self._state = _state(aliases)
+            self._aliases = read_aliases(aliases)
+
+    def user(self, address: str) -> str:
+        """Return the user of an address.
+
+        The extension behind ``+`` is left out, and capitals make no difference. An alias of the
+        address counts before one of its domain.
+
+        Examples
+        --------
+        >>> AddressBook().user("Ann+lists@example.org")
+        'ann'
+        >>> AddressBook(whole_address=True).user("Ann+lists@example.org")
+        'ann@example.org'
+        """
+        local_part, at, domain = address.lower().rpartition("@")
+        if not at:
+            local_part, domain = domain, ""
+        local_part = local_part.partition("+")[0]
+        aliases = self._current_aliases()
+        user = aliases.get(f"{local_part}@{domain}")
+        if user is None:
+            user = aliases.get(f"@{domain}", "")
+            if user.startswith("@"):
+                domain = user[1:]
+                user = aliases.get(f"{local_part}@{domain}", "")
+        if user:
+            return user
+        return f"{local_part}@{domain}" if self.whole_address and domain else local_part
+
+    def _current_aliases(self) -> dict[str, str]:
+        if self.path is None:
+            return self._aliases
+        with self._lock:
+            try:
+                state = _state(self.path)
+                if state != self._state:
+                    self._state = state
+                    self._aliases = read_aliases(self.path)
+            except StreamNBError as error:
+                self.warn(f"the earlier aliases are used: {error}")
+            return self._aliases
+
+
+def _state(path: str) -> tuple[int, ...]:
+    with convert_os_errors(ConfigError, f"{path}: cannot be read"):
+        status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def read_aliases(path: str) -> dict[str, str]:
+    """Read a file of aliases.
+
+    A line has an address and its user, or ``@DOMAIN`` and a user or another ``@DOMAIN``. Empty
+    lines and lines that begin with ``#`` are skipped.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, or a line is none of these.
+    """
+    with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ConfigError(f"{path}: larger than {_LARGEST >> 20} MB")
+    aliases: dict[str, str] = {}
+    for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
+        words = line.lower().split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) != 2 or "@" not in words[0]:
+            raise ConfigError(
+                f"{path}:{number}: not an alias: write ADDRESS USER, @DOMAIN USER or "
+                "@DOMAIN @DOMAIN"
+            )
+        if words[0] in aliases:
+            raise ConfigError(f"{path}:{number}: {words[0]:.100} is there twice")
+        if words[1].startswith("@") and not words[0].startswith("@"):
+            raise ConfigError(f"{path}:{number}: an address cannot be a whole domain: name a user")
+        aliases[words[0]] = words[1]
+    return aliases

@@ -1,0 +1,280 @@
+"""The connection to the next hop, to which messages are handed by SMTP or LMTP."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import smtplib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from streamnb.errors import root_cause
+from streamnb.mailbox.service.sockets import Address
+
+PATIENCE_S = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much
+LATER = "451 4.3.0 the next hop cannot be reached; try again later"
+_GREETING_S = 30.0  # seconds for the next hop to be reached
+_LAST_WORDS_S = 0.05  # seconds for a refusal that the next hop sent before it hung up
+_GOODBYE_S = 2.0  # seconds for the answer to QUIT
+_DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
+_EXTENSIONS = ("8bitmime", "smtputf8")  # assumed of a next hop that is away
+_EXTENSION_OF_OPTION = {"body": "8bitmime", "ret": "dsn", "envid": "dsn"}
+
+
+class NextHop(NamedTuple):
+    """The server that messages are handed to.
+
+    Attributes
+    ----------
+    lmtp
+        Whether it speaks LMTP, not SMTP.
+    address
+        Its address.
+    """
+
+    lmtp: bool
+    address: Address
+
+
+class HopClient:
+    """A connection to the next hop, for one client of ours. Its methods wait: call them in threads.
+
+    Parameters
+    ----------
+    hop
+        The next hop.
+    warn
+        Called with a line when the next hop fails.
+
+    Attributes
+    ----------
+    turn
+        Lock of the thread that speaks to the next hop.
+    is_begun
+        Whether the next hop knows of a message.
+    forwarded
+        Attributes of the original client (Postfix's XFORWARD) of the message in hand.
+    """
+
+    def __init__(self, hop: NextHop, warn: Callable[[str], None]) -> None:
+        self.hop = hop
+        self.warn = warn
+        self.turn = threading.RLock()
+        self.is_begun = False
+        self.forwarded: dict[str, str] = {}
+        self._client: smtplib.SMTP | None = None
+        self._is_closing = False
+
+    def _connected(self) -> smtplib.SMTP:
+        if self._client is None:
+            self._client = _connect(self.hop)
+        return self._client
+
+    def extensions(self) -> dict[str, str]:
+        """Return the ESMTP extensions that the next hop offers, with their parameters."""
+        with self.turn:
+            try:
+                return self._connected().esmtp_features
+            except (OSError, smtplib.SMTPException) as error:
+                self._lose(error)
+                return dict.fromkeys(_EXTENSIONS, "")  # MAIL is refused if it still is away
+
+    def begin(self, sender: str, options: Sequence[str]) -> str:
+        """Begin a message. Return the next hop's reply to MAIL."""
+        with self.turn:
+            if self.is_begun:  # the client gave its message up without saying so
+                self.reset()
+            was_connected = self._client is not None
+            try:
+                extensions = self._connected().esmtp_features
+            except (OSError, smtplib.SMTPException) as error:
+                return self._lose(error)
+            known = [option for option in options if _is_known(extensions, option)]
+            if len(known) < len(options) and not _are_hints(set(options) - set(known)):
+                return "553 5.6.7 the next hop does not take such messages"
+            self._forward(extensions)
+            reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *known]))
+            if was_connected and self._client is None:  # it hung up between two messages
+                return self.begin(sender, options)
+            self.is_begun = reply.startswith("2")
+            return reply
+
+    def _forward(self, extensions: dict[str, str]) -> None:
+        """Pass on what the next hop wants to know of the original client; a refusal is no harm."""
+        names = extensions.get("xforward", "").upper().split()
+        pairs = [f"{name}={value}" for name, value in self.forwarded.items() if name in names]
+        for pair in pairs:  # one by one: all together could be longer than a command may be
+            self._command(f"XFORWARD {pair}")
+
+    def add_recipient(self, address: str, options: Sequence[str] = ()) -> str:
+        """Return the next hop's reply to RCPT."""
+        with self.turn:
+            command = " ".join([f"RCPT TO:<{address}>", *options])
+            return self._command(command) if self.is_begun else LATER
+
+    def reset(self) -> None:
+        """Give up a message that was begun."""
+        with self.turn:
+            if self.is_begun and self._client is not None:
+                self._command("RSET")
+            self.is_begun = False
+
+    def send(self, recipients: Sequence[str], content: bytes) -> dict[str, str]:
+        """Send the content of a message that was begun. Return the reply of each recipient."""
+        with self.turn:
+            is_begun, self.is_begun = self.is_begun, False
+            if not is_begun or self._client is None:
+                return dict.fromkeys(recipients, LATER)
+            return self._send(self._client, recipients, content)
+
+    def send_anew(
+        self, sender: str, options: Sequence[str], recipients: Sequence[str], content: bytes
+    ) -> dict[str, str]:
+        """Send a message in a transaction of its own. Return the reply of each recipient."""
+        with self.turn:
+            reply = self.begin(sender, options)
+            if not reply.startswith("2"):
+                return dict.fromkeys(recipients, reply)
+            replies = {recipient: self.add_recipient(recipient) for recipient in recipients}
+            accepted = [name for name, reply in replies.items() if reply.startswith("2")]
+            if accepted:
+                replies |= self.send(accepted, content)
+            else:
+                self.reset()
+            return replies
+
+    def _command(self, command: str) -> str:
+        client = self._client
+        if client is None:
+            return LATER
+        try:
+            client.command_encoding = "utf-8"  # SMTPUTF8; all else is ASCII anyway
+            return _reply_line(*client.docmd(command))
+        except ValueError:  # it was not sent
+            return "553 5.1.3 no such address can be handed on"
+        except (OSError, smtplib.SMTPException) as error:
+            return self._lose(error)
+
+    def _send(
+        self, client: smtplib.SMTP, recipients: Sequence[str], content: bytes
+    ) -> dict[str, str]:
+        replies: list[str] = []
+        try:
+            code, text = client.docmd("DATA")
+            if code != 354:
+                if not 400 <= code < 600:  # not a reply to DATA
+                    raise smtplib.SMTPServerDisconnected("no answer to DATA")
+                self._command("RSET")
+                return dict.fromkeys(recipients, _reply_line(code, text))
+            is_ended = content.endswith(b"\r\n") or not content
+            if client.sock is not None:  # smtplib would close it, and lose the reply
+                client.sock.sendall(_DOTS.sub(rb"\1..", content))
+                client.sock.sendall(b".\r\n" if is_ended else b"\r\n.\r\n")
+            for _ in range(len(recipients) if self.hop.lmtp else 1):
+                replies.append(_reply_line(*client.getreply()))
+        except (OSError, smtplib.SMTPException) as error:
+            refusal = "" if replies else _last_refusal(client)
+            later = self._lose(error)
+            replies += [refusal or later] * len(recipients)  # replies that came are passed on
+        if not self.hop.lmtp:
+            replies = replies[:1] * len(recipients)
+        return dict(zip(recipients, replies, strict=False))
+
+    def _lose(self, error: Exception) -> str:
+        if not self._is_closing:
+            self.warn(f"{self.hop.address}: the next hop: {root_cause(error):.200}")
+        client, self._client = self._client, None
+        self.is_begun = False
+        if client is not None:
+            client.close()
+        return LATER
+
+    def close(self) -> None:
+        """Say good-bye to the next hop.
+
+        If another thread still speaks to it, that is cut short: what is not whole is not taken.
+        """
+        self._is_closing = True
+        if not self.turn.acquire(blocking=False):
+            client = self._client
+            if client is not None and client.sock is not None:
+                with contextlib.suppress(OSError):
+                    client.sock.shutdown(socket.SHUT_RDWR)
+            self.turn.acquire()
+        try:
+            client, self._client = self._client, None
+            if client is not None:
+                with contextlib.suppress(OSError, smtplib.SMTPException):
+                    if client.sock is not None:
+                        client.sock.settimeout(_GOODBYE_S)
+                    client.quit()
+                client.close()
+        finally:
+            self.turn.release()
+
+
+def _connect(hop: NextHop) -> smtplib.SMTP:
+    """Return a connection to the next hop that has been greeted."""
+    address = hop.address
+    # Python's client of LMTP is that of SMTP with another greeting, and reaches Unix sockets, too.
+    kind = smtplib.LMTP if hop.lmtp or address.path else smtplib.SMTP
+    name = socket.gethostname()
+    client = kind(local_hostname=name, timeout=_GREETING_S)
+    client.ehlo_msg = "lhlo" if hop.lmtp else "ehlo"
+    client._host = address.host or name  # type: ignore[attr-defined]  # whose certificate it must be
+    try:
+        code, text = client.connect(address.path or address.host, address.port)
+        if code != 220:
+            raise smtplib.SMTPConnectError(code, text)
+        client.ehlo()
+        if not address.is_local and client.has_extn("starttls"):
+            client.starttls(context=ssl.create_default_context())
+            client.ehlo()
+        if not client.does_esmtp:
+            raise smtplib.SMTPConnectError(502, "it speaks no extended SMTP")
+        if client.sock is not None:
+            client.sock.settimeout(PATIENCE_S)
+            if address.path is None:  # a message's end would wait for the answer to its beginning
+                client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _is_known(extensions: dict[str, str], option: str) -> bool:
+    """Return whether a hop with these extensions takes an option of MAIL."""
+    name = option.partition("=")[0].lower()
+    return _EXTENSION_OF_OPTION.get(name, name) in extensions
+
+
+def _are_hints(options: set[str]) -> bool:
+    """Return whether the message is the same without these options of MAIL."""
+    return all(option.partition("=")[0].lower() in ("size", "body") for option in options)
+
+
+def _last_refusal(client: smtplib.SMTP) -> str:
+    """Return the final refusal that the next hop sent before it hung up, or ""."""
+    with contextlib.suppress(OSError, smtplib.SMTPException):
+        if client.sock is not None:
+            client.sock.settimeout(_LAST_WORDS_S)
+            code, text = client.getreply()
+            if code >= 500:
+                return _reply_line(code, text)
+    return ""
+
+
+def _reply_line(code: int, text: bytes) -> str:
+    """Return a reply as one line.
+
+    Raises
+    ------
+    SMTPServerDisconnected
+        If it is no reply.
+    """
+    if not 200 <= code < 600:
+        raise smtplib.SMTPServerDisconnected("it answers nonsense")
+    return f"{code} {' '.join(text.decode('ascii', 'replace').split())[:480]}"

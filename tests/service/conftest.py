@@ -1,0 +1,82 @@
+"""Fixtures of the server's tests: a trained database, next hops, and a running `streamnb serve`."""
+
+import contextlib
+
+import pytest
+from aiosmtpd.controller import Controller, UnixSocketController
+from servers import free_port
+from serving import HAM, SPAM, LongLmtpServer, LongServer, Serving, Sink, Web
+
+from streamnb import Mailbox
+
+
+@pytest.fixture
+def smtp_sink():
+    sink = Sink()
+
+    class Here(Controller):
+        def factory(self):
+            return LongServer(
+                self.handler, data_size_limit=None, enable_SMTPUTF8=True, hostname="sink"
+            )
+
+    controller = Here(sink, hostname="127.0.0.1", port=free_port())
+    controller.start()
+    sink.address = f"smtp:127.0.0.1:{controller.port}"
+    sink.controller = controller
+    yield sink
+    with contextlib.suppress(AssertionError):
+        controller.stop()
+
+
+@pytest.fixture
+def lmtp_sink(tmp_path):
+    sink = Sink()
+
+    class Here(UnixSocketController):
+        def factory(self):
+            return LongLmtpServer(self.handler, data_size_limit=None, hostname="sink")
+
+    controller = Here(sink, unix_socket=str(tmp_path / "sink"))
+    controller.start()
+    sink.address = f"lmtp:{tmp_path / 'sink'}"
+    yield sink
+    controller.stop()
+
+
+@pytest.fixture(scope="module")
+def trained_db(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained_db") / "mail.db"
+    with Mailbox(path) as box:
+        for i in range(70):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    return path
+
+
+@pytest.fixture
+def serve():
+    processes = []
+
+    def make(*options, **popen_options):
+        processes.append(Serving(*options, **popen_options))
+        return processes[-1]
+
+    yield make
+    for process in processes:
+        if process.process.poll() is None:
+            process.stop()
+        process.process.stderr.close()
+
+
+@pytest.fixture
+def web(serve, tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        for i in range(70):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    port = free_port()
+    serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
+    token = tmp_path / "mail.db.token"
+    assert token.stat().st_mode & 0o777 == 0o600
+    return Web(port, token.read_text().strip())

@@ -1,0 +1,101 @@
+"""Users by their mail addresses."""
+
+import os
+import smtplib
+
+import pytest
+from serving import HAM, SPAM
+
+from streamnb import Mailbox
+from streamnb.errors import ConfigError
+from streamnb.mailbox.service.addresses import AddressBook
+
+ALIASES = """
+# three domains, one of them an alias of another
+info@example.org    ann@example.org
+@example.net        @example.org
+@shop.test          shop
+bob@shop.test       bob@example.org
+"""
+
+
+@pytest.fixture
+def aliases(tmp_path):
+    path = tmp_path / "aliases"
+    path.write_text(ALIASES)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("address", "by_name", "by_address"),
+    [
+        ("ann@example.org", "ann", "ann@example.org"),
+        ("Ann+lists@Example.ORG", "ann", "ann@example.org"),
+        ("ann", "ann", "ann"),
+        ("bob@other.test", "bob", "bob@other.test"),
+        ('"odd@name"@other.test', '"odd@name"', '"odd@name"@other.test'),
+        ("info@example.org", "ann@example.org", "ann@example.org"),
+        ("INFO+x@example.net", "ann@example.org", "ann@example.org"),
+        ("cat@example.net", "cat", "cat@example.org"),
+        ("anybody@shop.test", "shop", "shop"),
+        ("bob@shop.test", "bob@example.org", "bob@example.org"),
+        ("", "", ""),
+    ],
+)
+def test_an_address_has_one_user(aliases, address, by_name, by_address):
+    assert AddressBook(False, str(aliases)).user(address) == by_name
+    assert AddressBook(True, str(aliases)).user(address) == by_address
+
+
+def test_equal_local_parts_of_two_domains_are_two_users():
+    users = {AddressBook(True).user(f"bob@{domain}") for domain in ("a.test", "b.test")}
+    assert len(users) == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["ann@example.org", "a@b c d", "ann ann@example.org", "a@b x\na@b y", "a@b @c"]
+)
+def test_a_line_that_is_no_alias_is_named(tmp_path, line):
+    path = tmp_path / "aliases"
+    path.write_text(f"# comment\n{line}\n")
+    with pytest.raises(ConfigError, match=r"aliases:[23]: ") as error:
+        AddressBook(aliases=str(path))
+    assert "\n" not in str(error.value)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        AddressBook(aliases=str(tmp_path / "none"))
+
+
+def test_aliases_are_read_again_when_they_change(aliases):
+    warnings = []
+    book = AddressBook(aliases=str(aliases), warn=warnings.append)
+    assert book.user("info@example.org") == "ann@example.org"
+    aliases.write_text("info@example.org bob\n")
+    assert book.user("info@example.org") == "bob"
+    aliases.write_text("nonsense\n")
+    assert book.user("info@example.org") == "bob"
+    aliases.unlink()
+    assert book.user("info@example.org") == "bob"
+    assert len(warnings) >= 2
+
+
+def test_mail_of_three_domains_is_judged_by_its_owners(serve, lmtp_sink, tmp_path, aliases):
+    users, path = tmp_path / "users", tmp_path / "in"
+    for name, labels in (("bob@example.org", ("spam", "ham")), ("bob@other.test", ("ham", "spam"))):
+        with Mailbox(users / f"{name}.db") as box:
+            for i in range(70):
+                box.learn(SPAM % i, labels[0])
+                box.learn(HAM % i, labels[1])
+    serve("--users", "--full-address", "--aliases", aliases, "--lmtp", path, "--next",
+          lmtp_sink.address, env={**os.environ, "STREAMNB_USERS": str(users)})  # fmt: skip
+    recipients = ["bob@example.org", "bob@other.test", "bob@shop.test", "bob@example.net"]
+    with smtplib.LMTP() as client:
+        client.connect(str(path))
+        client.sendmail("a@b.c", recipients, SPAM % 900)
+        for _ in recipients[1:]:
+            client.getreply()
+    delivered = {name: content for names, content in lmtp_sink.messages for name in names}
+    marks = {name: content.split(b",")[0].split()[1] for name, content in delivered.items()}
+    assert marks == {
+        "bob@example.org": b"Spam", "bob@other.test": b"Ham", "bob@shop.test": b"Spam",
+        "bob@example.net": b"Spam",
+    }  # fmt: skip
