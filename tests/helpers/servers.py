@@ -87,7 +87,10 @@ def free_port() -> int:
 
 
 class Dovecot:
-    """A server in which every user has the same password."""
+    """A server in which every user has the same password.
+
+    `more` is more configuration, or a function that returns it for the server's folder.
+    """
 
     def __init__(self, extra="", more=""):
         # Not pytest's folder: the mail's owner must be able to enter it.
@@ -109,11 +112,13 @@ class Dovecot:
             capture_output=True,
         )  # fmt: skip
         self.configuration = self.base / "dovecot.conf"
+        template = CONFIGURATION if callable(more) else CONFIGURATION + more
         self.configuration.write_text(
-            (CONFIGURATION + more).format(
+            template.format(
                 base=self.base, name=self.base.name, uid=UID, port=self.port,
                 tls_port=self.tls_port, password=PASSWORD, extra=extra,
             )
+            + (more(self.base) if callable(more) else "")
         )  # fmt: skip
         self.start()
 

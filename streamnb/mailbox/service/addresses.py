@@ -58,8 +58,8 @@ class AddressBook:
         >>> AddressBook(whole_address=True).user("Ann+lists@example.org")
         'ann@example.org'
         """
-        local_part, at, domain = address.lower().rpartition("@")
-        if not at:
+        local_part, separator, domain = address.lower().rpartition("@")
+        if not separator:
             local_part, domain = domain, ""
         local_part = local_part.partition("+")[0]
         aliases = self._current_aliases()

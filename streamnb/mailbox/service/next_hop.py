@@ -92,11 +92,11 @@ class HopClient:
                 extensions = self._connected().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
                 return self._lose(error)
-            known = [option for option in options if _is_known(extensions, option)]
-            if len(known) < len(options) and not _are_hints(set(options) - set(known)):
+            accepted = [option for option in options if _is_known(extensions, option)]
+            if len(accepted) < len(options) and not _are_hints(set(options) - set(accepted)):
                 return "553 5.6.7 the next hop does not take such messages"
             self._forward(extensions)
-            reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *known]))
+            reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *accepted]))
             if was_connected and self._client is None:  # it hung up between two messages
                 return self.begin(sender, options)
             self.is_begun = reply.startswith("2")

@@ -1,0 +1,113 @@
+"""Moves of a user in a mail program teach the user's database, by Dovecot's IMAPSieve."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from servers import UID, Dovecot, free_port
+from serving import HAM, SPAM, poll
+
+from streamnb import Mailbox
+from streamnb.mailbox.ledger import HUMAN
+from streamnb.mailbox.status import status
+
+pytestmark = pytest.mark.dovecot
+
+
+@pytest.fixture
+def moving(repository, serve):
+    """Return a Dovecot with the guide's files, whose users' moves are reported to a server."""
+    port = free_port()
+    folder = repository / "docs" / "dovecot"
+
+    def configure(base):
+        text = (folder / "90-streamnb.conf").read_text()
+        text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
+        return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
+
+    dovecot = Dovecot(more=configure)
+    base = dovecot.base
+    users = base / "users"
+    for name in ("bin", "sieve", "users"):
+        (base / name).mkdir()
+        os.chown(base / name, UID, UID)
+    program = base / "bin" / "streamnb-learn"
+    # Dovecot starts a program without its own environment.
+    program.write_text(
+        f"#!/bin/sh\nSTREAMNB_USERS={users} STREAMNB_URL=http://127.0.0.1:{port} "
+        f'STREAMNB={base}/bin/streamnb exec sh {base}/bin/learn "$@"\n'
+    )
+    shutil.copy(folder / "streamnb-learn", base / "bin" / "learn")
+    (base / "bin" / "streamnb").write_text(f'#!/bin/sh\necho "$@" >>{base}/direct\n')
+    for path in (base / "bin").iterdir():
+        path.chmod(0o755)
+    shutil.copy(folder / "streamnb-learn.sieve", base / "sieve")
+    subprocess.run(["sievec", "-c", dovecot.configuration, base / "sieve" / "streamnb-learn.sieve"],
+                   check=True)  # fmt: skip
+    (base / "direct").touch()
+    os.chown(base / "direct", UID, UID)
+    environment = {**os.environ, "STREAMNB_USERS": str(users)}
+    dovecot.users = users
+    dovecot.serving = serve("--users", "--http", f"127.0.0.1:{port}", env=environment)
+    for name in ("ann", "bob"):
+        Mailbox(users / f"{name}.db").close()
+        token = users / f"{name}.db.token"
+        token.write_text(f"token-of-{name}-in-twenty-letters\n")
+        token.chmod(0o600)
+        os.chown(token, UID, UID)
+    yield dovecot
+    dovecot.close()
+
+
+def labels(path):
+    """Return the number of messages that a person taught, by class."""
+    with Mailbox(path) as box:
+        return {row.label: row.messages for row in status(box).learned if row.labelled_by == HUMAN}
+
+
+def test_moves_reach_the_database_of_the_user(moving):
+    moving.put_files("ann", "", [SPAM % 1, HAM % 2, HAM % 3, HAM % 4])
+    client = moving.client("ann")
+    for folder in ("Work", "Archive"):
+        client.create_folder(folder)
+    client.select_folder("INBOX")
+    uids = client.search()
+    client.move(uids[:1], "Junk")
+    client.copy(uids[1:2], "Work")
+    client.move(uids[2:3], "Archive")
+    client.move(uids[3:4], "Trash")
+    poll(lambda: labels(moving.users / "ann.db") == {"ham": 1, "spam": 1, "work": 1})
+    client.select_folder("Junk")
+    client.move(client.search(), "INBOX")  # a correction
+    poll(lambda: labels(moving.users / "ann.db") == {"ham": 2, "work": 1})
+    client.logout()
+    assert labels(moving.users / "bob.db") == {}
+    assert (moving.base / "direct").read_text() == ""
+
+
+def test_the_first_move_and_those_while_the_server_is_away_teach_the_database_itself(moving):
+    moving.put_files("cat", "", [SPAM % 1, SPAM % 2])
+    client = moving.client("cat")
+    client.select_folder("INBOX")
+    client.move(client.search()[:1], "Junk")
+    direct = moving.base / "direct"
+    poll(lambda: direct.read_text().startswith("learn --user cat spam /"))
+    moving.serving.stop()
+    client.move(client.search(), "Junk")
+    poll(lambda: direct.read_text().count("learn --user cat spam /") == 2)
+    client.logout()
+
+
+@pytest.mark.parametrize("user", ["", "../ann", "a b", "ann&label=ham", "-x", "a\nb"])
+def test_what_is_no_name_teaches_nobody(repository, tmp_path, user):
+    program = repository / "docs" / "dovecot" / "streamnb-learn"
+    for name in ("curl", "streamnb"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["sh", program, user, "Junk"], input=SPAM % 1, capture_output=True, check=False,
+        env={"STREAMNB": str(tmp_path / "streamnb")},
+    )  # fmt: skip
+    assert done.returncode == 64
+    assert not (tmp_path / "called").exists()
