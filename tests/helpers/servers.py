@@ -81,18 +81,18 @@ protocol imap {{
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Dovecot:
     """A server in which every user has the same password.
 
-    `more` is more configuration, or a function that returns it for the server's folder.
+    `configuration` is more configuration, or a function that returns it for the server's folder.
     """
 
-    def __init__(self, extra="", more=""):
+    def __init__(self, extra="", configuration=""):
         # Not pytest's folder: the mail's owner must be able to enter it.
         self.base = Path(tempfile.mkdtemp(prefix="dovecot", dir="/tmp"))
         self.base.chmod(0o755)
@@ -112,13 +112,13 @@ class Dovecot:
             capture_output=True,
         )  # fmt: skip
         self.configuration = self.base / "dovecot.conf"
-        template = CONFIGURATION if callable(more) else CONFIGURATION + more
+        template = CONFIGURATION if callable(configuration) else CONFIGURATION + configuration
         self.configuration.write_text(
             template.format(
                 base=self.base, name=self.base.name, uid=UID, port=self.port,
                 tls_port=self.tls_port, password=PASSWORD, extra=extra,
             )
-            + (more(self.base) if callable(more) else "")
+            + (configuration(self.base) if callable(configuration) else "")
         )  # fmt: skip
         self.start()
 
@@ -167,11 +167,11 @@ class Dovecot:
     def put_files(self, user, folder, messages):
         """Many messages at once, as a delivery agent writes them."""
         root = self.base / "home" / user / "Maildir"
-        here = root / folder if folder else root
+        folder_path = root / folder if folder else root
         for place in ("cur", "new", "tmp"):
-            (here / place).mkdir(parents=True, exist_ok=True)
+            (folder_path / place).mkdir(parents=True, exist_ok=True)
         for i, message in enumerate(messages):
-            (here / "cur" / f"{1_000_000 + i}.M{i}.host:2,").write_bytes(message)
+            (folder_path / "cur" / f"{1_000_000 + i}.M{i}.host:2,").write_bytes(message)
         for path in [self.base / "home" / user, *(self.base / "home" / user).rglob("*")]:
             os.chown(path, UID, UID)
 
@@ -223,7 +223,8 @@ postlog   unix-dgram n  -       n       -       1       postlogd
 class Postfix:
     """A mail server with queues of its own.
 
-    `services` are lines of its `master.cf`, `settings` of its `main.cf`.
+    `services` are lines of its `master.cf`, and take the place of those of the same name;
+    `settings` are lines of its `main.cf`.
     """
 
     def __init__(self, services, settings):
@@ -234,7 +235,13 @@ class Postfix:
         shutil.chown(self.base / "data", "postfix")
         main = POSTFIX.format(base=self.base) + settings
         (self.base / "etc" / "main.cf").write_text(main)
-        (self.base / "etc" / "master.cf").write_text(services + POSTFIX_SERVICES)
+        names = {tuple(line.split()[:2]) for line in services.splitlines() if line[:1].strip()}
+        standard = [
+            line
+            for line in POSTFIX_SERVICES.strip().splitlines()
+            if tuple(line.split()[:2]) not in names
+        ]
+        (self.base / "etc" / "master.cf").write_text("\n".join([services.rstrip(), *standard, ""]))
         self.run("postfix", "start")
 
     def run(self, program, *arguments):
@@ -266,33 +273,33 @@ class Cut:
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
-                ours, _ = self.listening.accept()
-                theirs = socket.create_connection(self.target)
-                self.sockets += [ours, theirs]
-                self._run(self._pass, ours, theirs, None)
-                self._run(self._pass, theirs, ours, self.after)
+                near, _ = self.listening.accept()
+                far = socket.create_connection(self.target)
+                self.sockets += [near, far]
+                self._run(self._pass, near, far, None)
+                self._run(self._pass, far, near, self.after)
 
-    def _pass(self, source, target, left):
+    def _pass(self, source, target, remaining):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if left is not None:
-                    data = data[:left]
-                    left -= len(data)
+                if remaining is not None:
+                    data = data[:remaining]
+                    remaining -= len(data)
                 target.sendall(data)
-                if left == 0:
+                if remaining == 0:
                     break
-        for one in (source, target):  # close() would not wake a thread that reads
+        for end in (source, target):  # close() would not wake a thread that reads
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
 
     def close(self):
         with contextlib.suppress(OSError):
             self.listening.shutdown(socket.SHUT_RDWR)
         self.listening.close()
-        for one in self.sockets:
+        for end in self.sockets:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                end.shutdown(socket.SHUT_RDWR)
         for thread in self.threads:
             thread.join(2)
-        for one in self.sockets:
-            one.close()
+        for end in self.sockets:
+            end.close()

@@ -118,7 +118,7 @@ def test_postfixs_content_filter(repository, environment):
 def test_dovecots_sieve(repository, environment):
     """The owner of the mail runs the client alone, which asks the `streamnb serve` of root."""
     script = blocks(repository, "Dovecot's sieve (")[0]
-    server = Dovecot(more=SIEVE)
+    server = Dovecot(configuration=SIEVE)
     base, database = server.base, environment / ".local" / "share" / "streamnb" / "mail.db"
     serving = subprocess.Popen(
         [sys.executable, "-P", "-m", "streamnb", "serve", "--db", database],

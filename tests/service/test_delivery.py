@@ -1,4 +1,4 @@
-"""Where mail is delivered: pass-through, exit statuses, and the process that stays."""
+"""Delivery of mail: pass-through, exit statuses, and the process that stays."""
 
 import contextlib
 import errno
@@ -108,9 +108,9 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
     message = HOSTILE[name]
     begun = time.monotonic()
     with Mailbox(trained) as box:
-        found = judge(box, message, JudgeOptions(3))
-        assert found.mark in "SHU"
-        json.dumps(found)
+        response = judge(box, message, JudgeOptions(3))
+        assert response.mark in "SHU"
+        json.dumps(response)
         assert len(digest(message)) == 32
         assert len(header_key(message)) == 16
         assert parse(message) is not None
@@ -139,9 +139,9 @@ def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
                 message = file.read()
 
             def ask(head):
-                found = judge(box, head)
-                marks.add(found.mark)
-                return found
+                response = judge(box, head)
+                marks.add(response.mark)
+                return response
 
             out, trouble = passed(message, ask)
             assert trouble is None
@@ -150,28 +150,28 @@ def test_every_mail_of_the_corpora_passes_byte_for_byte(corpora, name, trained):
     assert marks == {"S", "H", "U"}
 
 
-def run_filter(message, *options, **more):
-    return streamnb_process("filter", *options, input=message, **more)
+def run_filter(message, *options, **extra):
+    return streamnb_process("filter", *options, input=message, **extra)
 
 
 def test_the_filter_adds_its_field(sample, trained):
     message = (sample / "data" / "005.eml").read_bytes()
     done = run_filter(b"X-Streamnb: Ham\n" + message, "--db", trained)
     assert (done.returncode, done.stderr) == (0, b"")
-    head, _, rest = done.stdout.partition(b"\n")
+    head, _, tail = done.stdout.partition(b"\n")
     assert re.fullmatch(rb"X-Streamnb: Spam, score=\d+\.\d{4}, probability=[01]\.\d{4}, .*", head)
-    assert rest == message
+    assert tail == message
 
 
 def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
     message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
-    for options, status, said in (
+    for options, status, text in (
         ((), 0, b"passed on unmarked"),
         (("--strict",), 75, b"no verdict, to be tried again"),
     ):
         done = run_filter(message, "--db", tmp_path / "none", *options)
         assert (done.returncode, done.stdout) == (status, passed_on(message))
-        assert said in done.stderr
+        assert text in done.stderr
         assert done.stderr.count(b"\n") == 1
     (tmp_path / "bad").write_bytes(b"no database" * 999)
     done = run_filter(message, "--db", tmp_path / "bad", "--strict")
@@ -234,8 +234,8 @@ def test_mail_is_passed_on_where_there_is_no_memory(trained, megabytes):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, message)
-    said = f"streamnb: passed on unmarked: {megabytes} MB of memory are too few without a server: "
-    assert done.stderr.decode() == f"{said}allow 128 (ulimit -v), or run `streamnb serve`\n"
+    text = f"streamnb: passed on unmarked: {megabytes} MB of memory are too few without a server: "
+    assert done.stderr.decode() == f"{text}allow 128 (ulimit -v), or run `streamnb serve`\n"
 
 
 def test_classify_exits_as_bogofilter_does(sample, trained, tmp_path):
@@ -279,9 +279,9 @@ def test_what_cannot_be_read_does_not_keep_the_rest(sample, tmp_path, monkeypatc
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refused)
-    found = [found.content for found in messages(str(tmp_path / "mail"))]
-    assert [found[0], found[2]] == [b"Subject: a\n\n", b"Subject: z\n\n"]
-    assert str(found[1]) == f"{tmp_path}/mail/secret: cannot be listed: Permission denied"
+    contents = [item.content for item in messages(str(tmp_path / "mail"))]
+    assert [contents[0], contents[2]] == [b"Subject: a\n\n", b"Subject: z\n\n"]
+    assert str(contents[1]) == f"{tmp_path}/mail/secret: cannot be listed: Permission denied"
 
 
 def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
@@ -372,9 +372,9 @@ def test_a_filter_with_wrong_options_passes_mail_on(trained):
 
 
 def test_deep_folders_and_odd_names_are_learned(tmp_path):
-    here = tmp_path / "deep"
-    here.mkdir()
-    descriptor = os.open(here, os.O_RDONLY)
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
     for _ in range(300):  # (a path can be 4,096 bytes long)
         os.mkdir("d", dir_fd=descriptor)
         inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
@@ -383,9 +383,9 @@ def test_deep_folders_and_odd_names_are_learned(tmp_path):
     with open(os.open("m", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor), "wb") as file:
         file.write(b"Subject: deep\n\nx")
     os.close(descriptor)
-    with open(os.fsencode(here) + b"/\xff\n.eml", "wb") as file:
+    with open(os.fsencode(folder) + b"/\xff\n.eml", "wb") as file:
         file.write(b"Subject: odd\n\nx")
-    status, out, _ = streamnb_command("learn", "ham", here, "--db", tmp_path / "db")
+    status, out, _ = streamnb_command("learn", "ham", folder, "--db", tmp_path / "db")
     assert (status, out) == (0, "2 messages: 2 learned\n")
 
 
@@ -454,16 +454,16 @@ class Fixed:
 
 @pytest.fixture
 def fixed(tmp_path, monkeypatch):
-    made = []
+    servers = []
 
     def make(reply=REPLY):
         monkeypatch.setenv("STREAMNB_SOCKET", str(tmp_path / "s"))
-        made.append(Fixed(tmp_path / "s", reply))
-        return made[-1]
+        servers.append(Fixed(tmp_path / "s", reply))
+        return servers[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for item in servers:
+        item.close()
 
 
 def run_client(message, *options):
@@ -474,11 +474,11 @@ def run_client(message, *options):
 
 def test_the_client_in_c_copies_as_the_command_does(trained, fixed):
     server = fixed()
-    more = {"": b"", "x": b"x", " x": b" x", "From": b"From x\n folded", "cr": b"\r\n\r\n", "ours": b"X-Streamnb",
+    extra = {"": b"", "x": b"x", " x": b" x", "From": b"From x\n folded", "cr": b"\r\n\r\n", "ours": b"X-Streamnb",
             "crlf": b"A: b\r\nX-Streamnb: x\r\n y\r\nC: d\r\n\r\nhi"}  # fmt: skip
     with Mailbox(trained) as box:
         file = box.database.file
-    for name, message in {**HOSTILE, **more}.items():
+    for name, message in {**HOSTILE, **extra}.items():
         done = run_client(message, "--db", trained)
         assert (done.returncode, done.stderr) == (0, b""), name
         assert done.stdout == passed_on(message, FIELD), name
@@ -529,8 +529,8 @@ def test_the_client_in_c_passes_mail_on_where_nothing_else_is_installed(
             check=False,
         )
         assert (done.returncode, done.stdout) == (75 if strict else 0, message)
-        said = b"no verdict, to be tried again (status 75)" if strict else b"passed on unmarked"
-        assert done.stderr == b"streamnb-filter: %s: streamnb: No such file or directory\n" % said
+        text = b"no verdict, to be tried again (status 75)" if strict else b"passed on unmarked"
+        assert done.stderr == b"streamnb-filter: %s: streamnb: No such file or directory\n" % text
 
 
 @pytest.mark.parametrize("command", [[CLIENT], [*STREAMNB, "filter"]])
@@ -604,14 +604,16 @@ def test_streams_that_are_closed_or_have_nothing_yet(trained, server, command):
     if command[0] == str(CLIENT):  # Python itself dies of that
         done = subprocess.run(["bash", "-c", f"'{CLIENT}' < /"], capture_output=True, check=False)
         assert (done.returncode, done.stderr.count(b"\n")) == (75, 1)
-    ours, theirs = os.pipe()
-    os.set_blocking(ours, False)
-    process = subprocess.Popen([*command, "--db", str(trained)], stdin=ours, stdout=subprocess.PIPE)
-    os.close(ours)
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    process = subprocess.Popen(
+        [*command, "--db", str(trained)], stdin=read_end, stdout=subprocess.PIPE
+    )
+    os.close(read_end)
     message = b"Subject: x\n\n" + b"0123456789\n" * 20_000
-    with open(theirs, "wb", buffering=0) as writing:
-        for at in range(0, len(message), 30_000):
-            writing.write(message[at : at + 30_000])
+    with open(write_end, "wb", buffering=0) as writing:
+        for offset in range(0, len(message), 30_000):
+            writing.write(message[offset : offset + 30_000])
             time.sleep(0.02)
     assert process.stdout.read().endswith(message)
     process.stdout.close()
@@ -656,9 +658,9 @@ class Server:
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         self.process.wait(10)
-        rest = self.process.stderr.read()
+        tail = self.process.stderr.read()
         self.process.stderr.close()
-        assert "Traceback" not in rest
+        assert "Traceback" not in tail
         return self.process.returncode
 
 
@@ -676,9 +678,9 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
         box.learn(b"Subject: lunch\n\nlunch", "ham")
     server = Server(tmp_path / "mail.db")
     with MailboxClient(tmp_path / "mail.db") as asking:
-        found = asking.classify(b"Subject: lunch\n\nlunch")
+        response = asking.classify(b"Subject: lunch\n\nlunch")
         assert asking.mailbox is None
-    assert (found.mark, found.label, found.ready) == ("U", "ham", False)
+    assert (response.mark, response.label, response.ready) == ("U", "ham", False)
     assert server.stop() == 0
 
 
@@ -700,16 +702,16 @@ def test_a_server_answers_as_the_database_does(sample, trained, server):
 
 def test_classify_says_the_same_with_a_server(sample, trained, server, tmp_path):
     """A file called -, and an mbox that does not begin with its first separator."""
-    one = read(next(iter(open_corpus(sample))))
-    box = (b"From a@b.c Mon Jan  1 00:00:00 2024\n" + one + b"\n\n") * 2
+    item = read(next(iter(open_corpus(sample))))
+    box = (b"From a@b.c Mon Jan  1 00:00:00 2024\n" + item + b"\n\n") * 2
     for name, content in {
-        "-": one,
+        "-": item,
         "mark": b"\xef\xbb\xbf" + box,
         "blank": b"\n\n" + box,
-        "plain": one,
+        "plain": item,
     }.items():
         (tmp_path / name).write_bytes(content)
-    said = []
+    text = []
     for served in (True, False):
         if not served:
             server.stop()
@@ -718,9 +720,9 @@ def test_classify_says_the_same_with_a_server(sample, trained, server, tmp_path)
                 [*STREAMNB, "classify", "--db", trained, name], cwd=tmp_path,
                 input=b"Subject: hello\n\nhello", capture_output=True, check=False,
             )  # fmt: skip
-            said.append((name, done.returncode, done.stdout))
-    assert said[:4] == said[4:]
-    assert [out.count(b"\n") for _, _, out in said[:4]] == [1, 2, 2, 1]
+            text.append((name, done.returncode, done.stdout))
+    assert text[:4] == text[4:]
+    assert [out.count(b"\n") for _, _, out in text[:4]] == [1, 2, 2, 1]
 
 
 def test_a_server_sees_what_others_learn(tmp_path):

@@ -26,7 +26,7 @@ def moving(repository, serve):
         text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
         return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
 
-    dovecot = Dovecot(more=configure)
+    dovecot = Dovecot(configuration=configure)
     base = dovecot.base
     users = base / "users"
     for name in ("bin", "sieve", "users"):

@@ -3,11 +3,14 @@
 import contextlib
 import os
 import re
+import shlex
+import shutil
 import signal
 import smtplib
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +18,7 @@ import pytest
 from commands import STREAMNB
 from hostile import hostile
 from servers import UID, Dovecot, Postfix, free_port
-from serving import as_sent
+from serving import as_sent, poll
 
 from streamnb import Mailbox
 from streamnb.errors import OutputError
@@ -27,17 +30,9 @@ HAM = b"From: b@example.org\r\nTo: ann\r\nSubject: lunch %d\r\n\r\nmeet at noon?
 FOLDERS = {
     "spam": "Junk", "work": "Work", "lists": "Lists", "bills": "Bills", "family": "Family"
 }  # fmt: skip
-SIEVE = """
-protocol lmtp {{
-  mail_plugins = sieve
-}}
-plugin {{
-  sieve_before = {base}/sieve/all.sieve
-}}
-"""
 
 
-def taught_with(path, messages):
+def train(path, messages):
     with Mailbox(path) as box:
         for i in range(120):
             for label, message in messages.items():
@@ -62,50 +57,123 @@ def block(repository, name, language=""):
     return re.search(rf"<!-- {name} -->\n```{language}\n(.*?)```", text, re.S)[1]
 
 
-class Site:
-    """Mail from a client's connection to a user's folder."""
+SOCKETS = {"sieve": ("streamnb.sock", UID), "pipe": ("ask", "nobody")}
 
-    def __init__(self, repository, tmp_path, way):
-        self.port, self.ours, self.back = free_port(), free_port(), free_port()
-        self.dovecot = Dovecot(more=SIEVE)
-        base = self.dovecot.base
-        (base / "sieve").mkdir()
-        (base / "sieve" / "all.sieve").write_text(block(repository, "sieve"))
-        os.chown(base / "sieve", UID, UID)
+
+def sieve_configuration(base):
+    return f"""
+protocol lmtp {{
+  mail_plugins = sieve
+}}
+plugin {{
+  sieve_before = {base}/sieve/folders.sieve
+}}
+"""
+
+
+class Site:
+    """Mail from a client's connection to a user's folder.
+
+    `route` is one of `ROUTES`.
+    """
+
+    def __init__(self, repository, tmp_path, route):
+        self.port, self.filter_port, self.back_port = free_port(), free_port(), free_port()
+        self.route = route
+        self.guide = lambda name, language="": block(repository, name, language)
+        self.dovecot = Dovecot(
+            configuration=self.sieve_filter if route == "sieve" else sieve_configuration
+        )
+        self.base = self.dovecot.base
+        for name in ("sieve", "bin", "users"):
+            (self.base / name).mkdir()
+            os.chown(self.base / name, UID, UID)
+        (self.base / "sieve" / "folders.sieve").write_text(self.guide("sieve"))
         self.dovecot.put_files("ann", "", [])
         self.environment = {**os.environ, "STREAMNB_USERS": str(tmp_path / "users")}
-        settings = f"mailbox_transport = lmtp:unix:{base}/lmtp\n"
-        if way == "milter":
-            services = f"127.0.0.1:{self.port} inet n - n - - smtpd\n"
-            settings += (
-                f"smtpd_milters = inet:127.0.0.1:{self.ours}\nmilter_default_action = accept\n"
-            )
-            command = block(repository, way, "sh").replace("10023", str(self.ours)).split()[1:]
-            # A few hundred messages do not make a verdict as sure as the guide's limit.
-            command[command.index("--reject") + 1] = "0.95"
-            command += ["--db", tmp_path / "mail.db"]
-        elif way == "lmtp":
-            services = f"127.0.0.1:{self.port} inet n - n - - smtpd\n"
-            settings = f"mailbox_transport = lmtp:inet:127.0.0.1:{self.ours}\n"
-            command = block(repository, "lmtp", "sh").split()[1:]
-            command = [
-                word.replace("10024", str(self.ours)).replace("/run/dovecot", str(base))
-                for word in command
-            ]
-        else:
-            services = block(repository, way).replace(
-                "smtp      inet", f"127.0.0.1:{self.port} inet", 1
-            )
-            services = services.replace("10025", str(self.ours)).replace("10026", str(self.back))
-            command = ["serve", "--db", tmp_path / "mail.db", "--smtp", f"127.0.0.1:{self.ours}",
-                       "--next", f"smtp:127.0.0.1:{self.back}"]  # fmt: skip
+        checks = tmp_path / "header_checks"
+        checks.write_text(self.guide("header-checks"))
+        settings = self.guide("header-checks-main")
+        settings = settings.replace("/etc/postfix/streamnb_header_checks", str(checks))
+        services, more_settings, command = getattr(self, route.replace("-", "_"))(tmp_path)
+        if route != "lmtp":
+            settings += f"mailbox_transport = lmtp:unix:{self.base}/lmtp\n"
         self.command = [*STREAMNB, *map(str, command)]
         self.log = (tmp_path / "serve.log").open("wb")
         self.start()
-        self.postfix = Postfix(services, settings)
+        self.postfix = Postfix(services, settings + more_settings)
+
+    @property
+    def plain_service(self):
+        return f"127.0.0.1:{self.port} inet n - n - - smtpd\n"
+
+    def before_queue(self, tmp_path):
+        services = self.guide(self.route)
+        services = services.replace("smtp      inet", f"127.0.0.1:{self.port} inet", 1)
+        services = services.replace("10025", str(self.filter_port))
+        services = services.replace("10026", str(self.back_port))
+        command = ["serve", "--db", tmp_path / "mail.db", "--smtp", f"127.0.0.1:{self.filter_port}",
+                   "--next", f"smtp:127.0.0.1:{self.back_port}"]  # fmt: skip
+        return services, "smtp_send_xforward_command = yes\n", command
+
+    after_queue = before_queue
+
+    def milter(self, tmp_path):
+        settings = (
+            f"smtpd_milters = inet:127.0.0.1:{self.filter_port}\nmilter_default_action = accept\n"
+        )
+        command = shlex.split(self.guide("milter", "sh").replace("10023", str(self.filter_port)))
+        # A few hundred messages do not make a verdict as sure as the guide's limit.
+        command[command.index("--reject") + 1] = "0.95"
+        return self.plain_service, settings, [*command[1:], "--db", tmp_path / "mail.db"]
+
+    def lmtp(self, tmp_path):
+        command = self.guide("lmtp", "sh").replace("10024", str(self.filter_port))
+        command = command.replace("/run/dovecot", str(self.base)).split()[1:]
+        settings = (
+            f"mailbox_transport = lmtp:inet:127.0.0.1:{self.filter_port}\n"
+            "lmtp_send_xforward_command = yes\n"
+        )
+        return self.plain_service, settings, command
+
+    def sieve(self, tmp_path):
+        (self.base / "sieve" / "filter.sieve").write_text(self.guide("sieve-filter"))
+        program = self.guide("sieve-filter-program", "sh")
+        program = program.replace("/opt/streamnb/bin", sysconfig.get_path("scripts"))
+        program = program.replace("/var/lib/streamnb/users", str(self.base / "users"))
+        (self.base / "bin" / "streamnb-filter").write_text(program)
+        (self.base / "bin" / "streamnb-filter").chmod(0o755)
+        self.environment["STREAMNB_USERS"] = str(self.base / "users")
+        return self.plain_service, "", ["serve", "--users"]
+
+    def pipe(self, tmp_path):
+        places = {
+            "/opt/streamnb/bin": sysconfig.get_path("scripts"),
+            "/var/lib/streamnb/mail.db": f"{self.base}/users/mail.db",
+            "/run/streamnb/ask": f"{self.base}/users/ask",
+        }
+        program = self.guide("pipe-script", "sh")
+        for path, place in places.items():
+            program = program.replace(path, place)
+        (self.base / "bin" / "streamnb-pipe").write_text(program)
+        (self.base / "bin" / "streamnb-pipe").chmod(0o755)
+        services = self.guide("pipe").replace("smtp      inet", f"127.0.0.1:{self.port} inet", 1)
+        services = services.replace("/usr/local/sbin", f"{self.base}/bin")
+        services = services.replace("user=streamnb", "user=nobody")
+        self.environment["STREAMNB_SOCKET"] = f"{self.base}/users/ask"
+        return services, "", ["serve", "--db", f"{self.base}/users/mail.db"]
+
+    def sieve_filter(self, base):
+        text = self.guide("sieve-filter-configuration")
+        text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
+        return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
 
     def start(self):
         self.process = subprocess.Popen(self.command, stderr=self.log, env=self.environment)
+        if self.route in SOCKETS:  # as if the server ran as the user that runs the program
+            name, user = SOCKETS[self.route]
+            poll((self.base / "users" / name).is_socket)
+            shutil.chown(self.base / "users" / name, user)
 
     def kill(self):
         self.process.kill()
@@ -113,7 +181,7 @@ class Site:
 
     def send(self, messages):
         """Bring messages as a client does that tries again; how often it was told to."""
-        again = 0
+        retries = 0
         waiting = list(messages)
         end = time.monotonic() + 120
         while waiting:
@@ -124,14 +192,14 @@ class Site:
                         client.sendmail("x@example.net", ["ann@example.org"], waiting[0])
                         waiting.pop(0)
             except (OSError, smtplib.SMTPException):
-                again += 1
+                retries += 1
                 time.sleep(0.1)
-        return again
+        return retries
 
     def delivered(self, folder=""):
         root = self.dovecot.base / "home" / "ann" / "Maildir"
-        here = root / f".{folder}" if folder else root
-        return [path.read_bytes() for path in here.glob("new/*")]
+        folder_path = root / f".{folder}" if folder else root
+        return [path.read_bytes() for path in folder_path.glob("new/*")]
 
     def wait(self, count, folders=("",)):
         end = time.monotonic() + 90
@@ -150,35 +218,43 @@ class Site:
 
 @pytest.fixture
 def site(repository, tmp_path):
-    made = []
+    sites = []
 
-    def make(way):
-        made.append(Site(repository, tmp_path, way))
-        return made[0]
+    def make(route, messages):
+        """Return a site whose user is trained with messages by class."""
+        (tmp_path / "users").mkdir()
+        if route not in SOCKETS:
+            train(tmp_path / ("users/ann.db" if route == "lmtp" else "mail.db"), messages)
+        sites.append(Site(repository, tmp_path, route))
+        if route in SOCKETS:
+            name = "ann.db" if route == "sieve" else "mail.db"
+            train(sites[0].base / "users" / name, messages)
+        return sites[0]
 
     yield make
-    for one in made:
-        one.close()
+    for item in sites:
+        item.close()
 
 
-@pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp", "milter"])
-def test_mail_flows_into_five_folders(site, tmp_path, way):
+ROUTES = ["before-queue", "after-queue", "lmtp", "milter", "sieve"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_mail_flows_into_five_folders(site, tmp_path, route):
     messages = {label: of_class(label) for label in FOLDERS}
-    (tmp_path / "users").mkdir()
-    taught_with(tmp_path / ("users/ann.db" if way == "lmtp" else "mail.db"), messages)
-    mail = site(way)
-    if way == "milter":
-        wait_for(mail.ours)
+    mail = site(route, messages)
+    if route == "milter":
+        wait_for(mail.filter_port)
         del messages["spam"]  # it is refused
     mail.send([message % 500 for message in messages.values()] + [b"Subject: hm\r\n\r\nhm\r\n"])
     mail.wait(1 + len(messages), ["", *FOLDERS.values()])
     for label in messages:
         (got,) = mail.delivered(FOLDERS[label])
         mark = b"Spam" if label == "spam" else label.encode()
-        assert b"\nX-Streamnb: " + mark + b", " in got.replace(b"\r", b"")
+        assert re.search(rb"^X-Streamnb: %b, " % mark, got, re.M)
         assert got.replace(b"\r", b"").endswith((messages[label] % 500).replace(b"\r", b""))
     (got,) = mail.delivered()
-    assert b"\nX-Streamnb: Unsure, " in got
+    assert re.search(rb"^X-Streamnb: Unsure, ", got, re.M)
 
 
 def wait_for(port):
@@ -191,9 +267,8 @@ def wait_for(port):
 
 
 def test_a_milter_refuses_and_marks_whatever_comes(site, tmp_path):
-    taught_with(tmp_path / "mail.db", {"spam": of_class("spam"), "ham": of_class("ham")})
-    mail = site("milter")
-    wait_for(mail.ours)
+    mail = site("milter", {"spam": of_class("spam"), "ham": of_class("ham")})
+    wait_for(mail.filter_port)
     # A name that is no IDNA, which a library once gave the milter's session up for.
     with smtplib.SMTP("127.0.0.1", mail.port, local_hostname="xn--a", timeout=20) as client:
         for number in (500, 501):
@@ -210,19 +285,94 @@ def test_a_milter_refuses_and_marks_whatever_comes(site, tmp_path):
             client.sendmail("x@example.net", ["ann@example.org"], as_sent(message))
     mail.wait(1 + len(mails), ["", "Junk"])
     marked = [message for folder in ("", "Junk") for message in mail.delivered(folder)]
-    assert all(len(re.findall(rb"(?m)^X-Streamnb: \w+, score=", one)) == 1 for one in marked)
+    assert all(
+        len(re.findall(rb"(?m)^X-Streamnb: \w+, score=", content)) == 1 for content in marked
+    )
     mail.kill()
     mail.send([of_class("ham") % 502])  # without its milter Postfix takes mail unmarked
     mail.wait(2 + len(mails), ["", "Junk"])
 
 
-@pytest.mark.parametrize("way", ["before-queue", "after-queue", "lmtp"])
-def test_nothing_is_lost_when_the_filter_is_killed(site, tmp_path, way):
-    (tmp_path / "users").mkdir()
-    taught_with(
-        tmp_path / ("users/ann.db" if way == "lmtp" else "mail.db"), {"spam": SPAM, "ham": HAM}
+FORGERIES = [
+    b"X-Streamnb: Spam, score=9",
+    b"x-STREAMNB \t: work, score=9",
+    b"X-Streamnb:\r\n evil/deep/Trash, score=9",
+    b"Subject: x\r\nX-Streamnb: family, score=9\r\n\tfolded",
+]
+NESTED = (
+    b"MIME-Version: 1.0\r\nContent-Type: message/rfc822\r\n\r\nX-Streamnb: nested\r\n\r\nhi\r\n"
+)
+
+
+@pytest.mark.parametrize("route", ["milter", "sieve"])
+def test_a_sender_chooses_no_folder_while_the_filter_is_down(site, route):
+    mail = site(route, {"spam": SPAM, "ham": HAM})
+    mail.kill()
+    mail.send([field + b"\r\n" + STAMPS % i + NESTED for i, field in enumerate(FORGERIES)])
+    mail.wait(len(FORGERIES))
+    folders = {path.name for path in (mail.base / "home/ann/Maildir").glob(".*")}
+    assert folders <= {".Junk", ".Trash"}
+    for content in mail.delivered():
+        assert re.findall(rb"(?im)^x-streamnb.*", content) == [
+            b"X-Streamnb: nested\r"
+        ] or re.findall(rb"(?im)^x-streamnb.*", content) == [b"X-Streamnb: nested"]
+
+
+@pytest.fixture
+def allowed_configuration():
+    """Let programs of other users than root use a configuration beside Postfix's own."""
+    parameter = "alternate_config_directories"
+
+    def allow(folder):
+        subprocess.run(["/usr/sbin/postconf", "-e", f"{parameter}={folder}"], check=True)
+
+    yield allow
+    subprocess.run(["/usr/sbin/postconf", "-X", parameter], check=True)
+
+
+def test_a_program_for_each_message_bounces_nothing(site, allowed_configuration):
+    mail = site("pipe", {"spam": SPAM, "ham": HAM})
+    allowed_configuration(mail.postfix.base / "etc")
+    messages = [
+        HAM % 900,
+        "From: Zoë <z@example.org>\r\nSubject: Größe\r\n\r\nmeet at noon?\r\n".encode(),
+        b"X-Streamnb: Spam, forged\r\nSubject: dots\r\n\r\nmeet\r\n.\r\n..\r\nat noon?\r\n",
+        b"Subject: -f root\r\n\r\nmeet at noon?\r\n",
+        HAM % 901 + b"From an old friend\r\n",
+    ]
+    messages = [STAMPS % i + message for i, message in enumerate(messages)]
+    mail.send(messages)
+    mail.wait(len(messages))
+    delivered = [content.replace(b"\r", b"") for content in mail.delivered()]
+    for message in messages:
+        body = message.partition(b"\r\n\r\n")[2].replace(b"\r", b"")
+        assert any(content.endswith(b"\n\n" + body) for content in delivered)
+    assert all(
+        len(re.findall(rb"^X-Streamnb: (?:Ham|Unsure), score", content, re.M)) == 1
+        for content in delivered
     )
-    mail = site(way)
+    log = (mail.postfix.base / "log").read_text()
+    assert "status=bounced" not in log
+    assert "fatal" not in log
+
+
+@pytest.mark.parametrize("route", ["after-queue", "lmtp", "milter"])
+def test_a_line_of_the_log_has_the_queue_id(site, tmp_path, route):
+    mail = site(route, {"spam": SPAM, "ham": HAM})
+    mail.kill()
+    mail.command += ["--log", "text"]
+    mail.start()
+    wait_for(mail.filter_port)
+    mail.send([HAM % 999])
+    mail.wait(1)
+    ids = re.findall(rb"queue_id=(\S+)", (tmp_path / "serve.log").read_bytes())
+    assert len(ids) == 1
+    assert f" {ids[0].decode()}: from=<x@example.net>" in (mail.postfix.base / "log").read_text()
+
+
+@pytest.mark.parametrize("route", ["before-queue", "after-queue", "lmtp"])
+def test_nothing_is_lost_when_the_filter_is_killed(site, tmp_path, route):
+    mail = site(route, {"spam": SPAM, "ham": HAM})
     for kill in range(8):
         with ThreadPoolExecutor(1) as pool:
             sending = pool.submit(mail.send, [HAM % (1000 + 10 * kill + i) for i in range(10)])
@@ -233,12 +383,14 @@ def test_nothing_is_lost_when_the_filter_is_killed(site, tmp_path, way):
     numbers = [str(n) for n in range(1000, 1080)]
     end = time.monotonic() + 90
     while True:
-        found = [re.search(rb"lunch (\d+)", got)[1].decode() for got in mail.delivered()]
-        if set(found) == set(numbers):
+        numbers_found = [re.search(rb"lunch (\d+)", got)[1].decode() for got in mail.delivered()]
+        if set(numbers_found) == set(numbers):
             break
-        assert time.monotonic() < end, sorted(set(numbers) - set(found))
+        assert time.monotonic() < end, sorted(set(numbers) - set(numbers_found))
         time.sleep(0.2)
-    assert len(found) <= len(numbers) + 8  # twice at most, where a kill fell between two answers
+    assert (
+        len(numbers_found) <= len(numbers) + 8
+    )  # twice at most, where a kill fell between two answers
 
 
 def test_the_unit_files_are_sound(repository, tmp_path):
@@ -250,13 +402,13 @@ def test_the_unit_files_are_sound(repository, tmp_path):
         ["systemd-analyze", "verify", tmp_path / "streamnb.service"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    ours = [line for line in done.stderr.splitlines() if "streamnb" in line]
-    assert (done.returncode, ours) == (0, [])
+    lines = [line for line in done.stderr.splitlines() if "streamnb" in line]
+    assert (done.returncode, lines) == (0, [])
 
 
 def test_systemd_passes_the_socket_on(repository, tmp_path):
-    """What the unit's command does with the sockets and the readiness that systemd knows."""
-    taught_with(tmp_path / "mail.db", {"spam": SPAM, "ham": HAM})
+    """The unit's command takes the sockets of systemd and reports its readiness."""
+    train(tmp_path / "mail.db", {"spam": SPAM, "ham": HAM})
     unit = (repository / "docs" / "systemd" / "streamnb.service").read_text()
     options = re.search(r"^ExecStart=\S+ (.*)$", unit, re.M)[1].split()
     port = free_port()
@@ -296,7 +448,7 @@ def fill(box):
 
 
 def test_after_a_full_disk_all_goes_on(tmp_path):
-    """When there is room again, be it little: the log of what was written must not stay in its way."""
+    """A little room is enough again: the log of earlier writes must not stay in the way."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", tmp_path], check=True)
     try:
         (tmp_path / "ballast").write_bytes(bytes(1 << 20))
@@ -304,9 +456,9 @@ def test_after_a_full_disk_all_goes_on(tmp_path):
         with Mailbox(db) as box:
             with pytest.raises(OutputError, match="the disk is full; nothing was changed"):
                 fill(box)
-            known = sum(box.counts[0].weights)
-        with open(tmp_path / "rest", "wb", 0) as rest, contextlib.suppress(OSError):
-            while rest.write(bytes(512)):
+            weight = sum(box.counts[0].weights)
+        with open(tmp_path / "rest", "wb", 0) as filler, contextlib.suppress(OSError):
+            while filler.write(bytes(512)):
                 pass
         with pytest.raises(OutputError, match="the disk is full"), Mailbox(db) as box:
             box.learn(SPAM % 0 + os.urandom(3000), "ham")
@@ -319,7 +471,7 @@ def test_after_a_full_disk_all_goes_on(tmp_path):
             )
             assert (done.returncode, done.stderr) == (0, ""), command
         with Mailbox(db) as box:
-            assert sum(box.counts[0].weights) == 0 < known
+            assert sum(box.counts[0].weights) == 0 < weight
             assert box.verify() == []
     finally:
         subprocess.run(["umount", tmp_path], check=True)

@@ -823,9 +823,9 @@ def test_nothing_that_a_client_says_switches_the_milter_off(trained_db, serve):
 @pytest.mark.parametrize("queue_id", ["4fWxyz12AbC", ""])
 def test_a_refusal_has_the_id_of_its_line_in_the_log(trained_db, serve, reject_text, queue_id):
     port = free_port()
-    more = ["--reject-text", reject_text] if reject_text else []
+    extra = ["--reject-text", reject_text] if reject_text else []
     process = serve("--db", trained_db, "--milter", f"127.0.0.1:{port}", "--reject", "0.6",
-                    "--log", "json", *more)  # fmt: skip
+                    "--log", "json", *extra)  # fmt: skip
     with MailServer(port) as server:
         server.send(b"D", b"Ci\0stale\0")
         server.send(b"C", b"")

@@ -1,0 +1,84 @@
+"""The dashboard and the alert rules name metrics and labels that the server has."""
+
+import json
+import re
+import time
+
+import pytest
+import yaml
+from prometheus_client import generate_latest
+
+from streamnb import Mailbox
+from streamnb.errors import BusyError
+from streamnb.mailbox.service.api import api
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.response import Response
+
+NOT_OURS = {"up"}
+METRIC = re.compile(r"\b(streamnb_\w+|up)\b(?:\{([^}]*)\})?")
+SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? ", re.M)
+
+
+def expressions(repository):
+    folder = repository / "docs" / "monitoring"
+    dashboard = json.loads((folder / "grafana.json").read_text())
+    rules = yaml.safe_load((folder / "alerts.yml").read_text())
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+            shown_labels = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
+            assert set(shown_labels) <= set(re.findall(r"\w+", target["expr"])) | {"listener"}
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+
+
+@pytest.fixture
+def samples(tmp_path):
+    """Return the labels of each sample that a server exports after a message of each kind."""
+    with Mailbox(tmp_path / "db", create=True) as box:
+        mailboxes, monitor = Mailboxes(box), Monitor(metrics=True)
+        monitor.count_databases(lambda: mailboxes.open_count)
+        api(mailboxes, monitor)
+        verdict = Response("S", 0, 1.0, "spam", 0.9, [])
+        monitor.message("milter", verdict, "rejected", time.monotonic(), b"")
+        monitor.message("smtp", BusyError("x"), "unmarked", time.monotonic(), b"")
+        monitor.refuse("milter", "spam")
+        monitor.opened("smtp")
+        text = generate_latest(monitor.registry).decode()
+    # A metric of requests has no sample before the first one.
+    requests = {
+        "streamnb_requests_total": {"what", "status"},
+        "streamnb_verdicts_total": {"mark"},
+        "streamnb_request_seconds_bucket": {"what", "le"},
+    }
+    assert all(f"# TYPE {name.removesuffix('_bucket')} " in text for name in requests)
+    labels = {name: set(re.findall(r"(\w+)=\"", pairs)) for name, pairs in SAMPLE.findall(text)}
+    return labels | requests
+
+
+def test_each_expression_names_metrics_and_labels_that_exist(repository, samples):
+    checked = 0
+    for title, expression in expressions(repository):
+        metrics = METRIC.findall(expression)
+        assert metrics, title
+        for name, matchers in metrics:
+            if name in NOT_OURS:
+                continue
+            checked += 1
+            grouped = re.findall(r"\bby \(([^)]*)\)", expression)
+            labels = set(re.findall(r"(\w+)=", matchers))
+            labels |= {label.strip() for group in grouped for label in group.split(",")}
+            assert name in samples, (title, name)
+            assert labels <= samples[name], (title, name)
+    assert checked >= 10
+
+
+def test_the_guide_names_all_metrics_of_the_mail_path(repository, samples):
+    guide = (repository / "docs" / "guides" / "mail-server.md").read_text()
+    metrics = {
+        re.sub(r"_(bucket|sum|count|created)$", "", name) for name in samples
+        if name.startswith("streamnb_") and not re.search("request|verdicts|_created", name)
+    }  # fmt: skip
+    assert [name for name in sorted(metrics) if f"`{name}`" not in guide] == []
