@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -18,7 +18,9 @@ from streamnb.errors import ConfigError, require_extra
 if TYPE_CHECKING:
     import ssl
 
+    from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.model_api import Predictor
     from streamnb.mailbox.service.monitor import Monitor
     from streamnb.mailbox.service.next_hop import NextHop
     from streamnb.mailbox.service.response import JudgeOptions
@@ -42,10 +44,15 @@ _NEEDS = (
     ("--reject-text", "--reject", "--reject-text goes with --reject"),
     ("--full-address", "--users", "--full-address goes with --users"),
     ("--aliases", "--users", "--aliases goes with --users"),
+    ("--model", "--http", "--model goes with --http"),
 )
 # Two options that exclude each other, and the error.
 _EXCLUDES = (
     ("--users", "--db or --user", "--users serves all users' databases: without --db and --user"),
+    *(
+        ("--model", name, f"--model goes with --http alone: without {name}")
+        for name in ("--lmtp or --smtp", "--milter", "--users", "--db or --user")
+    ),
     ("--milter", "--users", "--milter goes with one database: a message can be for many users"),
 )
 
@@ -90,6 +97,12 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     help="The text of a refusal, for example whom to ask. The message's id follows it.",
 )
 @click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
+@click.option(
+    "--model",
+    "model_file",
+    metavar="FILE",
+    help="With --http: predict by a model that `fit` or `replay --save` wrote, not by a mailbox.",
+)
 @click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
 @click.option(
     "--full-address",
@@ -131,6 +144,7 @@ def serve(
     reject: float | None,
     reject_text: str | None,
     http: str | None,
+    model_file: str | None,
     users: bool,
     full_address: bool,
     aliases: str | None,
@@ -147,7 +161,8 @@ def serve(
     does not run. With --lmtp or --smtp mail passes through it: the field `X-Streamnb` is added, and
     the next hop's answers are given as ours. With --http programs can POST a message to /classify,
     /learn?label=spam and /forget, and GET /status and /metrics, with the token that is in the
-    database's .token file, and GET /health without one.
+    database's .token file, and GET /health without one. With --model programs can POST
+    {"text": "..."} or {"texts": [...]} to /predict; GET /openapi.json describes that.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. Sockets that systemd passes on are taken
     by their FileDescriptorName: ask, lmtp, smtp, milter, http. It ends with SIGTERM or Ctrl-C.
@@ -156,10 +171,9 @@ def serve(
     Example:
       streamnb serve &
       streamnb serve --smtp 127.0.0.1:10025 --next smtp:127.0.0.1:10026
+      streamnb serve --model tickets.snb --http 127.0.0.1:8025
       streamnb serve --users --lmtp /run/streamnb/lmtp --next lmtp:/run/dovecot/lmtp
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.base import Base
-    from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.monitor import Monitor, configure_logging
@@ -184,6 +198,8 @@ def serve(
             "--milter": bool(milter or "milter" in passed),
             "--reject": reject is not None,
             "--reject-text": reject_text is not None,
+            "--http": bool(http or "http" in passed),
+            "--model": model_file is not None,
             "--users": users,
             "--full-address": full_address,
             "--aliases": aliases is not None,
@@ -197,18 +213,13 @@ def serve(
     tls = None if certificate is None or key is None else _tls(certificate, key)
     configure_logging()
     monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
+    if model_file is not None:
+        _serve_model(model_file, http, passed.get("http", []), monitor)
     with ExitStack() as stack:
         if users:
-            os.makedirs(users_folder(), mode=0o700, exist_ok=True)
-            base = options.site_model_path() or base_path("all")
-            site = None if base is None else Base(base, options.shared_value("wait"))
-            if site is not None:
-                _ = site.version  # one that cannot be read is told now
-            book = AddressBook(full_address, aliases, monitor.warn)
-            mailboxes = Mailboxes(None, site, addresses=book)
+            mailboxes = _users_mailboxes(AddressBook(full_address, aliases, monitor.warn))
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
-
         monitor.count_databases(lambda: mailboxes.open_count)
 
         def handler(name: str) -> ConnectionHandler:
@@ -229,8 +240,76 @@ def serve(
                         "through it: listen on 127.0.0.1, or name with --trust NETWORK who may"
                     )
         served(mailboxes, listeners, options.echo_err, monitor)
+    _exit()
+
+
+def _exit() -> NoReturn:
+    """End the process: a thread that waits for a next hop that hangs is not waited for."""
     sys.stderr.flush()
-    os._exit(0)  # all is done; a thread that waits for a next hop that hangs is not waited for
+    os._exit(0)
+
+
+def _users_mailboxes(addresses: AddressBook) -> Mailboxes:
+    """Return the mailboxes of many users, with the site's model."""
+    from streamnb.mailbox.base import Base
+    from streamnb.mailbox.location import base_path, users_folder
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+
+    os.makedirs(users_folder(), mode=0o700, exist_ok=True)
+    path = options.site_model_path() or base_path("all")
+    site = None if path is None else Base(path, options.shared_value("wait"))
+    if site is not None:
+        _ = site.version  # a file that cannot be read fails now
+    return Mailboxes(None, site, addresses=addresses)
+
+
+def _serve_model(
+    path: str, http_address: str | None, passed: list[socket.socket], monitor: Monitor
+) -> NoReturn:
+    """Answer with the predictions of a model file until SIGTERM."""
+    with require_extra("server", "{}: not installed"):
+        from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
+        from streamnb.mailbox.service.model_api import model_api
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.server import Listener
+    from streamnb.mailbox.service.server import serve as served
+    from streamnb.mailbox.service.sockets import listen, parse_address
+    from streamnb.mailbox.service.watched_file import WatchedFile
+
+    model = WatchedFile(path, _read_predictor, monitor.warn)
+    token = database_token(path)
+    guard = AuthMiddleware(
+        model_api(lambda: model.content, monitor),
+        lambda user: token,
+        path_tokens={"/metrics": database_token(f"{path}.metrics")},
+        open_paths=frozenset(["/health", "/openapi.json"]),
+    )
+    handler = http(guard)
+    with ExitStack() as stack:
+        listeners = [
+            Listener("http", stack.enter_context(passed_socket), handler, is_owned=False)
+            for passed_socket in passed
+        ]
+        if not passed and http_address is not None:
+            listening = stack.enter_context(listen(parse_address(http_address)))
+            listeners.append(Listener("http", listening, handler))
+        served(Mailboxes(None), listeners, options.echo_err, monitor)
+    _exit()
+
+
+def _read_predictor(path: str) -> Predictor:
+    """Return the model of a file: a classifier of texts, or a model of rows."""
+    from streamnb.any_model import load
+    from streamnb.classifier import Classifier
+    from streamnb.mailbox.service.model_api import RowPredictor, TextPredictor
+    from streamnb.naive_bayes.model_files import read
+
+    model = load(path)  # which knows the models of tables, too
+    if not isinstance(read(path)[1], dict):
+        return RowPredictor(model)
+    classifier = Classifier.load(path)
+    classifier.on = None  # the text itself is classified, not a key of it
+    return TextPredictor(classifier)
 
 
 def _handler(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 
-from streamnb.errors import ConfigError, StreamNBError, convert_os_errors
+from streamnb.errors import ConfigError, convert_os_errors
+from streamnb.mailbox.service.watched_file import WatchedFile
 
 _LARGEST = 64 << 20  # bytes of a file of aliases
 
@@ -36,14 +35,7 @@ class AddressBook:
         warn: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.whole_address = whole_address
-        self.path = aliases
-        self.warn = warn
-        self._lock = threading.Lock()
-        self._state: tuple[int, ...] = ()
-        self._aliases: dict[str, str] = {}
-        if aliases is not None:
-            self._state = _state(aliases)
-            self._aliases = read_aliases(aliases)
+        self._aliases = None if aliases is None else WatchedFile(aliases, read_aliases, warn)
 
     def user(self, address: str) -> str:
         """Return the user of an address.
@@ -62,7 +54,7 @@ class AddressBook:
         if not separator:
             local_part, domain = domain, ""
         local_part = local_part.partition("+")[0]
-        aliases = self._current_aliases()
+        aliases = {} if self._aliases is None else self._aliases.content
         user = aliases.get(f"{local_part}@{domain}")
         if user is None:
             user = aliases.get(f"@{domain}", "")
@@ -72,25 +64,6 @@ class AddressBook:
         if user:
             return user
         return f"{local_part}@{domain}" if self.whole_address and domain else local_part
-
-    def _current_aliases(self) -> dict[str, str]:
-        if self.path is None:
-            return self._aliases
-        with self._lock:
-            try:
-                state = _state(self.path)
-                if state != self._state:
-                    self._state = state
-                    self._aliases = read_aliases(self.path)
-            except StreamNBError as error:
-                self.warn(f"the earlier aliases are used: {error}")
-            return self._aliases
-
-
-def _state(path: str) -> tuple[int, ...]:
-    with convert_os_errors(ConfigError, f"{path}: cannot be read"):
-        status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def read_aliases(path: str) -> dict[str, str]:

@@ -1,0 +1,235 @@
+"""The predictions of a model file by HTTP: JSON in, JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from streamnb import __version__
+from streamnb.classifier import Classifier
+from streamnb.errors import UnexpectedError
+from streamnb.mailbox.service.api import ERROR_HANDLERS, RequestError
+from streamnb.mailbox.service.monitor import SECONDS, Monitor
+
+_MOST_EXAMPLES = 10_000  # of a request
+_MOST_REASONS = 100
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class Predictor(Protocol):
+    """A model as this API uses it: the key of an example, its JSON schema, and predictions."""
+
+    key: str
+    schema: dict[str, Any]
+
+    def predict(self, example: Any, reasons: int) -> dict[str, Any]:
+        """Return the prediction for an example, as JSON can hold it.
+
+        Raises
+        ------
+        RequestError
+            If it is no example.
+        """
+        ...
+
+
+class TextPredictor:
+    """Predictions of a classifier of texts or mail."""
+
+    key = "text"
+    schema: dict[str, Any] = {"type": "string"}  # noqa: RUF012 (nothing changes it)
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+
+    def predict(self, example: Any, reasons: int) -> dict[str, Any]:
+        """Return label, probability, whether it is unsure, and the probability of each class."""
+        if not isinstance(example, str):
+            raise RequestError(f"text: a string, not {type(example).__name__}")
+        text = example.encode("utf-8", "replace").decode()  # JSON can hold half a character
+        verdict = self.classifier.classify(text, reasons=reasons)
+        prediction = _prediction(verdict.label, verdict.probabilities) | {"unsure": verdict.unsure}
+        if reasons:
+            prediction["reasons"] = [
+                {"feature": str(reason.feature), "log_odds": reason.log_odds}
+                for reason in verdict.reasons
+            ]
+        return prediction
+
+
+class RowPredictor:
+    """Predictions of a model of rows, which are objects of scalars."""
+
+    key = "row"
+    schema: dict[str, Any] = {  # noqa: RUF012 (nothing changes it)
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+    }
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def predict(self, example: Any, reasons: int) -> dict[str, Any]:
+        """Return label, probability, and the probability of each class."""
+        if not isinstance(example, dict):
+            raise RequestError(f"row: an object, not {type(example).__name__}")
+        for name, value in example.items():
+            if not isinstance(value, _SCALARS):
+                raise RequestError(f"row: {name!r:.60}: a scalar, not {type(value).__name__}")
+        if reasons:
+            raise RequestError("reasons: only a model of texts gives reasons")
+        try:
+            probabilities = self.model.predict_proba_one(example)
+        except (TypeError, ValueError) as error:
+            raise RequestError(f"row: {error!s:.200}") from None
+        label = max(probabilities, key=probabilities.__getitem__, default=None)
+        return _prediction(label, probabilities)
+
+
+def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
+    return {
+        "label": label if isinstance(label, _SCALARS) else str(label),
+        "probability": float(probabilities.get(label, 0.0)),
+        "probabilities": {str(name): float(value) for name, value in probabilities.items()},
+    }
+
+
+def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
+    """Return the answer to a request: one prediction, or a list of them.
+
+    Raises
+    ------
+    RequestError
+        If the body is no valid request.
+    """
+    key = predictor.key
+    try:
+        request = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestError("the body is not JSON") from None
+    if not isinstance(request, dict) or (key in request) == (f"{key}s" in request):
+        raise RequestError(f"the body: an object with either {key!r} or '{key}s'")
+    if unknown := set(request) - {key, f"{key}s", "reasons"}:
+        raise RequestError(f"{min(unknown)!r:.60}: no such key here")
+    reasons = request.get("reasons", 0)
+    if type(reasons) is not int or not 0 <= reasons <= _MOST_REASONS:
+        raise RequestError(f"reasons: a number from 0 to {_MOST_REASONS}")
+    if key in request:
+        return predictor.predict(request[key], reasons)
+    examples = request[f"{key}s"]
+    if not isinstance(examples, list) or len(examples) > _MOST_EXAMPLES:
+        raise RequestError(f"{key}s: a list of at most {_MOST_EXAMPLES:,}")
+    return {"predictions": [predictor.predict(example, reasons) for example in examples]}
+
+
+def openapi(predictor: Predictor) -> dict[str, Any]:
+    """Return the description of this API, by OpenAPI 3.1."""
+    key = predictor.key
+    reasons = {"type": "integer", "minimum": 0, "maximum": _MOST_REASONS, "default": 0}
+    probability = {"type": "number", "minimum": 0, "maximum": 1}
+    properties: dict[str, Any] = {
+        "label": {"type": ["string", "number", "boolean", "null"]},
+        "probability": probability,
+        "probabilities": {"type": "object", "additionalProperties": probability},
+    }
+    if key == "text":
+        reason = {"feature": {"type": "string"}, "log_odds": {"type": "number"}}
+        properties["unsure"] = {"type": "boolean"}
+        properties["reasons"] = {
+            "type": "array",
+            "items": {"type": "object", "properties": reason},
+        }
+    prediction = {"type": "object", "properties": properties}
+    many = {"type": "array", "items": predictor.schema, "maxItems": _MOST_EXAMPLES}
+    request = {
+        "oneOf": [
+            {"type": "object", "required": [name], "properties": {name: kind, "reasons": reasons}}
+            for name, kind in ((key, predictor.schema), (f"{key}s", many))
+        ]
+    }
+    predictions = {"type": "array", "items": prediction}
+    answer = {"oneOf": [prediction, {"type": "object", "properties": {"predictions": predictions}}]}
+    error = {"type": "object", "properties": {"error": {"type": "string"}}}
+
+    def response(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+        return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+    operation = {
+        "summary": "Predict the class of one example, or of many.",
+        "security": [{"token": []}],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": request}}},
+        "responses": {
+            "200": response("The prediction, or all predictions in their order.", answer),
+            "400": response("The request is wrong.", error),
+            "401": response("The token is missing or wrong.", error),
+        },
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "streamnb", "version": __version__},
+        "paths": {"/predict": {"post": operation}},
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    }
+
+
+def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) -> Starlette:
+    """Return the application that answers with the predictions of a model.
+
+    Parameters
+    ----------
+    current
+        Returns the model as it is now.
+    monitor
+        The metrics.
+    """
+    registry = (monitor and monitor.registry) or CollectorRegistry()
+    requests = Counter("streamnb_requests", "Requests.", ["what", "status"], registry=registry)
+    seconds = Histogram(
+        "streamnb_request_seconds",
+        "Seconds that a request took.",
+        ["what"],
+        registry=registry,
+        buckets=SECONDS,
+    )
+    pool = ThreadPoolExecutor(4, "streamnb-predict")
+
+    def act(body: bytes) -> tuple[int, dict[str, Any]]:
+        try:
+            return 200, predict_all(current(), body)
+        except RequestError as error:
+            return 400, {"error": str(error)}
+        except Exception as error:  # no request may end the server
+            return 500, {"error": str(UnexpectedError(error))}
+
+    async def predict(request: Request) -> Response:
+        body = await request.body()
+        with seconds.labels("predict").time():
+            status, answer = await asyncio.get_running_loop().run_in_executor(pool, act, body)
+        requests.labels("predict", str(status)).inc()
+        return JSONResponse(answer, status)
+
+    async def describe(request: Request) -> Response:
+        return JSONResponse(openapi(current()))
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok", "version": __version__})
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
+
+    routes = [
+        Route("/predict", predict, methods=["POST"]),
+        Route("/openapi.json", describe, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/metrics", metrics, methods=["GET"]),
+    ]
+    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)

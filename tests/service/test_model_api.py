@@ -1,0 +1,155 @@
+"""Predictions of a model file by HTTP: `streamnb serve --model FILE`."""
+
+import json
+
+import pytest
+from commands import streamnb_command
+from serving import Web, poll, port_of
+
+from streamnb import CategoricalNB, GaussianNB, MailClassifier, MultinomialNB, TextClassifier
+
+TICKETS = [("cannot log in", "account"), ("forgot my password", "account"),
+           ("invoice is wrong", "billing"), ("charged twice", "billing")]  # fmt: skip
+
+
+def text_model(path, examples=TICKETS, kind=TextClassifier):
+    classifier = kind()
+    for _ in range(20):
+        for text, label in examples:
+            classifier.learn_one(text, label)
+    classifier.save(path)
+    return classifier
+
+
+@pytest.fixture
+def predicting(serve, tmp_path):
+    def start(path):
+        process = serve("--model", path, "--http", "127.0.0.1:0", lines=1)
+        token = path.with_name(f"{path.name}.token").read_text().strip()
+        return Web(port_of(process, "http"), token)
+
+    return start
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, MailClassifier])
+def test_a_program_gets_what_the_library_predicts(predicting, tmp_path, kind):
+    classifier = text_model(tmp_path / "tickets.snb", kind=kind)
+    web = predicting(tmp_path / "tickets.snb")
+    status, prediction = web("POST", "/predict", json.dumps({"text": "log in", "reasons": 2}))
+    verdict = classifier.classify("log in", reasons=2)
+    assert status == 200
+    assert prediction["label"] == verdict.label == "account"
+    assert prediction["probability"] == verdict.probability
+    assert prediction["probabilities"] == verdict.probabilities
+    assert prediction["unsure"] == verdict.unsure
+    assert len(prediction["reasons"]) == 2
+    texts = ["log in", "invoice", ""]
+    status, many = web("POST", "/predict", json.dumps({"texts": texts}))
+    labels = [item["label"] for item in many["predictions"]]
+    assert (status, labels) == (200, [classifier.classify(text).label for text in texts])
+    assert web("POST", "/predict", b'{"texts": []}') == (200, {"predictions": []})
+
+
+@pytest.mark.parametrize("label", ["yes", 1, True])
+@pytest.mark.parametrize("kind", [CategoricalNB, GaussianNB, MultinomialNB])
+def test_rows_are_predicted_by_a_model_of_rows(predicting, tmp_path, kind, label):
+    model = kind()
+    for number in range(8):
+        model.learn_one({"a": 1 + number % 2, "b": number}, label if number % 2 else "other")
+    model.save(tmp_path / "rows.snb")
+    web = predicting(tmp_path / "rows.snb")
+    row = {"a": 2, "b": 3}
+    status, prediction = web("POST", "/predict", json.dumps({"row": row}))
+    probabilities = model.predict_proba_one(row)
+    assert status == 200
+    assert prediction["probabilities"] == {str(y): p for y, p in probabilities.items()}
+    assert prediction["label"] == max(probabilities, key=probabilities.get)
+    assert web("POST", "/predict", json.dumps({"rows": [row] * 3}))[1] == {
+        "predictions": [prediction] * 3
+    }
+    assert web("POST", "/predict", json.dumps({"text": "x"}))[0] == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"nonsense", b"[]", b"{}", b'{"text": 1}', b'{"text": "a", "texts": []}',
+        b'{"texts": "a"}', b'{"texts": [1]}', b'{"text": "a", "reasons": -1}',
+        b'{"text": "a", "reasons": true}', b'{"text": "a", "reasons": 1e9}', b'{"row": {}}',
+        b'{"text": "a", "extra": 1}', b'{"text": null}', b"[" * 100_000, b"\xff\xfe",
+        b'{"texts": [' + b'"",' * 10_000 + b'""]}',
+    ],
+)  # fmt: skip
+def test_a_wrong_request_is_told_in_one_line(predicting, tmp_path, body):
+    text_model(tmp_path / "tickets.snb")
+    web = predicting(tmp_path / "tickets.snb")
+    status, answer = web("POST", "/predict", body)
+    assert status == 400
+    assert list(answer) == ["error"]
+    assert "\n" not in answer["error"]
+    assert web("POST", "/predict", b'{"text": "log in"}')[0] == 200
+
+
+def test_odd_texts_are_answered(predicting, tmp_path):
+    text_model(tmp_path / "tickets.snb")
+    web = predicting(tmp_path / "tickets.snb")
+    for text in ("", "\0", "\ud800", "x" * 1_000_000, "日本語", "\u202e"):
+        status, prediction = web("POST", "/predict", json.dumps({"text": text}))
+        assert (status, set(prediction)) == (
+            200, {"label", "probability", "probabilities", "unsure"}
+        )  # fmt: skip
+
+
+def test_a_model_that_has_learned_nothing_says_so(predicting, tmp_path):
+    TextClassifier().save(tmp_path / "empty.snb")
+    status, prediction = predicting(tmp_path / "empty.snb")("POST", "/predict", b'{"text": "a"}')
+    assert (status, prediction["label"], prediction["unsure"]) == (200, None, True)
+
+
+def test_the_description_and_health_need_no_token_and_the_rest_does(predicting, tmp_path):
+    text_model(tmp_path / "tickets.snb")
+    web = predicting(tmp_path / "tickets.snb")
+    stranger = Web(web.port, "wrong")
+    status, description = stranger("GET", "/openapi.json")
+    assert (status, description["openapi"]) == (200, "3.1.0")
+    schema = description["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
+    keys = {name for kind in schema["schema"]["oneOf"] for name in kind["required"]}
+    assert keys == {"text", "texts"}
+    assert stranger("GET", "/health")[0] == 200
+    assert stranger("GET", "/metrics")[0] == stranger("POST", "/predict", b"{}")[0] == 401
+    assert web("POST", "/classify", b"x")[0] == 404
+    web("POST", "/predict", b'{"text": "log in"}')
+    metrics = web("GET", "/metrics")[1]
+    assert 'streamnb_requests_total{status="200",what="predict"} 1.0' in metrics
+
+
+def test_a_new_version_of_the_file_is_used_and_a_damaged_one_is_not(predicting, tmp_path):
+    path = tmp_path / "tickets.snb"
+    text_model(path)
+    web = predicting(path)
+
+    def label():
+        return web("POST", "/predict", b'{"text": "log in"}')[1]["label"]
+
+    assert label() == "account"
+    text_model(path, [("cannot log in", "sales"), ("invoice", "billing")])
+    poll(lambda: label() == "sales")
+    path.write_bytes(b"damaged")
+    assert label() == "sales"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ((), "--model goes with --http"),
+        (("--http", "127.0.0.1:0", "--users"), "without --users"),
+        (("--http", "127.0.0.1:0", "--db", "x"), "without --db"),
+        (("--http", "127.0.0.1:0", "--milter", "127.0.0.1:0"), "without --milter"),
+        (("--http", "127.0.0.1:0"), "the model cannot be read"),
+    ],
+)
+def test_misuse_is_one_line(tmp_path, options, text):
+    status, out, error = streamnb_command("serve", "--model", tmp_path / "none.snb", *options)
+    assert status != 0
+    assert (out, error.count("\n")) == ("", 1)
+    assert text in error
