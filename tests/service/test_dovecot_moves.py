@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections import Counter
 
 import pytest
 from servers import UID, Dovecot, free_port
@@ -15,26 +16,21 @@ from streamnb.mailbox.status import status
 pytestmark = pytest.mark.dovecot
 
 
-@pytest.fixture
-def moving(repository, serve):
-    """Return a Dovecot with the guide's files, whose users' moves are reported to a server."""
-    port = free_port()
-    folder = repository / "docs" / "dovecot"
+def moves_configuration(repository, base):
+    """Return the guide's configuration of Dovecot for a server in a folder of its own."""
+    text = (repository / "docs" / "dovecot" / "90-streamnb.conf").read_text()
+    text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
+    return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
 
-    def configure(base):
-        text = (folder / "90-streamnb.conf").read_text()
-        text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
-        return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
 
-    dovecot = Dovecot(configuration=configure)
-    base = dovecot.base
-    users = base / "users"
+def install_moves(repository, dovecot, users, port):
+    """Install the guide's scripts. `direct` gets a line for each call of `streamnb` itself."""
+    base, folder = dovecot.base, repository / "docs" / "dovecot"
     for name in ("bin", "sieve", "users"):
-        (base / name).mkdir()
+        (base / name).mkdir(exist_ok=True)
         os.chown(base / name, UID, UID)
-    program = base / "bin" / "streamnb-learn"
     # Dovecot starts a program without its own environment.
-    program.write_text(
+    (base / "bin" / "streamnb-learn").write_text(
         f"#!/bin/sh\nSTREAMNB_USERS={users} STREAMNB_URL=http://127.0.0.1:{port} "
         f'STREAMNB={base}/bin/streamnb exec sh {base}/bin/learn "$@"\n'
     )
@@ -42,28 +38,43 @@ def moving(repository, serve):
     (base / "bin" / "streamnb").write_text(f'#!/bin/sh\necho "$@" >>{base}/direct\n')
     for path in (base / "bin").iterdir():
         path.chmod(0o755)
-    shutil.copy(folder / "streamnb-learn.sieve", base / "sieve")
-    subprocess.run(["sievec", "-c", dovecot.configuration, base / "sieve" / "streamnb-learn.sieve"],
-                   check=True)  # fmt: skip
+    script = shutil.copy(folder / "streamnb-learn.sieve", base / "sieve")
+    subprocess.run(["sievec", "-c", dovecot.configuration, script], check=True)
     (base / "direct").touch()
     os.chown(base / "direct", UID, UID)
-    environment = {**os.environ, "STREAMNB_USERS": str(users)}
-    dovecot.users = users
+
+
+def make_token(users, user):
+    """Make a user's token, as if the server ran as the owner of the mail."""
+    token = users / f"{user}.db.token"
+    token.write_text(f"token-of-{user}-in-twenty-letters\n")
+    token.chmod(0o600)
+    os.chown(token, UID, UID)
+
+
+@pytest.fixture
+def moving(repository, serve):
+    """Return a Dovecot whose users' moves are reported to a server."""
+    port = free_port()
+    dovecot = Dovecot(configuration=lambda base: moves_configuration(repository, base))
+    dovecot.users = dovecot.base / "users"
+    install_moves(repository, dovecot, dovecot.users, port)
+    environment = {**os.environ, "STREAMNB_USERS": str(dovecot.users)}
     dovecot.serving = serve("--users", "--http", f"127.0.0.1:{port}", env=environment)
     for name in ("ann", "bob"):
-        Mailbox(users / f"{name}.db").close()
-        token = users / f"{name}.db.token"
-        token.write_text(f"token-of-{name}-in-twenty-letters\n")
-        token.chmod(0o600)
-        os.chown(token, UID, UID)
+        Mailbox(dovecot.users / f"{name}.db").close()
+        make_token(dovecot.users, name)
     yield dovecot
     dovecot.close()
 
 
 def labels(path):
     """Return the number of messages that a person taught, by class."""
+    counts = Counter()
     with Mailbox(path) as box:
-        return {row.label: row.messages for row in status(box).learned if row.labelled_by == HUMAN}
+        for row in status(box).learned:
+            counts[row.label] += row.messages if row.labelled_by == HUMAN else 0
+    return counts
 
 
 def test_moves_reach_the_database_of_the_user(moving):

@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from commands import STREAMNB
@@ -77,26 +78,26 @@ class Site:
     `route` is one of `ROUTES`.
     """
 
+    user = "ann"
+
     def __init__(self, repository, tmp_path, route):
         self.port, self.filter_port, self.back_port = free_port(), free_port(), free_port()
         self.route = route
         self.guide = lambda name, language="": block(repository, name, language)
-        self.dovecot = Dovecot(
-            configuration=self.sieve_filter if route == "sieve" else sieve_configuration
-        )
+        self.dovecot = Dovecot(configuration=self.dovecot_configuration)
         self.base = self.dovecot.base
         for name in ("sieve", "bin", "users"):
             (self.base / name).mkdir()
             os.chown(self.base / name, UID, UID)
         (self.base / "sieve" / "folders.sieve").write_text(self.guide("sieve"))
-        self.dovecot.put_files("ann", "", [])
+        self.dovecot.put_files(self.user, "", [])
         self.environment = {**os.environ, "STREAMNB_USERS": str(tmp_path / "users")}
         checks = tmp_path / "header_checks"
         checks.write_text(self.guide("header-checks"))
         settings = self.guide("header-checks-main")
         settings = settings.replace("/etc/postfix/streamnb_header_checks", str(checks))
         services, more_settings, command = getattr(self, route.replace("-", "_"))(tmp_path)
-        if route != "lmtp":
+        if self.route != "lmtp":
             settings += f"mailbox_transport = lmtp:unix:{self.base}/lmtp\n"
         self.command = [*STREAMNB, *map(str, command)]
         self.log = (tmp_path / "serve.log").open("wb")
@@ -163,7 +164,9 @@ class Site:
         self.environment["STREAMNB_SOCKET"] = f"{self.base}/users/ask"
         return services, "", ["serve", "--db", f"{self.base}/users/mail.db"]
 
-    def sieve_filter(self, base):
+    def dovecot_configuration(self, base):
+        if self.route != "sieve":
+            return sieve_configuration(base)
         text = self.guide("sieve-filter-configuration")
         text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
         return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
@@ -175,11 +178,21 @@ class Site:
             poll((self.base / "users" / name).is_socket)
             shutil.chown(self.base / "users" / name, user)
 
+    def postfix_log(self):
+        return (self.postfix.base / "log").read_text()
+
+    def log_lines(self):
+        return Path(self.log.name).read_text().splitlines()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
     def kill(self):
         self.process.kill()
         self.process.wait()
 
-    def send(self, messages):
+    def send(self, messages, recipients=("ann@example.org",)):
         """Bring messages as a client does that tries again; how often it was told to."""
         retries = 0
         waiting = list(messages)
@@ -189,30 +202,29 @@ class Site:
             try:
                 with smtplib.SMTP("127.0.0.1", self.port, timeout=20) as client:
                     while waiting:
-                        client.sendmail("x@example.net", ["ann@example.org"], waiting[0])
+                        client.sendmail("x@example.net", recipients, waiting[0])
                         waiting.pop(0)
             except (OSError, smtplib.SMTPException):
                 retries += 1
                 time.sleep(0.1)
         return retries
 
-    def delivered(self, folder=""):
-        root = self.dovecot.base / "home" / "ann" / "Maildir"
+    def delivered(self, folder="", user=None):
+        root = self.dovecot.base / "home" / (user or self.user) / "Maildir"
         folder_path = root / f".{folder}" if folder else root
         return [path.read_bytes() for path in folder_path.glob("new/*")]
 
     def wait(self, count, folders=("",)):
         end = time.monotonic() + 90
         while sum(len(self.delivered(folder)) for folder in folders) < count:
-            assert time.monotonic() < end, (self.postfix.base / "log").read_text()[-3000:]
+            assert time.monotonic() < end, self.postfix_log()[-3000:]
             time.sleep(0.1)
 
     def close(self):
         self.postfix.close()
         self.dovecot.close()
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+            self.stop()
         self.log.close()
 
 
@@ -272,8 +284,13 @@ def test_a_milter_refuses_and_marks_whatever_comes(site, tmp_path):
     # A name that is no IDNA, which a library once gave the milter's session up for.
     with smtplib.SMTP("127.0.0.1", mail.port, local_hostname="xn--a", timeout=20) as client:
         for number in (500, 501):
-            with pytest.raises(smtplib.SMTPDataError, match="rejected"):
+            with pytest.raises(smtplib.SMTPDataError, match="write to postmaster@") as refusal:
                 client.sendmail("x@example.net", ["ann@example.org"], of_class("spam") % number)
+            (refused_id,) = re.findall(r"\(id (\w+)\)", refusal.value.smtp_error.decode())
+            # Who is asked why finds the same id in both logs, and the reasons in ours.
+            poll(lambda text=refused_id: f"{text}: milter-reject" in mail.postfix_log())
+            (line,) = [row for row in mail.log_lines() if f"queue_id={refused_id}" in row]
+            assert re.search(r" reasons=.*\bspam", line)
         forged = b"X-Streamnb: Spam, score=9\r\nx-streamnb: forged\r\n" + of_class("ham") % 501
         client.sendmail("x@example.net", ["ann@example.org"], forged)
         mail.wait(1)
@@ -351,7 +368,7 @@ def test_a_program_for_each_message_bounces_nothing(site, allowed_configuration)
         len(re.findall(rb"^X-Streamnb: (?:Ham|Unsure), score", content, re.M)) == 1
         for content in delivered
     )
-    log = (mail.postfix.base / "log").read_text()
+    log = mail.postfix_log()
     assert "status=bounced" not in log
     assert "fatal" not in log
 
@@ -367,7 +384,7 @@ def test_a_line_of_the_log_has_the_queue_id(site, tmp_path, route):
     mail.wait(1)
     ids = re.findall(rb"queue_id=(\S+)", (tmp_path / "serve.log").read_bytes())
     assert len(ids) == 1
-    assert f" {ids[0].decode()}: from=<x@example.net>" in (mail.postfix.base / "log").read_text()
+    assert f" {ids[0].decode()}: from=<x@example.net>" in mail.postfix_log()
 
 
 @pytest.mark.parametrize("route", ["before-queue", "after-queue", "lmtp"])
@@ -394,12 +411,12 @@ def test_nothing_is_lost_when_the_filter_is_killed(site, tmp_path, route):
 
 
 def test_the_unit_files_are_sound(repository, tmp_path):
-    for name in ("streamnb.service", "streamnb-smtp.socket"):
-        text = (repository / "docs" / "systemd" / name).read_text()
-        program = text.replace("/opt/streamnb/bin/streamnb", "/bin/true")
-        (tmp_path / name).write_text(program.replace("Documentation=man:streamnb(1)\n", ""))
+    for path in (repository / "docs" / "systemd").iterdir():
+        text = path.read_text().replace("Documentation=man:streamnb(1)\n", "")
+        text = text.replace("/opt/streamnb/bin/streamnb", "/bin/true")
+        (tmp_path / path.name).write_text(text)
     done = subprocess.run(
-        ["systemd-analyze", "verify", tmp_path / "streamnb.service"],
+        ["systemd-analyze", "verify", *tmp_path.glob("*.service")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     lines = [line for line in done.stderr.splitlines() if "streamnb" in line]
