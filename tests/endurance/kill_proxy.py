@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.extend(
     str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
 )
-from test_mail_server import HAM, SPAM, Site, taught_with
+from test_mail_server import HAM, SPAM, Site, train
 
 AT_ONCE = 5  # messages between two kills
 
@@ -30,7 +30,7 @@ def main() -> None:
         folder = Path(name)
         (folder / "users").mkdir()
         database = folder / ("users/ann.db" if way == "lmtp" else "mail.db")
-        taught_with(database, {"spam": SPAM, "ham": HAM})
+        train(database, {"spam": SPAM, "ham": HAM})
         site = Site(Path(__file__).parents[2], folder, way)
         sent = again = 0
         try:

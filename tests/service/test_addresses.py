@@ -1,7 +1,9 @@
 """Users by their mail addresses."""
 
 import os
+import re
 import smtplib
+import subprocess
 
 import pytest
 from serving import HAM, SPAM
@@ -76,6 +78,27 @@ def test_aliases_are_read_again_when_they_change(aliases):
     aliases.unlink()
     assert book.user("info@example.org") == "bob"
     assert len(warnings) >= 2
+
+
+def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
+    guide = (repository / "docs" / "guides" / "mail-server.md").read_text(encoding="utf-8")
+    script = re.search(r"<!-- rename-users -->\n```sh\n(.*?)```", guide, re.S)[1]
+    users = tmp_path / "users"
+    for name in ("ann", "bob", "cat@other.test", "site"):
+        with Mailbox(users / f"{name}.db") as box:
+            box.learn(SPAM % len(name), "spam")
+        (users / f"{name}.db.token").write_text(name)
+    (users / "bob.db-wal").touch()
+    subprocess.run(
+        ["sh", "-euc", script.replace("/var/lib/streamnb/users", str(users))], check=True
+    )
+    names = ["ann@example.org", "bob@example.org", "cat@other.test", "site"]
+    assert sorted(path.name for path in users.glob("*.db")) == [f"{name}.db" for name in names]
+    assert not (users / "bob.db-wal").exists()
+    for name in names:
+        assert (users / f"{name}.db.token").exists()
+        with Mailbox(users / f"{name}.db", create=False) as box:
+            assert box.classifier.messages()["spam"] == 1
 
 
 def test_mail_of_three_domains_is_judged_by_its_owners(serve, lmtp_sink, tmp_path, aliases):

@@ -335,6 +335,27 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     assert json.loads(streamnb_command("status", *db, "--json")[1])["features"] == [0] * 4
 
 
+@pytest.mark.parametrize("label", ["ham", "spam", "work"])
+@pytest.mark.parametrize("third_class", [False, True])
+def test_reasons_have_the_sign_of_the_score(tmp_path, label, third_class):
+    """Between ham and spam a plus speaks for spam; with other classes, for the class."""
+    if label == "work" and not third_class:
+        return
+    labels = ["ham", "spam", "work"] if third_class else ["ham", "spam"]
+    with Mailbox(tmp_path / "db") as box:
+        for number in range(60):
+            for name in labels:
+                words = f"{name}one {name}two {name}three {number}"
+                box.learn(f"Subject: {words}\n\n{words}\n".encode(), name)
+        response = judge(box, f"Subject: {label}one\n\n{label}two\n".encode(), JudgeOptions(20))
+    reasons = [log_odds for name, log_odds in response.reasons if label in name]
+    speaks_for_spam = label == "spam" or third_class
+    assert response.label == label
+    assert reasons
+    assert all((log_odds > 0) == speaks_for_spam for log_odds in reasons)
+    assert (response.score > 0) == speaks_for_spam
+
+
 def test_any_number_of_classes(sample, tmp_path):
     db = ("--db", tmp_path / "db")
     for label, words in (("work", "meeting report"), ("home", "dinner garden"), ("list", "patch")):
