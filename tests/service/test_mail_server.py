@@ -123,7 +123,8 @@ class Site:
         settings = (
             f"smtpd_milters = inet:127.0.0.1:{self.filter_port}\nmilter_default_action = accept\n"
         )
-        command = shlex.split(self.guide("milter", "sh").replace("10023", str(self.filter_port)))
+        text = self.guide("milter", "sh").replace("\\\n", " ")
+        command = shlex.split(text.replace("10023", str(self.filter_port)))
         # A few hundred messages do not make a verdict as sure as the guide's limit.
         command[command.index("--reject") + 1] = "0.95"
         return self.plain_service, settings, [*command[1:], "--db", tmp_path / "mail.db"]
