@@ -75,20 +75,20 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 
 
 @click.command()
-@click.option("--lmtp", metavar="ADDRESS", help="Take mail by LMTP, and hand it on to --next.")
-@click.option("--smtp", metavar="ADDRESS", help="Take mail by SMTP, and hand it on to --next.")
+@click.option("--lmtp", metavar="ADDRESS", help="Take mail by LMTP and pass it to --next.")
+@click.option("--smtp", metavar="ADDRESS", help="Take mail by SMTP and pass it to --next.")
 @click.option(
     "--next",
     "hop",
     metavar="lmtp:ADDRESS",
-    help="Where mail goes then: lmtp:ADDRESS or smtp:ADDRESS.",
+    help="The next hop of all mail: lmtp:ADDRESS or smtp:ADDRESS.",
 )
 @click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
 @click.option(
     "--reject",
     type=options.FiniteRange(0.5, 1),
     metavar="P",
-    help="With --milter: refuse spam that is sure, from this probability on.",
+    help="With --milter: refuse sure spam whose probability is at least P.",
 )
 @click.option(
     "--reject-text",
@@ -103,30 +103,32 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     metavar="FILE",
     help="With --http: predict by a model that `fit` or `replay --save` wrote, not by a mailbox.",
 )
-@click.option("--users", is_flag=True, help="Serve all users' databases, not a single one.")
+@click.option("--users", is_flag=True, help="Serve the databases of all users.")
 @click.option(
     "--full-address",
     is_flag=True,
-    help="With --users: name users by their whole address, not by what stands before the @.",
+    help="With --users: name users by the whole address. Default: by the part before the @.",
 )
 @click.option(
     "--aliases",
     metavar="FILE",
-    help="With --users: whose mail an address is. Lines ADDRESS USER, or @DOMAIN @DOMAIN.",
+    help="With --users: a file of lines ADDRESS USER, @DOMAIN USER or @DOMAIN @DOMAIN.",
 )
-@click.option("--certificate", metavar="FILE", help="Offer STARTTLS by it (PEM, with --key).")
+@click.option(
+    "--certificate", metavar="FILE", help="Offer STARTTLS with this certificate (PEM; needs --key)."
+)
 @click.option("--key", metavar="FILE", help="The private key of the certificate.")
 @click.option(
     "--trust",
     metavar="NETWORK",
     multiple=True,
-    help="Take mail from this network, too: --smtp and --lmtp then may listen off this machine.",
+    help="Take mail from this network. --smtp and --lmtp can then listen on other addresses.",
 )
 @click.option(
     "--per-address",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Connections at once from one address. Default: a quarter of all; this machine: no limit.",
+    help="Limit of connections from one address. Default: a quarter of all; none for this machine.",
 )
 @click.option(
     "--log",
@@ -154,18 +156,21 @@ def serve(
     per_address: int | None,
     log_format: str | None,
 ) -> None:
-    """Stay and answer: `streamnb classify` and `filter`, a mail server, programs.
+    """Run a server for streamnb's own commands, a mail server and programs.
 
-    On a Unix socket beside the database (STREAMNB_SOCKET names another place) it answers
-    `classify`, `filter` and `streamnb-filter`, which find it by themselves and do without where it
-    does not run. With --lmtp or --smtp mail passes through it: the field `X-Streamnb` is added, and
-    the next hop's answers are given as ours. With --http programs can POST a message to /classify,
-    /learn?label=spam and /forget, and GET /status and /metrics, with the token that is in the
-    database's .token file, and GET /health without one. With --model programs can POST
-    {"text": "..."} or {"texts": [...]} to /predict; GET /openapi.json describes that.
+    It listens on a Unix socket beside the database (STREAMNB_SOCKET names another place).
+    `classify`, `filter` and `streamnb-filter` find it by themselves, and work without it.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. Sockets that systemd passes on are taken
-    by their FileDescriptorName: ask, lmtp, smtp, milter, http. It ends with SIGTERM or Ctrl-C.
+    With --lmtp or --smtp, mail passes through the server, which adds the field `X-Streamnb` and
+    returns the answers of the next hop.
+
+    With --http, programs POST a message to /classify, /learn?label=spam or /forget, and GET
+    /status and /metrics, with the token in the database's .token file. GET /health needs no token.
+    With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
+    GET /openapi.json describes that.
+
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. The server takes sockets of systemd by
+    their FileDescriptorName: ask, lmtp, smtp, milter, http. SIGTERM or Ctrl-C ends it.
 
     \b
     Example:
