@@ -1,16 +1,13 @@
 """The mailbox guide's walk-through and recipes, word for word, with the real programs."""
 
-import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from servers import PASSWORD, UID, Dovecot
+from servers import PASSWORD, Dovecot
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
@@ -18,20 +15,6 @@ from streamnb.mailbox.digest import digest
 pytestmark = pytest.mark.dovecot
 SPAM = b"From: p@example.com\nTo: ann\nSubject: cheap pills %d\n\nbuy cheap pills now\n"
 HAM = b"From: bob@example.org\nTo: ann\nSubject: lunch %d\n\nshall we meet at noon?\n"
-
-
-SIEVE = """
-protocol lda {{
-  mail_plugins = sieve
-}}
-postmaster_address = root@localhost
-plugin {{
-  sieve_plugins = sieve_extprograms
-  sieve_global_extensions = +vnd.dovecot.filter
-  sieve_filter_bin_dir = {base}/bin
-  sieve_before = {base}/sieve/ann.sieve
-}}
-"""
 
 
 def blocks(repository, after):
@@ -100,60 +83,6 @@ def test_maildrop(repository, environment):
         command = ["maildrop", environment / ".mailfilter"]
         subprocess.run(command, input=message, check=True, cwd=environment)
     check_delivery(environment)
-
-
-def test_postfixs_content_filter(repository, environment):
-    script = blocks(repository, "Postfix, as a simple content filter")[0]
-    agent = environment / "bin" / "sendmail"
-    agent.write_text(f'#!/bin/sh\necho "$@" >{environment}/arguments\ncat >{environment}/sent\n')
-    agent.chmod(0o755)
-    script = script.replace("/usr/sbin/sendmail", str(agent))
-    subprocess.run(["sh", "-c", script, "filter", "-f", "a", "b"], input=SPAM % 99, check=True)
-    sent = (environment / "sent").read_bytes()
-    assert sent.startswith(b"X-Streamnb: Spam")
-    assert sent.endswith(SPAM % 99)
-    assert (environment / "arguments").read_text() == "-G -i -f a b\n"
-
-
-def test_dovecots_sieve(repository, environment):
-    """The owner of the mail runs the client alone, which asks the `streamnb serve` of root."""
-    script = blocks(repository, "Dovecot's sieve (")[0]
-    server = Dovecot(configuration=SIEVE)
-    base, database = server.base, environment / ".local" / "share" / "streamnb" / "mail.db"
-    serving = subprocess.Popen(
-        [sys.executable, "-P", "-m", "streamnb", "serve", "--db", database],
-        env={**os.environ, "STREAMNB_SOCKET": f"{base}/socket"}, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        serving.stderr.readline()
-        os.chown(base / "socket", UID, UID)
-        for package in ("streamnb", "click"):
-            source = Path(importlib.util.find_spec(package).origin).parent
-            shutil.copytree(source, base / "packages" / package)
-        (base / "bin").mkdir()
-        program = base / "bin" / "streamnb-filter"
-        program.write_text(
-            f"#!/bin/sh\nexport PYTHONPATH={base}/packages STREAMNB_SOCKET={base}/socket\n"
-            f"export STREAMNB_DB={database}\nexec /usr/bin/python3 -m streamnb filter\n"
-        )
-        program.chmod(0o755)
-        (base / "sieve").mkdir()
-        (base / "sieve" / "ann.sieve").write_text(script)
-        os.chown(base / "sieve", UID, UID)
-        server.put_files("ann", "", [])
-        for message in (SPAM % 99, HAM % 99):
-            agent = ["/usr/lib/dovecot/dovecot-lda", "-c", server.configuration, "-d", "ann"]
-            subprocess.run(agent, input=message, check=True)
-        home = base / "home" / "ann"
-        (junk,) = delivered(home, "Maildir/.Junk")
-        (good,) = delivered(home, "Maildir")
-        assert b"X-Streamnb: Spam" in junk
-        assert b"X-Streamnb: Ham" in good
-    finally:
-        serving.terminate()
-        serving.wait()
-        serving.stderr.close()
-        server.close()
 
 
 def test_the_walk_through(repository, environment, monkeypatch):
