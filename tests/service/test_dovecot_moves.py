@@ -110,6 +110,22 @@ def test_the_first_move_and_those_while_the_server_is_away_teach_the_database_it
     client.logout()
 
 
+@pytest.mark.parametrize("folder", ["Junk", "INBOX/Junk", "INBOX.Junk"])
+def test_the_server_makes_the_token_of_a_user_who_has_none(repository, serve, tmp_path, folder):
+    port, users = free_port(), tmp_path / "users"
+    with Mailbox(users / "ann+x@d.e.db"):
+        pass
+    serve(
+        "--users", "--http", f"127.0.0.1:{port}", env={**os.environ, "STREAMNB_USERS": str(users)}
+    )
+    environment = {"STREAMNB_USERS": str(users), "STREAMNB_URL": f"http://127.0.0.1:{port}",
+                   "STREAMNB": "/bin/false"}  # fmt: skip
+    program = repository / "docs" / "dovecot" / "streamnb-learn"
+    command = ["sh", program, "Ann+x@d.e", folder]
+    subprocess.run(command, input=SPAM % 1, check=True, env=environment)
+    assert labels(users / "ann+x@d.e.db") == {"spam": 1}
+
+
 @pytest.mark.parametrize("user", ["", "../ann", "a b", "ann&label=ham", "-x", "a\nb"])
 def test_what_is_no_name_teaches_nobody(repository, tmp_path, user):
     program = repository / "docs" / "dovecot" / "streamnb-learn"
