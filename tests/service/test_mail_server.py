@@ -375,7 +375,7 @@ def test_a_program_for_each_message_bounces_nothing(site, allowed_configuration)
 
 
 @pytest.mark.parametrize("route", ["after-queue", "lmtp", "milter"])
-def test_a_line_of_the_log_has_the_queue_id(site, tmp_path, route):
+def test_a_line_of_the_log_has_the_queue_id_and_the_recipient(site, tmp_path, route):
     mail = site(route, {"spam": SPAM, "ham": HAM})
     mail.kill()
     mail.command += ["--log", "text"]
@@ -385,6 +385,7 @@ def test_a_line_of_the_log_has_the_queue_id(site, tmp_path, route):
     mail.wait(1)
     ids = re.findall(rb"queue_id=(\S+)", (tmp_path / "serve.log").read_bytes())
     assert len(ids) == 1
+    assert any(" recipient=ann@example.org " in line for line in mail.log_lines())
     assert f" {ids[0].decode()}: from=<x@example.net>" in mail.postfix_log()
 
 

@@ -829,6 +829,8 @@ def test_a_refusal_has_the_id_of_its_line_in_the_log(trained_db, serve, reject_t
     with MailServer(port) as server:
         server.send(b"D", b"Ci\0stale\0")
         server.send(b"C", b"")
+        for recipient in (b"<ann@d.e>\0NOTIFY=NEVER\0", b"<b\xfcb@d.e>\0", b"", b"\0"):
+            server.send(b"R", recipient)
         if queue_id:
             server.send(b"D", b"Ej\0host\0{i}\0" + queue_id.encode() + b"\0")
         _, verdict = server.bring(SPAM % 99)
@@ -840,6 +842,7 @@ def test_a_refusal_has_the_id_of_its_line_in_the_log(trained_db, serve, reject_t
     assert reply_id == (queue_id or reply_id) != "stale"
     (line,) = (json.loads(line) for line in process.stop().splitlines())
     assert (line["queue_id"], line["action"]) == (reply_id, "rejected")
+    assert line["recipient"] == "ann@d.e,b\ufffdb@d.e"
     assert "pills +" in line["reasons"]
 
 

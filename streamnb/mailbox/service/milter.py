@@ -1,10 +1,10 @@
 """A milter: Postfix and Sendmail ask while the client that brings a message still waits.
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
-and data. What is said of the client and of the envelope is of no use here: the mail server is asked
-to leave it out, and where it comes all the same nobody reads it, so that no name or address that a
-client gives can end the session, with its message unmarked. (The library kilter reads all of it and
-gives a connection up for a name that is no IDNA.)
+and data. Of the client and the envelope, only the recipients are read, as bytes and for the log
+alone. The mail server is asked to leave out the rest, and whatever comes of it is skipped. So no
+name or address of a client can end the session with its message unmarked. (The library kilter reads
+all of it and gives up a connection for a name that is no IDNA.)
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from streamnb.errors import StreamNBError
@@ -34,8 +35,10 @@ _ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
 REJECT_TEXT = "This message looks like spam"
 _LOGGED_REASONS = 5  # of a refused message
 _LONGEST_ID = 100  # bytes of a queue id
-# Not to be sent: connection, name, sender, recipients, unknown commands, the beginning of data.
-_LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0008 | 0x0100 | 0x0200
+# Not to be sent: connection, name, sender, unknown commands, the beginning of data.
+_LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0100 | 0x0200
+_MOST_RECIPIENTS = 20  # of a message that are logged
+_LONGEST_ADDRESS = 320  # bytes of a recipient
 # What the mail server waits for no answer to, where it offers that.
 _UNANSWERED = {
     b"L": 0x80, b"C": 0x1000, b"H": 0x2000, b"M": 0x4000, b"R": 0x8000, b"T": 0x10000,
@@ -75,17 +78,20 @@ def milter(
         started = time.monotonic()
         content = bytes(message.content)
         queue_id = message.queue_id
+        log_message = partial(
+            log.message, "milter", started=started, message=content, recipient=message.recipient
+        )
         try:
             response = await asyncio.to_thread(mailboxes.judge, None, content, options)
         except Exception as error:  # whatever went wrong, the message must be passed on
-            log.message("milter", error, "unmarked", started, content, queue_id=queue_id)
+            log_message(error, "unmarked", queue_id=queue_id)
             return None, b"a"
         is_spam = response.mark == "S"
         if reject is None or not is_spam or response.probability < reject:
-            log.message("milter", response, "marked", started, content, queue_id=queue_id)
+            log_message(response, "marked", queue_id=queue_id)
             return response, b"a"
         queue_id = queue_id or hashlib.sha256(content).hexdigest()[:12]
-        log.message("milter", response, "rejected", started, content, queue_id=queue_id)
+        log_message(response, "rejected", queue_id=queue_id)
         log.refuse("milter", "spam")
         reply = f"550 5.7.1 {reject_text} (id {queue_id})".replace("%", "%%")  # it is a format
         return response, b"y" + reply.encode("ascii", "replace") + b"\0"
@@ -136,6 +142,8 @@ async def _converse(
             await _send(writer, b"O" + agreed)
         elif kind == b"D":
             queue_id = _macro(data, b"i") or queue_id
+        elif kind == b"R":
+            message.add_recipient(data)
         elif kind == b"L":
             message.add_field(data)
         elif kind == b"N":
@@ -189,9 +197,21 @@ class _Message:
 
     def __init__(self) -> None:
         self.queue_id = ""
+        self._recipients: list[str] = []
         self.content = bytearray()
         self._named: Counter[bytes] = Counter()
         self._forged: list[tuple[int, bytes]] = []  # number among the fields of a name, name
+
+    @property
+    def recipient(self) -> str | None:
+        """Return the addresses of its recipients, or None if they are not known."""
+        return ",".join(self._recipients) or None
+
+    def add_recipient(self, data: bytes) -> None:
+        """Take a recipient: an address in angle brackets, and parameters."""
+        address = data.partition(b"\0")[0].strip(b"<>")[:_LONGEST_ADDRESS]
+        if address and len(self._recipients) < _MOST_RECIPIENTS:
+            self._recipients.append(address.decode("utf-8", "replace"))
 
     def add(self, part: bytes) -> None:
         """Take a part of it."""
