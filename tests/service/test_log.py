@@ -16,7 +16,7 @@ from serving import FIELD, HAM, SPAM, MailServer, Web, poll, port_of
 from streamnb import Mailbox
 from streamnb.errors import BusyError, StateError
 from streamnb.mailbox.service import mailboxes as mailboxes_module
-from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.monitor import Monitor, message_id
 from streamnb.mailbox.service.response import Response
 
@@ -261,3 +261,19 @@ def test_a_slow_database_holds_up_no_other_user(trained_db, monkeypatch, tmp_pat
         thread.join()
     assert served.open_count == 2  # one for both users, none for nobody
     served.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (NoMailboxError("ann: no database yet"), "no_database"),
+        (BusyError("busy"), "busy"),
+        (StateError("damaged"), "database"),
+        (ValueError("a fault"), "error"),
+    ],
+)
+def test_a_message_without_a_verdict_is_counted_by_cause(error, cause):
+    monitor = Monitor(metrics=True)
+    monitor.message("lmtp", error, "unmarked", time.monotonic(), b"")
+    labels = {"listener": "lmtp", "cause": cause}
+    assert monitor.registry.get_sample_value("streamnb_unmarked_total", labels) == 1

@@ -68,7 +68,7 @@ def test_each_expression_names_metrics_and_labels_that_exist(repository, samples
                 continue
             checked += 1
             grouped = re.findall(r"\bby \(([^)]*)\)", expression)
-            labels = set(re.findall(r"(\w+)=", matchers))
+            labels = set(re.findall(r"(\w+)!?=", matchers))
             labels |= {label.strip() for group in grouped for label in group.split(",")}
             assert name in samples, (title, name)
             assert labels <= samples[name], (title, name)

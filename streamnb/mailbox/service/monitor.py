@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import BusyError, StreamNBError, printable
+from streamnb.mailbox.service.mailboxes import NoMailboxError
 from streamnb.mailbox.service.response import Response
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ _LONGEST_REASONS = 300  # characters of a line's reasons
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
+
+# Why a message has no verdict, for the metrics; "error" for anything else.
+_CAUSES = ((NoMailboxError, "no_database"), (BusyError, "busy"), (StreamNBError, "database"))
 
 _notices = logging.getLogger("streamnb.serve")
 _messages = logging.getLogger("streamnb.mail")
@@ -231,9 +235,7 @@ class Monitor:
 
 
 def _cause(error: Exception) -> str:
-    if isinstance(error, BusyError):
-        return "busy"
-    return "database" if isinstance(error, StreamNBError) else "error"
+    return next((cause for kind, cause in _CAUSES if isinstance(error, kind)), "error")
 
 
 def _value(value: Any) -> str:
