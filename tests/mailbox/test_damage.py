@@ -455,3 +455,40 @@ def test_unknown_faults_of_sqlite_are_not_called_damage(tmp_path):
         mailbox.database.reading() as connection,
     ):
         connection.execute("SELECT nonsense(")
+
+
+@pytest.mark.parametrize("position", [0.05, 0.2, 0.4, 0.6, 0.8, 0.95])
+def test_status_reports_a_damaged_page(tmp_path, position):
+    path = tmp_path / "a.db"
+    learn_ten(path)
+    content = path.read_bytes()
+    page = int(len(content) / 2048 * position)
+    path.write_bytes(content[: page * 2048] + b"\xff" * 2048 + content[(page + 1) * 2048 :])
+    status, _, error = streamnb_command("status", "--db", path)
+    assert (status, error.count("\n"), "damaged" in error) == (4, 1, True)
+    path.write_bytes(content[: page * 2048])
+    status, _, error = streamnb_command("status", "--db", path)
+    assert (status, error.count("\n")) == (4, 1)
+    path.write_bytes(content)
+    assert streamnb_command("status", "--db", path)[0] == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can make a folder of another user")
+@pytest.mark.parametrize("command", ["learn", "recover"])
+@pytest.mark.parametrize("owner", [0, 12345])
+def test_commands_of_root_warn_of_a_file_in_the_folder_of_a_user(tmp_path, command, owner):
+    folder, message = tmp_path / "folder", tmp_path / "message"
+    folder.mkdir()
+    os.chown(folder, owner, owner)
+    message.write_bytes(SPAM)
+    path = folder / "new.db"
+    learn_ten(tmp_path / "old.db")
+    arguments = {
+        "learn": ("learn", "spam", message, "--db", path),
+        "recover": ("recover", path, "--db", tmp_path / "old.db"),
+    }[command]
+    status, _, error = streamnb_command(*arguments)
+    assert status == 0
+    assert (f"chown {owner} {path}" in error) == (owner != 0)
+    if command == "learn":
+        assert "chown" not in streamnb_command(*arguments)[2]
