@@ -211,12 +211,12 @@ def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> Mail
 
 def open_mailbox(create: bool = False) -> Mailbox:
     """The mailbox that --db or --user names."""
-    from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
+    from streamnb.mailbox.site_model import open_with_site_model
 
     path = shared_value("db") or default_path()
     is_new = not os.path.exists(path)
-    mailbox = with_base(path, create, shared_value("wait"), site_model_path())
+    mailbox = open_with_site_model(path, create, shared_value("wait"), site_model_path())
     if is_new:
         warn_of_other_owner(mailbox.path)
     return mailbox

@@ -256,13 +256,13 @@ def _exit() -> NoReturn:
 
 def _users_mailboxes(addresses: AddressBook) -> Mailboxes:
     """Return the mailboxes of many users, with the site's model."""
-    from streamnb.mailbox.base import Base
     from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.site_model import SiteModel
 
     os.makedirs(users_folder(), mode=0o700, exist_ok=True)
     path = options.site_model_path() or base_path("all")
-    site = None if path is None else Base(path, options.shared_value("wait"))
+    site = None if path is None else SiteModel(path, options.shared_value("wait"))
     if site is not None:
         _ = site.version  # a file that cannot be read fails now
     return Mailboxes(None, site, addresses=addresses)

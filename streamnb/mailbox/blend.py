@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.calibration import Recalibration
 from streamnb.scores import log_odds, probabilities
-
-if TYPE_CHECKING:
-    from streamnb.mailbox.base import Base
 
 GAINS = (1.0, 1.0)
 _RATE = 0.1
@@ -37,6 +34,26 @@ CREATE TABLE IF NOT EXISTS site(
 """
 
 Evidence = dict[str, tuple[float, float]]  # of each class: the user's mailbox's, the site's
+
+
+class SiteScores(Protocol):
+    """A read-only model of a site, asked beside a user's own (`site_model.SiteModel`)."""
+
+    @property
+    def version(self) -> str:
+        """The state of the model."""
+
+    def scores(self, message: bytes) -> dict[str, float]:
+        """Return the score of each class, {} before anything was learned."""
+
+    def messages(self) -> dict[str, float]:
+        """Return the number of messages learned of each class."""
+
+    def is_ready(self, label: str) -> bool:
+        """Return whether a class was predicted correctly often enough to be sure."""
+
+    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
+        """Return the features that speak most for or against a class."""
 
 
 def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
@@ -79,7 +96,7 @@ def blended(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: Base,
+    base: SiteScores,
     message: bytes,
     site: Mapping[str, float],
     reasons: int,

@@ -8,18 +8,16 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import groupby
 from operator import sub
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox import lessons as steps
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_label, check_origin, of_known
 from streamnb.mailbox.lessons import Outcome
-from streamnb.mailbox.memory import Memory
-
-if TYPE_CHECKING:
-    from streamnb.classifier import Classifier
+from streamnb.mailbox.stored_classifier import StoredClassifier
 
 Item = TypeVar("Item")
 
@@ -68,7 +66,10 @@ class _Ready(NamedTuple):
 
 
 def learn_many(
-    mailbox: Memory, lessons: Iterable[Teaching], labelled_by: str = HUMAN, source: str = "learn"
+    mailbox: StoredClassifier,
+    lessons: Iterable[Teaching],
+    labelled_by: str = HUMAN,
+    source: str = "learn",
 ) -> Iterator[tuple[Lesson, Outcome]]:
     """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
 
@@ -90,7 +91,7 @@ def learn_many(
 
 
 def _learned_by_command(
-    mailbox: Memory,
+    mailbox: StoredClassifier,
     items: Sequence[_Ready],
     labelled_by: str,
     source: str,
@@ -112,7 +113,11 @@ def _learned_by_command(
 
 
 def learn_batch(
-    mailbox: Memory, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
+    mailbox: StoredClassifier,
+    lessons: Iterable[Teaching],
+    stream: str,
+    number: int,
+    source: str = "batch",
 ) -> int:
     """See `Mailbox.learn_batch`."""
     lessons = list(lessons)
@@ -132,7 +137,7 @@ def learn_batch(
     return mailbox.once(learned)
 
 
-def _ready(mailbox: Memory, teaching: Teaching, look: bool) -> _Ready:
+def _ready(mailbox: StoredClassifier, teaching: Teaching, look: bool) -> _Ready:
     """A lesson that can be learned; where to look is worth it, perhaps without its features."""
     lesson = Lesson(*teaching)
     lesson = lesson._replace(label=check_label(lesson.label))
@@ -143,13 +148,13 @@ def _ready(mailbox: Memory, teaching: Teaching, look: bool) -> _Ready:
     return _Ready(lesson, key, counted_by(mailbox, lesson.message))
 
 
-def counted_by(mailbox: Memory, message: bytes) -> Counted:
+def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
     """What can be known of a message before a transaction begins."""
     site = None if mailbox.base is None else mailbox.base.scores(message)
     return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
 
-def _all_ready(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
+def _all_ready(mailbox: StoredClassifier, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
     """Lessons that can be learned.
 
     Folders are taught again and again, and to count what is known takes ten times as long as to
@@ -162,13 +167,13 @@ def _all_ready(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[_Ready]
         yield item
 
 
-def _ready_groups(mailbox: Memory, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
+def _ready_groups(mailbox: StoredClassifier, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
     ready = _all_ready(mailbox, lessons)
     return grouped(mailbox, ready, _Ready.views, lambda item: len(item.lesson.message))
 
 
 def grouped(
-    mailbox: Memory,
+    mailbox: StoredClassifier,
     items: Iterable[Item],
     views: Callable[[Item], Sequence[TokenCounts]],
     size: Callable[[Item], int] = lambda _: 0,
@@ -209,7 +214,7 @@ def grouped(
 
 
 def _learned_within(
-    mailbox: Memory, items: Sequence[_Ready], labelled_by: str, source: str
+    mailbox: StoredClassifier, items: Sequence[_Ready], labelled_by: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
     known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
@@ -250,7 +255,7 @@ def _learned_within(
 
 
 def in_order(
-    mailbox: Memory,
+    mailbox: StoredClassifier,
     items: Iterable[Item],
     adds: Callable[[Item], bool],
     views: Callable[[Item], Sequence[TokenCounts]],
@@ -284,7 +289,9 @@ def in_order(
 
 
 @contextmanager
-def _in_memory(mailbox: Memory, messages: Sequence[Sequence[TokenCounts]]) -> Iterator[None]:
+def _in_memory(
+    mailbox: StoredClassifier, messages: Sequence[Sequence[TokenCounts]]
+) -> Iterator[None]:
     """Let the models learn these messages in memory, and write it in the end."""
     kept = mailbox.counts
     lent = [

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
 from streamnb.mailbox.rebuild import is_due
+from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
-
-if TYPE_CHECKING:
-    from streamnb.mailbox.store import Mailbox
 
 _FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"
 RECENT = 1000  # messages that the error rate is taken over

@@ -14,11 +14,12 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Teaching, counted_by, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, check_origin
 from streamnb.mailbox.lessons import Outcome
-from streamnb.mailbox.memory import Memory
+from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.mailbox.undo import Undone, undo
+from streamnb.mailbox.verify import verify
 
 
-class Mailbox(Memory):
+class Mailbox(StoredClassifier):
     r"""A classifier whose counts and whole history are in a database.
 
     Each message is learned in one transaction: whatever happens, all of it was learned or nothing.
@@ -39,7 +40,7 @@ class Mailbox(Memory):
         What a new database holds; None for `MailClassifier(label_noise=0)`: labels are the owner's
         own, and are believed.
     base
-        What a site knows, which is asked beside this mailbox (`streamnb.mailbox.base.Base`).
+        The model of a site, asked beside this mailbox: `streamnb.mailbox.site_model.SiteModel`.
 
     Examples
     --------
@@ -245,7 +246,5 @@ class Mailbox(Memory):
         return self.retrying(judged)
 
     def verify(self) -> list[str]:
-        """Recount the ledger; gives what does not agree, a line each."""
-        from streamnb.mailbox.verify import verify
-
+        """Recount the ledger and return a line for each difference from the counts."""
         return verify(self)

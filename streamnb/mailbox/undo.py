@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS, IS_RETIRED
 from streamnb.mailbox.lessons import relearn_row, unlearn_row
-from streamnb.mailbox.memory import Memory
+from streamnb.mailbox.stored_classifier import StoredClassifier
 
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
 _SCHEMA = "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE"
@@ -36,7 +36,7 @@ class Redone(NamedTuple):
     left: int
 
 
-def last_learned(mailbox: Memory, many: int = 1) -> float | None:
+def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
     """Return the moment at which the last `many` changes began, None if there are none.
 
     The messages of one command are one change, and so are the rows of one import.
@@ -60,11 +60,12 @@ def last_learned(mailbox: Memory, many: int = 1) -> float | None:
     return first
 
 
-def moment_of(mailbox: Memory, when: float) -> float:
-    """What `undo` takes for a time by the clock, in seconds since 1970.
+def moment_of(mailbox: StoredClassifier, when: float) -> float:
+    """Return the moment of the ledger for a time by the clock, in seconds since 1970.
 
-    Moments rise whatever the clock does (`Memory.moment`). Where it was ahead once, they are until
-    that time has come; then it is the first of the latest lessons whose own time is not before.
+    Moments always rise (`StoredClassifier.moment`). If the clock was ahead once, they stay ahead
+    until that time has come. Until then, this is the moment of the earliest of the latest rows
+    whose own time is not before `when`.
     """
     now = time.time()
     with mailbox.reading():
@@ -81,7 +82,7 @@ def moment_of(mailbox: Memory, when: float) -> float:
     return found if math.isfinite(found) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
-def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
+def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
     """Go back to what was known at a time: nothing that was done since then has happened.
 
     Parameters
@@ -135,7 +136,7 @@ def undo(mailbox: Memory, since: float, dry_run: bool = False) -> Undone:
     return mailbox.retrying(looked) if dry_run else mailbox.once(undone)
 
 
-def redo(mailbox: Memory) -> Redone:
+def redo(mailbox: StoredClassifier) -> Redone:
     """Undo the last `undo`, once: what it took back is learned again, exactly."""
 
     def redone() -> Redone:
@@ -171,7 +172,7 @@ def redo(mailbox: Memory) -> Redone:
     return mailbox.once(redone)
 
 
-def undone_messages(mailbox: Memory) -> set[bytes]:
+def undone_messages(mailbox: StoredClassifier) -> set[bytes]:
     """The digests of what the last `undo` took back, and of what it restored."""
     if "undone" not in mailbox.database.tables():
         return set()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Counts
 from streamnb.errors import StateError
-
-if TYPE_CHECKING:
-    from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.stored_classifier import StoredClassifier
 
 
-def verify(mailbox: Mailbox) -> list[str]:
+def verify(mailbox: StoredClassifier) -> list[str]:
     """Recount the ledger of a mailbox; gives what does not agree, a line each."""
     with mailbox.reading():
         try:
@@ -27,7 +25,7 @@ def verify(mailbox: Mailbox) -> list[str]:
             return [f"it cannot be counted: {type(error).__name__}: {error!s:.100}"]
 
 
-def _recounted(mailbox: Mailbox) -> list[str]:
+def _recounted(mailbox: StoredClassifier) -> list[str]:
     model = mailbox.untaught()
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():

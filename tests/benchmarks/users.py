@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from streamnb import Mailbox, MailClassifier
-from streamnb.mailbox.base import Base
+from streamnb.mailbox.site_model import SiteModel
 
 
 def stream(folder: Path) -> list[tuple[Path, str]]:
@@ -47,7 +47,7 @@ def main() -> None:
             classifier.learn_one(file.read_bytes(), label)
         with tempfile.TemporaryDirectory() as name:
             classifier.save(f"{name}/site.snb")
-            base = Base(f"{name}/site.snb")
+            base = SiteModel(f"{name}/site.snb")
             wrong = dict.fromkeys(total, 0)
             for seed in range(chosen.seeds):
                 messages = stream(user)

@@ -9,12 +9,12 @@ from commands import streamnb_command
 
 from streamnb import Mailbox, MailClassifier
 from streamnb.errors import ConfigError, ModelFileError, StateError
-from streamnb.mailbox.base import Base
 from streamnb.mailbox.blend import GAINS, blended, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.transfer.formats import export
 from streamnb.mailbox.undo import last_learned, redo
 
@@ -44,7 +44,7 @@ def site(users):
 
 
 def test_a_new_users_first_mail_is_judged_by_the_site(users, site):
-    with Mailbox(users / "ann.db", base=Base(site)) as box:
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         verdict = box.classify(SPAM % 99, 3)
         alone = MailClassifier.load(site).classify(SPAM % 99)
         assert (verdict.label, verdict.ready, verdict.unsure) == ("spam", True, False)
@@ -60,8 +60,8 @@ def test_many_are_learned_beside_a_site(users, site):
         Lesson(of % i, label) for i in range(20) for of, label in ((SPAM, "ham"), (HAM, "spam"))
     ]
     with (
-        Mailbox(users / "ann.db", base=Base(site)) as one,
-        Mailbox(users / "bob.db", base=Base(site)) as many,
+        Mailbox(users / "ann.db", base=SiteModel(site)) as one,
+        Mailbox(users / "bob.db", base=SiteModel(site)) as many,
     ):
         for lesson in lessons:
             one.learn(lesson.message, lesson.label)
@@ -82,7 +82,7 @@ def test_a_base_can_be_a_model_or_a_database(users, kind):
                 box.learn(SPAM % i, "spam")
                 box.learn(HAM % i, "ham")
     before = (users / f"base.{kind}").read_bytes()
-    base = Base(users / f"base.{kind}")
+    base = SiteModel(users / f"base.{kind}")
     with Mailbox(users / "ann.db", base=base) as box:
         assert box.classify(SPAM % 99).label == "spam"
         box.learn(SPAM % 99, "spam")
@@ -99,7 +99,7 @@ def test_a_base_can_be_a_model_or_a_database(users, kind):
 
 def test_who_is_of_another_opinion_is_believed(users, site):
     """The site calls it spam; this user reads it."""
-    with Mailbox(users / "ann.db", base=Base(site)) as box:
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         for i in range(40):
             box.learn(SPAM % (1000 + i), "ham")
             box.learn(b"From: x@example.net\nSubject: casino %d\n\nwin the jackpot" % i, "spam")
@@ -110,7 +110,7 @@ def test_who_is_of_another_opinion_is_believed(users, site):
 
 
 def test_a_class_that_the_site_does_not_know(users, site):
-    with Mailbox(users / "ann.db", base=Base(site)) as box:
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         for i in range(30):
             box.learn(WORK % i, "work")
             box.learn(HAM % (500 + i), "ham")
@@ -122,7 +122,7 @@ def test_a_class_that_the_site_does_not_know(users, site):
 def test_what_is_taken_back_changes_the_gains_back(users, site, tmp_path):
     rng = random.Random(3)
     stream = [(SPAM % i, rng.choice(["spam", "ham"])) for i in range(30)]
-    with Mailbox(users / "ann.db", base=Base(site)) as box:
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         for message, label in stream[:20]:
             box.learn(message, label)
         gains = box.gains
@@ -146,7 +146,7 @@ def test_what_is_taken_back_changes_the_gains_back(users, site, tmp_path):
 
 
 def test_a_new_base_or_none_never_breaks_a_users_database(users, site):
-    with Mailbox(users / "ann.db", base=Base(site)) as box:
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         for i in range(5):
             box.learn(SPAM % i, "spam")
             box.learn(HAM % i, "ham")
@@ -155,16 +155,16 @@ def test_a_new_base_or_none_never_breaks_a_users_database(users, site):
         box.forget(SPAM % 1)
         assert box.verify() == []
     taught(MailClassifier(views=("words",)), 5).save(site)  # another one
-    with Mailbox(users / "ann.db", base=Base(site)) as box:
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         assert box.classify(SPAM % 99).label == "spam"
         box.learn(SPAM % 77, "spam")
         assert box.verify() == []
     site.write_bytes(b"damaged")
-    with Mailbox(users / "ann.db", base=Base(site)) as box, pytest.raises(ModelFileError):
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box, pytest.raises(ModelFileError):
         box.classify(SPAM % 99)
     site.unlink()
     with (
-        Mailbox(users / "ann.db", base=Base(site)) as box,
+        Mailbox(users / "ann.db", base=SiteModel(site)) as box,
         pytest.raises(StateError, match="cannot be read"),
     ):
         box.classify(SPAM % 99)
@@ -204,7 +204,7 @@ def test_names_of_users_lead_nowhere_else(users):
 
 
 def test_a_server_holds_as_many_users_as_it_may(users, site):
-    mailboxes = Mailboxes(None, Base(site), open_limit=10)
+    mailboxes = Mailboxes(None, SiteModel(site), open_limit=10)
 
     def ask(number):
         draw = random.Random(number)

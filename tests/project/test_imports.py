@@ -60,19 +60,10 @@ def package_of(module: str) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Return the modules of streamnb that a file imports, anywhere in it, except for type checkers."""
+    """Return the modules of streamnb that a file imports, anywhere in it, also for type checkers."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
-        for statement in node.body
-        for inner in ast.walk(statement)
-    }
     modules = set()
     for node in ast.walk(tree):
-        if id(node) in for_types:
-            continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

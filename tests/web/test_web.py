@@ -17,10 +17,10 @@ from hostile import hostile
 from maildirs import UserMaildir, mail
 
 from streamnb import Mailbox
-from streamnb.mailbox.base import Base
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.service.response import judge
+from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
@@ -265,7 +265,7 @@ def test_the_verdict_now_includes_the_sites_model(tmp_path):
         for number in range(30):
             site.learn(mail(number, SPAM), "spam")
             site.learn(mail(number, HAM), "ham")
-    with Mailbox(tmp_path / "mail.db", base=Base(tmp_path / "site.db")) as box:
+    with Mailbox(tmp_path / "mail.db", base=SiteModel(tmp_path / "site.db")) as box:
         plan = FolderPlan("INBOX", {"Junk": "spam"})
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
         watcher.look()

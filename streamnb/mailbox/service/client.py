@@ -93,11 +93,11 @@ class MailboxClient:
                 self._use_server = False  # no server, or one that fails
         if self.mailbox is None:
             _check_memory()
-            from streamnb.mailbox.base import with_base
+            from streamnb.mailbox.site_model import open_with_site_model
 
             base = self.base or location.base_path(self.user)
             create = self.user is not None and base is not None  # the site's model judges anyway
-            self.mailbox = with_base(self.database, create, self.wait, base)
+            self.mailbox = open_with_site_model(self.database, create, self.wait, base)
         response = judge(self.mailbox, message, self.options)
         self._unrecorded = message, response
         return response

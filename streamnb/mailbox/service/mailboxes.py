@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from streamnb.errors import BusyError, StateError, StreamNBError
-from streamnb.mailbox.base import Base
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.service.addresses import AddressBook
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
+from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.store import Mailbox
 
 _SLOW_FAILURE_S = 1.0  # an error after more seconds than that would hold up every message
@@ -80,7 +80,7 @@ class Mailboxes:
     """
 
     single: Mailbox | None
-    base: Base | None = None
+    base: SiteModel | None = None
     open_limit: int = 200
     addresses: AddressBook = field(default_factory=AddressBook)
 

@@ -20,8 +20,8 @@ from streamnb.errors import StateError
 from streamnb.mailbox.groups import grouped, in_order
 from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row, check_label
 from streamnb.mailbox.lessons import add_row, confirm, take_back
-from streamnb.mailbox.memory import check_kind
 from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.stored_classifier import check_kind
 from streamnb.naive_bayes.receipt import Receipt
 
 # Features that have a name: view, fingerprint and encoded name.

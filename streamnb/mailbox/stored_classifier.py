@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier
 from streamnb.counts.database import SqlCounts
@@ -19,15 +19,12 @@ from streamnb.counts.places import make_tables
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.blend import GAINS, fitted
+from streamnb.mailbox.blend import GAINS, SiteScores, fitted
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, STATE_COPY, TransientError
 from streamnb.naive_bayes.text_model import CountingNB, TextModel
-
-if TYPE_CHECKING:
-    from streamnb.mailbox.base import Base
 
 Done = TypeVar("Done")
 
@@ -65,7 +62,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
         raise ValueError("said by nobody that is known")
 
 
-class Memory:
+class StoredClassifier:
     """What a mailbox knows: a classifier, its counts, and the ledger of what it learned.
 
     It is read when a transaction begins, and what it keeps beside counts and ledger is written when
@@ -102,7 +99,7 @@ class Memory:
         create: bool = True,
         wait: float = WAIT,
         classifier: Classifier | None = None,
-        base: Base | None = None,
+        base: SiteScores | None = None,
     ) -> None:
         self.database = opened(path, create, wait)
         self.counts: list[SqlCounts] = []

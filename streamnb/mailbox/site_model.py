@@ -1,4 +1,4 @@
-"""What a site knows: a model or a mailbox that users' mailboxes ask beside their own, read-only."""
+"""The model of a site: a model file or mailbox that users' mailboxes read beside their own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from streamnb.mailbox.store import Mailbox
 _SQLITE = b"SQLite format 3\0"
 
 
-class Base:
-    """What a site knows, opened when it is first asked.
+class SiteModel:
+    """The model or mailbox of a site, opened at its first use and only read.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Base:
 
     @property
     def version(self) -> str:
-        """Which state of it is asked."""
+        """The state of the model."""
         with self._opened():
             if self._mailbox is None:
                 return self._version
@@ -91,24 +91,24 @@ class Base:
             return f"row {last}"
 
     def scores(self, message: bytes) -> dict[str, float]:
-        """The score of each class; {} where nothing was learned."""
+        """Return the score of each class, {} before anything was learned."""
         with self._opened():
             found = self._asked.joint_log_likelihood(message)
             return {str(label): score for label, score in found.items()}
 
     def messages(self) -> dict[str, float]:
-        """How many messages of each class were learned."""
+        """Return the number of messages learned of each class."""
         with self._opened():
             return {str(label): n for label, n in self._asked.messages().items()}
 
     def is_ready(self, label: str) -> bool:
-        """Whether a class was called rightly often enough."""
+        """Return whether a class was predicted correctly often enough to be sure."""
         with self._opened():
             known = self._known(label)
             return known is not None and self._asked.model.is_ready(known)
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Why a message is of a class."""
+        """Return the features that speak most for or against a class."""
         with self._opened():
             known, asked = self._known(label), self._asked
             return [] if known is None else asked.reasons(asked.count(message), known, most)
@@ -117,8 +117,8 @@ class Base:
         return next((one for one in self._asked.labels if str(one) == label), None)
 
 
-def with_base(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
+def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
     """A mailbox that asks a base, too, if one is named; not the base itself."""
     if base is None or os.path.realpath(base) == os.path.realpath(path):
         return Mailbox(path, create, wait)
-    return Mailbox(path, create, wait, base=Base(base, wait))
+    return Mailbox(path, create, wait, base=SiteModel(base, wait))
