@@ -1,1 +1,1 @@
-"""What a model knows: counts by class and feature, in memory or in SQLite, behind one protocol."""
+"""Counts by class and feature, in memory or in a database, behind one protocol."""

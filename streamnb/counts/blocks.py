@@ -1,8 +1,9 @@
-"""How features lie in a database: so many in a block, each with its counts.
+"""Blocks of 32 features with their counts, as a database stores them.
 
-A block is a byte that says how numbers are written, the features' fingerprints, the day when each
-was learned last, in how many messages each was, and their counts: in all classes, or, where that is
-shorter, those that are not 0, each with its feature and class.
+A block holds in this order: one byte for the types of its numbers, the fingerprints of its
+features, the day when each was last learned, the number of messages of each, and the counts. The
+counts are a dense matrix (32, K). If that is shorter, only the entries that are not 0 are stored,
+each with its feature and class.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ BLOCK = 32  # features
 LAST_DAY = (1 << 16) - 1  # that a block has room for, of days since 1970
 
 
-def positions(rising: NDArray[Any], asked: NDArray[Any]) -> tuple[Ints, Bools]:
-    """Where each of what is asked for is in an array that rises, and whether it is there."""
-    at = np.searchsorted(rising, asked)
-    at[at == len(rising)] = 0
-    return at, rising[at] == asked if len(rising) else np.zeros(len(asked), bool)
+def positions(rising: NDArray[Any], values: NDArray[Any]) -> tuple[Ints, Bools]:
+    """Return the index of each value in a sorted array, and whether it is in the array."""
+    indices = np.searchsorted(rising, values)
+    indices[indices == len(rising)] = 0
+    return indices, rising[indices] == values if len(rising) else np.zeros(len(values), bool)
 
 
 class _Kind(NamedTuple):
-    """How the numbers of a block are written.
+    """The types of the numbers of a block.
 
-    Counts are multiples of `unit`; of messages, `times` can be written.
+    `counts` is the type of count / `unit`, `times` that of numbers of messages.
     """
 
     counts: str
@@ -54,7 +55,7 @@ _MOST = 1 << 16  # classes that a count of a sparse block can be of
 
 
 def distinct(numbers: NDArray[Number]) -> NDArray[Number]:
-    """As numpy.unique, which imports numpy.ma: that is long for a process of one message."""
+    """Return the sorted distinct numbers, without the slow import of numpy.ma by numpy.unique."""
     rising = np.sort(numbers)
     first = np.ones(len(rising), bool)
     np.not_equal(rising[1:], rising[:-1], out=first[1:])
@@ -62,23 +63,23 @@ def distinct(numbers: NDArray[Number]) -> NDArray[Number]:
 
 
 class Page:
-    """Some blocks, read into memory.
+    """Blocks in memory.
 
     Parameters
     ----------
     blocks
-        Their numbers, shape (b,), rising.
+        The numbers of the blocks, shape (b,), sorted.
     classes
-        For how many there is room.
+        Number of classes K.
 
     Attributes
     ----------
     keys
-        The features' fingerprints, shape (b * BLOCK,).
+        Fingerprints of the features, shape (b * BLOCK,).
     cells
-        Their counts, shape (b * BLOCK, K).
-    seen
-        How many messages each was learned from, and on what day last, shape (b * BLOCK, 2).
+        Counts of the features, shape (b * BLOCK, K).
+    usage
+        Number of messages and last day of each feature, shape (b * BLOCK, 2).
     """
 
     def __init__(self, blocks: Ints, classes: int) -> None:
@@ -86,38 +87,38 @@ class Page:
         self.blocks = blocks
         self.keys = np.zeros(rows, np.uint64)
         self.cells = np.zeros((rows, classes))
-        self.seen = np.zeros((rows, 2), np.uint32)
+        self.usage = np.zeros((rows, 2), np.uint32)
 
     def rows(self, places: Ints) -> Ints:
-        """Which rows the places of features are."""
+        """Return the rows of the features at these places."""
         rows: Ints = np.searchsorted(self.blocks, places // BLOCK) * BLOCK
         return rows + places % BLOCK
 
     def has(self, places: Ints) -> bool:
-        """Whether it has the blocks of all these places."""
+        """Return whether the page has the blocks of all these places."""
         return bool(positions(self.blocks, places // BLOCK)[1].all())
 
     def by_block(self) -> tuple[Keys, Floats, NDArray[np.uint32]]:
-        """Keys, cells and `seen`, with an axis for the blocks before the features'."""
+        """Return keys, cells and usage, with an axis for the blocks before that of the features."""
         shape = len(self.blocks), BLOCK
         return (
             self.keys.reshape(shape),
             self.cells.reshape(*shape, self.cells.shape[1]),
-            self.seen.reshape(*shape, 2),
+            self.usage.reshape(*shape, 2),
         )
 
     def take(self, other: Page) -> None:
-        """Take over the blocks of another page; for all of them there must be room."""
+        """Copy the blocks of another page into this one, which must have them all."""
         rows = (self.rows(other.blocks * BLOCK)[:, None] + np.arange(BLOCK)).ravel()
-        self.keys[rows], self.seen[rows] = other.keys, other.seen
+        self.keys[rows], self.usage[rows] = other.keys, other.usage
         self.cells[rows, : other.cells.shape[1]] = other.cells
 
 
 def joined(classes: int, *pages: Page) -> Page:
-    """A page of the blocks of several pages, the last of which counts where they share one."""
-    page = Page(distinct(np.concatenate([some.blocks for some in pages])), classes)
-    for some in pages:
-        page.take(some)
+    """Return a page with the blocks of all pages; a later page overwrites shared blocks."""
+    page = Page(distinct(np.concatenate([part.blocks for part in pages])), classes)
+    for part in pages:
+        page.take(part)
     return page
 
 
@@ -140,130 +141,138 @@ def _entry(kind: int) -> np.dtype[Any]:
     return np.dtype([("feature", "u1"), ("class", "<u2"), ("count", _KINDS[kind].counts)])
 
 
-def read_blocks(found: Iterable[tuple[int, bytes]], page: Page) -> None:
-    """Read blocks into a page; each comes with where it belongs in `page.blocks`.
+def read_blocks(numbered_blocks: Iterable[tuple[int, bytes]], page: Page) -> None:
+    """Read blocks into a page; each comes with its index in `page.blocks`.
 
     Raises
     ------
     ValueError, LookupError, TypeError
-        For what is no block, or one of more classes.
+        For a damaged block, or one with more classes.
     """
-    alike = defaultdict(list)
-    for number, block in found:
+    groups = defaultdict(list)
+    for number, block in numbered_blocks:
         kind = block[0]
-        alike[kind, 0 if kind >= _SPARSE else len(block)].append((number, block))
-    keys, cells, seen = page.by_block()
-    for (kind, size), some in alike.items():
-        at = np.array([number for number, _ in some])
+        groups[kind, 0 if kind >= _SPARSE else len(block)].append((number, block))
+    keys, cells, usage = page.by_block()
+    for (kind, size), group in groups.items():
+        block_indices = np.array([number for number, _ in group])
         if kind < _SPARSE:
             bare = _layout(kind, 0).itemsize
             classes = max(0, size - bare) // (_layout(kind, 1).itemsize - bare)
-            blocks = np.frombuffer(b"".join([block for _, block in some]), _layout(kind, classes))
-            cells[at, :, :classes] = blocks["cells"] * _KINDS[kind].unit
+            blocks = np.frombuffer(b"".join([block for _, block in group]), _layout(kind, classes))
+            cells[block_indices, :, :classes] = blocks["cells"] * _KINDS[kind].unit
         else:
             kind -= _SPARSE
-            blocks = _read_sparse(kind, at, [block for _, block in some], cells)
-        keys[at] = blocks["keys"]
-        seen[at, :, 0], seen[at, :, 1] = blocks["times"], blocks["days"]
+            blocks = _read_sparse(kind, block_indices, [block for _, block in group], cells)
+        keys[block_indices] = blocks["keys"]
+        usage[block_indices, :, 0], usage[block_indices, :, 1] = blocks["times"], blocks["days"]
 
 
-def _read_sparse(kind: int, at: Ints, written: list[bytes], cells: Floats) -> NDArray[Any]:
-    """Read the counts of sparse blocks; what else they hold."""
+def _read_sparse(
+    kind: int, block_indices: Ints, written: list[bytes], cells: Floats
+) -> NDArray[Any]:
+    """Read the counts of sparse blocks into `cells` and return their other fields."""
     layout, entry = _layout(kind, 0), _entry(kind)
-    head = layout.itemsize
-    entries = np.frombuffer(b"".join([block[head:] for block in written]), entry)
-    many, left = np.divmod([len(block) - head for block in written], entry.itemsize)
-    if left.any():
+    head_size = layout.itemsize
+    entries = np.frombuffer(b"".join([block[head_size:] for block in written]), entry)
+    entry_counts, remainders = np.divmod(
+        [len(block) - head_size for block in written], entry.itemsize
+    )
+    if remainders.any():
         raise ValueError("a block that is cut off")
-    cells[np.repeat(at, many), entries["feature"], entries["class"]] = (
+    cells[np.repeat(block_indices, entry_counts), entries["feature"], entries["class"]] = (
         entries["count"] * _KINDS[kind].unit
     )
-    return np.frombuffer(b"".join([block[:head] for block in written]), layout)
+    return np.frombuffer(b"".join([block[:head_size] for block in written]), layout)
 
 
 def features_of(written: Iterable[bytes]) -> Keys:
-    """The fingerprints of the features of b blocks, shape (b * BLOCK,).
+    """Return the fingerprints of the features of b blocks, shape (b * BLOCK,).
 
     Raises
     ------
     ValueError, TypeError
-        For what is no block.
+        For a damaged block.
     """
     keys = [block[1 : 1 + 8 * BLOCK] for block in written]
-    if any(len(some) != 8 * BLOCK for some in keys):
+    if any(len(block_keys) != 8 * BLOCK for block_keys in keys):
         raise ValueError("a block that is cut off")
     return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64)
 
 
 def places_within(blocks: Ints, written: Iterable[bytes], fingerprints: Keys) -> Ints:
-    """The places of features within some blocks, as those say; -1 for what is not there.
+    """Return the place of each feature in these blocks, -1 for features in none of them.
 
     Raises
     ------
     ValueError, TypeError
-        For what is no block.
+        For a damaged block.
     """
     keys = features_of(written)
     order = np.argsort(fingerprints)
     rising = fingerprints[order]
-    at, there = positions(rising, keys)
-    rows = np.flatnonzero(there)
+    indices, is_present = positions(rising, keys)
+    rows = np.flatnonzero(is_present)
     places = np.full(len(fingerprints), -1, np.int64)
-    places[order[at[rows]]] = blocks[rows // BLOCK] * BLOCK + rows % BLOCK
+    places[order[indices[rows]]] = blocks[rows // BLOCK] * BLOCK + rows % BLOCK
     return places
 
 
-def written_blocks(page: Page, which: Ints) -> list[bytes]:
-    """Some blocks of a page, as `read_blocks` reads them."""
-    keys, cells, seen = page.by_block()
-    keys, cells, seen = keys[which], cells[which], seen[which]
-    written = [b""] * len(which)
-    left = np.arange(len(which))
+def written_blocks(page: Page, block_indices: Ints) -> list[bytes]:
+    """Return blocks of a page in the format that `read_blocks` reads."""
+    keys, cells, usage = page.by_block()
+    keys, cells, usage = keys[block_indices], cells[block_indices], usage[block_indices]
+    written = [b""] * len(block_indices)
+    remaining = np.arange(len(block_indices))
     for kind in range(len(_KINDS)):
-        if not len(left):
+        if not len(remaining):
             break
-        fits = _fits(_KINDS[kind], cells[left], seen[left, :, 0])
-        some, left = left[fits], left[~fits]
+        fits = _fits(_KINDS[kind], cells[remaining], usage[remaining, :, 0])
+        members, remaining = remaining[fits], remaining[~fits]
         dense = _layout(kind, cells.shape[2])
-        many = np.count_nonzero(cells[some], axis=(1, 2))
-        sparse = _layout(kind, 0).itemsize + many * _entry(kind).itemsize < dense.itemsize
-        sparse &= cells.shape[2] <= _MOST
-        for number, layout, of in (
-            (kind, dense, some[~sparse]),
-            (kind + _SPARSE, _layout(kind, 0), some[sparse]),
+        entry_counts = np.count_nonzero(cells[members], axis=(1, 2))
+        is_sparse = (
+            _layout(kind, 0).itemsize + entry_counts * _entry(kind).itemsize < dense.itemsize
+        )
+        is_sparse &= cells.shape[2] <= _MOST
+        for number, layout, chosen in (
+            (kind, dense, members[~is_sparse]),
+            (kind + _SPARSE, _layout(kind, 0), members[is_sparse]),
         ):
-            if not len(of):
+            if not len(chosen):
                 continue
-            blocks = np.empty(len(of), layout)
-            blocks["kind"], blocks["keys"] = number, keys[of]
-            blocks["times"], blocks["days"] = seen[of, :, 0], seen[of, :, 1]
+            blocks = np.empty(len(chosen), layout)
+            blocks["kind"], blocks["keys"] = number, keys[chosen]
+            blocks["times"], blocks["days"] = usage[chosen, :, 0], usage[chosen, :, 1]
             if number < _SPARSE:
-                blocks["cells"] = cells[of] / _KINDS[kind].unit
-            heads = _cut(blocks.tobytes(), np.full(len(of), blocks.itemsize))
-            tails = [b""] * len(of) if number < _SPARSE else _written_sparse(kind, cells[of])
-            for i, head, tail in zip(of.tolist(), heads, tails, strict=True):
+                blocks["cells"] = cells[chosen] / _KINDS[kind].unit
+            heads = _cut(blocks.tobytes(), np.full(len(chosen), blocks.itemsize))
+            tails = (
+                [b""] * len(chosen) if number < _SPARSE else _written_sparse(kind, cells[chosen])
+            )
+            for i, head, tail in zip(chosen.tolist(), heads, tails, strict=True):
                 written[i] = head + tail
     return written
 
 
 def _written_sparse(kind: int, cells: Floats) -> list[bytes]:
-    """The counts of blocks that are not 0."""
-    block, feature, of = np.nonzero(cells)
+    """Return the entries of each block that are not 0."""
+    block, feature, classes = np.nonzero(cells)
     entries = np.empty(len(block), _entry(kind))
-    entries["feature"], entries["class"] = feature, of
-    entries["count"] = cells[block, feature, of] / _KINDS[kind].unit
+    entries["feature"], entries["class"] = feature, classes
+    entries["count"] = cells[block, feature, classes] / _KINDS[kind].unit
     sizes = np.bincount(block, minlength=len(cells)) * entries.itemsize
     return _cut(entries.tobytes(), sizes)
 
 
 def _cut(data: bytes, sizes: Ints) -> list[bytes]:
-    """Bytes in pieces of these sizes."""
+    """Return the bytes cut into pieces of these sizes."""
     ends = np.cumsum(sizes).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _fits(kind: _Kind, cells: Floats, times: NDArray[np.uint32]) -> Bools:
-    """Which blocks can be written so."""
+    """Return for each block whether this kind holds all its numbers exactly."""
     counts = np.dtype(kind.counts)
     if counts.itemsize == 8:
         return np.ones(len(cells), bool)

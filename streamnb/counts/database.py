@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
 from streamnb.counts.part import BufferedCounts
-from streamnb.counts.places import MOST_PLACES, Places, Store, found_of
+from streamnb.counts.places import MOST_PLACES, Places, Store, locate_features
 from streamnb.counts.protocol import (
     Bools,
     Counts,
@@ -29,19 +29,19 @@ from streamnb.storage import label_from_json, label_to_json
 
 
 def today() -> int:
-    """Days since 1970, as far as a block has room for what the clock says."""
+    """Return the days since 1970, limited to what a block can hold."""
     return min(max(0, int(time.time() // 86400)), LAST_DAY)
 
 
-def is_rare(seen: NDArray[np.uint32], day: float) -> Bools:
-    """Which features one message had, and none since that day; `seen` as `Page` has it."""
-    return (seen[:, 0] <= 1) & (seen[:, 1].astype(np.int64) < day)
+def is_rare(usage: NDArray[np.uint32], day: float) -> Bools:
+    """Return whether at most one message had each feature, before that day (`Page.usage`)."""
+    return (usage[:, 0] <= 1) & (usage[:, 1].astype(np.int64) < day)
 
 
 class SqlCounts(Places):
     """The counts of one view; a `Counts` within a transaction of a database.
 
-    It is made as `Places` are.
+    The parameters are those of `Places`.
     """
 
     scale = 1.0
@@ -54,7 +54,7 @@ class SqlCounts(Places):
         self.features = 0
 
     def state(self) -> dict[str, Any]:
-        """The few numbers that every classification needs, as JSON can hold them."""
+        """Return as JSON values the numbers that every prediction needs."""
         return {
             "labels": [label_to_json(label) for label in self.labels],
             "weights": self.weights,
@@ -64,7 +64,7 @@ class SqlCounts(Places):
         }
 
     def load(self, state: Any) -> None:
-        """Take over what `state` gave; any exception where it is not sound."""
+        """Restore from the result of `state`; a damaged one raises any exception."""
         self.labels = [label_from_json(pair) for pair in state["labels"]]
         self.weights = [float(x) for x in state["weights"]]
         self.totals = [float(x) for x in state["totals"]]
@@ -81,15 +81,15 @@ class SqlCounts(Places):
         return self.places - self.features
 
     def decay(self, decay: float) -> None:
-        """Not here: what a database counts does not age."""
+        """Raise UnsupportedError: counts in a database do not decay."""
         raise UnsupportedError("counts in a database do not age")
 
     def index(self, label: Label) -> int | None:
-        """The column of a class, or None where it is not known."""
+        """Return the column of a class, None for an unknown class."""
         return self.labels.index(label) if label in self.labels else None
 
     def add_classes(self, labels: Iterable[Label]) -> None:
-        """Make classes known that nothing has been learned of."""
+        """Add classes without messages."""
         new = [label for label in dict.fromkeys(labels) if label not in self.labels]
         check_labels(new)
         for label in new:
@@ -99,19 +99,19 @@ class SqlCounts(Places):
         self._changed()
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Counts (n, K) of features, and which of them have any."""
-        found = self._read(fingerprints)
+        """Return the counts (n, K) of features, and for each whether it has any."""
+        located = self._read(fingerprints)
         cells = np.zeros((len(fingerprints), len(self.labels)))
-        cells[found.places >= 0] = found.page.cells[found.rows]
-        seen: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
-        return cells, seen
+        cells[located.places >= 0] = located.page.cells[located.rows]
+        is_counted: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
+        return cells, is_counted
 
     def log_likelihood_sums(
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """As the protocol says."""
-        cells, seen = self.get_counts(tokens.fingerprints)
-        mask = None if unseen else seen
+        """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
+        cells, is_counted = self.get_counts(tokens.fingerprints)
+        mask = None if unseen else is_counted
         return _core.log_likelihood_sums(
             cells, mask, tokens.counts, self.totals, self.features, alpha, background
         )
@@ -120,8 +120,8 @@ class SqlCounts(Places):
         self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
     ) -> tuple[list[list[float]], int]:
         """Return `log_likelihood_sums` for each alpha, as the protocol says."""
-        cells, seen = self.get_counts(tokens.fingerprints)
-        mask = None if unseen else seen
+        cells, is_counted = self.get_counts(tokens.fingerprints)
+        mask = None if unseen else is_counted
         grid, used = [], 0
         for alpha in alphas:
             values, used = _core.log_likelihood_sums(
@@ -141,15 +141,15 @@ class SqlCounts(Places):
         self.add_classes((label,)) if label not in self.labels else None
         k = self.labels.index(label)
         if weight and len(tokens):
-            found = self._read(tokens.fingerprints)
-            if (found.places < 0).any():
-                found = self._with_places(found, tokens)
-            page, rows = found.page, found.rows
+            located = self._read(tokens.fingerprints)
+            if (located.places < 0).any():
+                located = self._with_places(located, tokens)
+            page, rows = located.page, located.rows
             amounts = tokens.counts * weight
             before = page.cells[rows].any(axis=1)
             page.cells[rows, k] += amounts
-            page.seen[rows, 0] += 1
-            page.seen[rows, 1] = today()
+            page.usage[rows, 0] += 1
+            page.usage[rows, 1] = today()
             self.totals[k] += math.fsum(amounts.tolist())
             self.features += int((page.cells[rows].any(axis=1) & ~before).sum())
             self._write(page, rows)
@@ -157,37 +157,39 @@ class SqlCounts(Places):
         self._changed()
 
     def checkout(self, messages: Sequence[TokenCounts]) -> BufferedCounts:
-        """What is counted of the features of some messages, so that they are learned in memory.
+        """Return the counts of all features of these messages, to learn the messages in memory.
 
-        Until `take_in` has written what was learned there, nothing is to be learned here.
+        Learn nothing else here before `commit` has written them.
         """
-        some = np.concatenate([np.empty(0, np.uint64), *[of.fingerprints for of in messages]])
-        fingerprints = distinct(some)
+        all_fingerprints = np.concatenate(
+            [np.empty(0, np.uint64), *[message.fingerprints for message in messages]]
+        )
+        fingerprints = distinct(all_fingerprints)
         cells, _ = self.get_counts(fingerprints)
-        lent = BufferedCounts(fingerprints, cells, self)
-        lent.found = self._read(fingerprints)
-        return lent
+        buffer = BufferedCounts(fingerprints, cells, self)
+        buffer.located = self._read(fingerprints)
+        return buffer
 
-    def commit(self, lent: BufferedCounts) -> None:
-        """Write what was learned in counts that were lent."""
-        self.totals, self.features = lent.totals, lent.features
-        times = lent.times()
+    def commit(self, buffer: BufferedCounts) -> None:
+        """Write the counts that were changed in a buffer of `checkout`."""
+        self.totals, self.features = buffer.totals, buffer.features
+        times = buffer.times()
         if len(times):
-            page = lent.found.page
+            page = buffer.located.page
             if page.cells.shape[1] < len(self.labels):  # classes have come since
                 page = joined(len(self.labels), page)
-            places = lent.found.places.copy()
-            at = np.searchsorted(lent.found.fingerprints, times.fingerprints)
-            found = found_of(times.fingerprints, places[at], page)
-            if (found.places < 0).any():
-                found = self._with_places(found, times)
-            page, rows = found.page, found.rows
-            page.cells[rows] = lent.get_counts(times.fingerprints)[0]
-            page.seen[rows, 0] += times.counts.astype(np.uint32)
-            page.seen[rows, 1] = today()
+            places = buffer.located.places.copy()
+            indices = np.searchsorted(buffer.located.fingerprints, times.fingerprints)
+            located = locate_features(times.fingerprints, places[indices], page)
+            if (located.places < 0).any():
+                located = self._with_places(located, times)
+            page, rows = located.page, located.rows
+            page.cells[rows] = buffer.get_counts(times.fingerprints)[0]
+            page.usage[rows, 0] += times.counts.astype(np.uint32)
+            page.usage[rows, 1] = today()
             self._write(page, rows)
-            places[at] = found.places
-            self._known = lent.found.fingerprints, places
+            places[indices] = located.places
+            self._place_cache = buffer.located.fingerprints, places
         self._changed()
 
     def subtract(
@@ -196,128 +198,139 @@ class SqlCounts(Places):
         """Unlearn a message, or raise ValueError and change nothing."""
         class_weight = weight if class_weight is None else class_weight
         k = self.index(label)
-        left = -1.0 if k is None else _core.subtract_exactly(self.weights[k], class_weight)
-        if k is None or left < 0:
+        class_weight_after = (
+            -1.0 if k is None else _core.subtract_exactly(self.weights[k], class_weight)
+        )
+        if k is None or class_weight_after < 0:
             raise ValueError(f"cannot unlearn weight {class_weight:g} of class {label!r:.80}")
         if weight and len(tokens):
             self._take(tokens, k, weight)
-        self.weights[k] = left
+        self.weights[k] = class_weight_after
         self._changed()
 
     def _take(self, tokens: TokenCounts, k: int, weight: float) -> None:
-        found = self._read(tokens.fingerprints)
-        if (found.places < 0).any():
+        located = self._read(tokens.fingerprints)
+        if (located.places < 0).any():
             raise ValueError("cannot unlearn: a feature was never learned")
-        page, rows = found.page, found.rows
+        page, rows = located.page, located.rows
         amounts = tokens.counts * weight
         column = page.cells[rows, k]
-        rest = column - amounts
-        rest[np.abs(rest) <= 1e-12 * column] = 0.0  # of sums that are not exact
-        if (rest < 0).any() or (page.seen[rows, 0] < 1).any():
+        differences = column - amounts
+        differences[np.abs(differences) <= 1e-12 * column] = 0.0  # of sums that are not exact
+        if (differences < 0).any() or (page.usage[rows, 0] < 1).any():
             raise ValueError("cannot unlearn: more than was learned of a feature")
-        before = page.cells[rows].any(axis=1)
-        page.cells[rows, k] = rest
-        page.seen[rows, 0] -= 1
-        left = page.cells[rows].any(axis=1)
-        self.totals[k] = max(0.0, self.totals[k] - math.fsum((column - rest).tolist()))
-        self.features -= int((before & ~left).sum())
+        was_counted = page.cells[rows].any(axis=1)
+        page.cells[rows, k] = differences
+        page.usage[rows, 0] -= 1
+        is_counted = page.cells[rows].any(axis=1)
+        self.totals[k] = max(0.0, self.totals[k] - math.fsum((column - differences).tolist()))
+        self.features -= int((was_counted & ~is_counted).sum())
         self._write(page, rows)
 
     def add_matrix(
         self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
-        """Learn many messages summed up; `sums` has a column for each of `labels`."""
+        """Learn messages by their sums, shape (n, K) with a column for each of `labels`."""
         for column, label, weight in zip(sums.T, labels, weights, strict=True):
-            some = tokens.select(column > 0)
+            present = tokens.select(column > 0)
             part = TokenCounts.unchecked(
-                some.fingerprints, column[column > 0], some.names, some.ends
+                present.fingerprints, column[column > 0], present.names, present.ends
             )
             self.add(part, label, 1.0, weight)
 
     def items(self) -> tuple[Keys, Floats]:
-        """Every feature (V,) and its counts (V, K): not for a single message."""
+        """Return all features (V,) and their counts (V, K)."""
         fingerprints, cells, _, _ = self.rows()
         return fingerprints, cells
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
-        """As `everything`, in one part."""
+        """Yield the result of `items` as one part."""
         yield self.items()
 
     def rows(self) -> tuple[Keys, Floats, NDArray[np.uint32], list[bytes | None]]:
-        """Every feature that has a count: fingerprints, counts, `Page.seen` and names."""
+        """Return fingerprints, counts, `Page.usage` and names of all features with a count."""
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
             raise corrupted(self.database.path, "a name")
-        found = self._everywhere()
-        at = found.rows
-        cells = found.page.cells[at]
-        some: Bools = np.any(cells, axis=1)
-        names = [name for (name,), there in zip(named, some.tolist(), strict=True) if there]
-        return found.fingerprints[some], cells[some], found.page.seen[at][some], names
+        located = self._everywhere()
+        rows = located.rows
+        cells = located.page.cells[rows]
+        is_counted: Bools = np.any(cells, axis=1)
+        names = [
+            name for (name,), is_named in zip(named, is_counted.tolist(), strict=True) if is_named
+        ]
+        return (
+            located.fingerprints[is_counted],
+            cells[is_counted],
+            located.page.usage[rows][is_counted],
+            names,
+        )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Not here: no model of a database asks for it."""
+        """Raise UnsupportedError: no model of a database needs it."""
         raise UnsupportedError("counts in a database are not told by their value")
 
     def merge(self, other: Counts) -> None:
-        """Not here: databases are merged message by message."""
+        """Raise UnsupportedError: databases are merged by their ledgers."""
         raise UnsupportedError("counts in a database are merged by its ledger")
 
     def check_merge(self, other: Counts) -> None:
-        """Not here."""
+        """Raise UnsupportedError."""
         self.merge(other)
 
     def clear(self) -> None:
-        """Know nothing, as in a database that was just made."""
+        """Reset to the state of a new database."""
         self.labels, self.weights, self.totals = [], [], []
         self.features = self.places = 0
-        self._known = None
+        self._place_cache = None
         self._changed()
 
     def drop(self, fingerprints: Keys, day: float) -> int:
-        """Drop those of some features that one message had, before that day; how many."""
-        found = self._read(fingerprints)
-        page, rows = found.page, found.rows
-        rare = is_rare(page.seen[rows], day) & page.cells[rows].any(axis=1)
-        rows = rows[rare]
+        """Drop features that a single message had, before that day; return their number."""
+        located = self._read(fingerprints)
+        page, rows = located.page, located.rows
+        is_dropped = is_rare(page.usage[rows], day) & page.cells[rows].any(axis=1)
+        rows = rows[is_dropped]
         for k, column in enumerate(page.cells[rows].T):
             self.totals[k] = max(0.0, self.totals[k] - math.fsum(column.tolist()))
         self.features -= len(rows)
-        page.cells[rows], page.seen[rows] = 0.0, 0
+        page.cells[rows], page.usage[rows] = 0.0, 0
         self._write(page, rows)
         self._changed()
         return len(rows)
 
     def replace(self, fingerprints: Keys, cells: Floats, times: Floats) -> None:
-        """Count these features instead of what is counted, each in so many messages.
+        """Replace all counts; `times` is the number of messages of each feature.
 
-        Those that are known keep their names, and lie where they lie.
+        Features that are stored already keep their names and places.
         """
-        known = self._everywhere()
-        page = known.page
+        stored = self._everywhere()
+        page = stored.page
         page.cells[:] = 0
-        page.seen[:, 0] = 0
-        order, keys = known.fingerprints.view(np.int64), fingerprints.view(np.int64)
-        at, there = positions(order, keys)
+        page.usage[:, 0] = 0
+        order, keys = stored.fingerprints.view(np.int64), fingerprints.view(np.int64)
+        indices, is_stored = positions(order, keys)
         places = np.full(len(keys), -1, dtype=np.int64)
-        places[there] = known.places[at[there]]
-        found = found_of(fingerprints, places, page)
+        places[is_stored] = stored.places[indices[is_stored]]
+        located = locate_features(fingerprints, places, page)
         if (places < 0).any():
-            found = self._with_places(found, TokenCounts.unchecked(fingerprints, times, None, None))
-        page, rows = found.page, found.rows
+            located = self._with_places(
+                located, TokenCounts.unchecked(fingerprints, times, None, None)
+            )
+        page, rows = located.page, located.rows
         page.cells[rows] = cells
-        page.seen[rows, 0] = times
-        page.seen[rows[page.seen[rows, 1] == 0], 1] = today()
+        page.usage[rows, 0] = times
+        page.usage[rows[page.usage[rows, 1] == 0], 1] = today()
         self._write_all(page)
 
     def lay_out(self) -> None:
-        """Write all features that have a count anew; the most used ones lie together.
+        """Rewrite all features with a count, the most used ones in the same blocks.
 
-        What lies unloaded and names places is wrong then.
+        This changes places, so packed ledger rows must be rewritten, too.
         """
-        fingerprints, cells, seen, names = self.rows()
-        order = np.argsort(-seen[:, 0].astype(np.int64), kind="stable")
+        fingerprints, cells, usage, names = self.rows()
+        order = np.argsort(-usage[:, 0].astype(np.int64), kind="stable")
         run = self.database.connection.execute
         run(f"DELETE FROM features_{self.view}")  # noqa: S608 (a number)
         run(f"DELETE FROM blocks_{self.view}")  # noqa: S608 (a number)
@@ -337,13 +350,13 @@ class SqlCounts(Places):
         fresh = Page(np.arange(-(-len(order) // BLOCK)), len(self.labels))
         fresh.keys[: len(order)] = fingerprints[order]
         fresh.cells[: len(order)] = cells[order]
-        fresh.seen[: len(order)] = seen[order]
+        fresh.usage[: len(order)] = usage[order]
         self._write_all(fresh)
 
     def _write_all(self, page: Page) -> None:
-        """Write all rows there are, and what they add up to."""
+        """Write all rows of a page and recompute the totals."""
         self._write(page, np.arange(len(page.cells)))
         self.totals = [math.fsum(column.tolist()) for column in page.cells.T]
         self.features = int(np.any(page.cells, axis=1).sum())
-        self._known = None
+        self._place_cache = None
         self._changed()

@@ -22,10 +22,10 @@ _FEW = 4  # classes of which files have all counts, zeros too; as rows in memory
 
 
 def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
-    """What is counted (V, K) in one class, as if it were one long message."""
-    some = cells[:, k] > 0
-    counts = np.ascontiguousarray(cells[some, k])
-    return TokenCounts.unchecked(fingerprints[some], counts, None, None)
+    """Return the counts of class k in cells (V, K) as one long message."""
+    is_present = cells[:, k] > 0
+    counts = np.ascontiguousarray(cells[is_present, k])
+    return TokenCounts.unchecked(fingerprints[is_present], counts, None, None)
 
 
 class MemoryCounts:
@@ -34,9 +34,9 @@ class MemoryCounts:
     Parameters
     ----------
     keep_names
-        Whether the names of features are kept beside their counts, so that they can be shown.
+        Whether to store the names of features, for explanations.
     track_values
-        Whether `value_counts` is wanted.
+        Whether to support `count_histogram`.
 
     Examples
     --------
@@ -69,11 +69,11 @@ class MemoryCounts:
         return len(self.table)
 
     def index(self, label: Label) -> int | None:
-        """The column of a class, or None where it is not known."""
+        """Return the column of a class, None for an unknown class."""
         return self._index.get(label)
 
     def add_classes(self, labels: Iterable[Label]) -> None:
-        """Make classes known that nothing has been learned of."""
+        """Add classes without messages."""
         new = [label for label in dict.fromkeys(labels) if label not in self._index]
         check_labels(new)
         self.table.widen(len(self.labels) + len(new))
@@ -84,20 +84,20 @@ class MemoryCounts:
             self.weights.append(0.0)
 
     def reserve(self, features: int) -> None:
-        """Make room for so many features at once, where it is known how many will come."""
+        """Allocate room for this number of features."""
         self.table.reserve(features)
 
     def name(self, fingerprint: int) -> Feature | None:
-        """The name of a feature, or None where it is not known."""
+        """Return the name of a feature, None if it is unknown."""
         return self.table.name(fingerprint)
 
     def items(self) -> tuple[Keys, Floats]:
-        """Every feature (V,) and its counts (V, K): not for a single message."""
+        """Return all features (V,) and their counts (V, K)."""
         fingerprints, cells, _, _ = self.table.arrays()
         return fingerprints, cells
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
-        """As `everything`, a part after the other, in any order, while nothing changes."""
+        """Yield the result of `items` in parts, in any order; change nothing meanwhile."""
         step = _PART // (len(self.labels) + 1) + 1
         for start in range(0, len(self.table), step):
             yield self.table.part(start, start + step)
@@ -122,7 +122,7 @@ class MemoryCounts:
     def add_matrix(
         self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
-        """Learn many messages summed up; `sums` has a column for each of `labels`."""
+        """Learn messages by their sums, shape (n, K) with a column for each of `labels`."""
         self.add_classes(labels)
         columns = [self._index[label] for label in labels]
         self.table.add_matrix(
@@ -140,15 +140,15 @@ class MemoryCounts:
         k = self._index.get(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
-        left = _core.subtract_exactly(self.weights[k], class_weight)
-        if left < 0:
+        class_weight_after = _core.subtract_exactly(self.weights[k], class_weight)
+        if class_weight_after < 0:
             raise ValueError(
                 f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: "
                 f"it has {self.weights[k]:g}"
             )
         if weight:
             self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
-        self.weights[k] = left
+        self.weights[k] = class_weight_after
         self.version += 1
 
     def decay(self, decay: float) -> None:
@@ -173,7 +173,7 @@ class MemoryCounts:
     def log_likelihood_sums(
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """As the protocol says."""
+        """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
         return self.table.log_likelihood_sums(
             tokens.fingerprints, tokens.counts, alpha, background, unseen
         )
@@ -187,11 +187,11 @@ class MemoryCounts:
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
         return self.table.count_histogram()
 
     def merge(self, other: Counts) -> None:
-        """Add what other counts know: the same as having learned both streams."""
+        """Add other counts, with the same result as learning both streams."""
         self.check_merge(other)
         if not isinstance(other, MemoryCounts):
             fingerprints, cells = other.items()
@@ -206,14 +206,14 @@ class MemoryCounts:
         self.version += 1
 
     def check_merge(self, other: Counts) -> None:
-        """Raise ValueError where other counts cannot be added to these."""
+        """Raise ValueError if other counts cannot be added to these."""
         if self.scale != other.scale or self.decay_halvings != other.decay_halvings:
             raise ValueError("cannot merge: the counts have aged differently")
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """A few numbers as JSON can hold them, and arrays in the order of fingerprints.
+        """Return the state as JSON values and arrays in the order of fingerprints.
 
-        Of few classes the counts are a matrix (V, K). Of many most are zeros, and are left out.
+        With up to 4 classes the counts are a matrix (V, K), with more a sparse one without zeros.
         """
         arrays: dict[str, NDArray[Any]] = {}
         if len(self.labels) <= _FEW:
@@ -234,7 +234,7 @@ class MemoryCounts:
         }, arrays
 
     def load(self, header: Any, array: Callable[..., Any]) -> None:
-        """Take over what `file_parts` gave; any exception where it is not sound.
+        """Restore from the result of `file_parts`; a damaged one raises any exception.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class MemoryCounts:
     __hash__ = None  # type: ignore[assignment]  # counts change
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that is counted, in an order that does not depend on history."""
+        """Return all counts in an order that does not depend on history."""
         fingerprints, cells, _, _ = self.table.arrays()
         columns = sorted(range(len(self.labels)), key=lambda k: str(self.labels[k]))
         return {

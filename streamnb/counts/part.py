@@ -1,4 +1,4 @@
-"""Some features of a table of counts, in memory: those that a few messages have."""
+"""A part of a table of counts in memory: the features of a few messages."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from streamnb.features.token_counts import TokenCounts
 
 
 class SubsetCounts(MemoryCounts):
-    """Counts of some features, which know how many there are beside them.
+    """Counts of some features of a table, with the totals of the whole table.
 
-    To a model they are the whole table, as long as messages have no other features that are
-    counted.
+    Models get the same results as from the whole table for messages whose counted features are
+    all here.
     """
 
     @property
     def features(self) -> int:
-        """Number of features that have a count, here and unloaded."""
+        """Number of features of the whole table that have a count."""
         return len(self.table) + self.table.unloaded
 
 
 class BufferedCounts(SubsetCounts):
-    """What a store lends, and takes back with what was learned meanwhile.
+    """Counts checked out of a database, to learn in memory and write once.
 
     Parameters
     ----------
     fingerprints
-        The features, shape (n,), rising.
+        The features, shape (n,), sorted.
     cells
-        Their counts, shape (n, K).
+        Counts of the features, shape (n, K).
     store
-        Who lends: a class that comes new comes into its own lists, too.
+        The counts of the database. A new class is added to its lists, too.
 
     Attributes
     ----------
     learned
-        The features of each message that was learned.
+        The features of each learned message.
     found
-        What the store wants to find again.
+        The places of the features, which the store needs for writing.
     """
 
-    found: Any = None
+    located: Any = None
 
     def __init__(self, fingerprints: Keys, cells: Floats, store: Counts) -> None:
         super().__init__()
         self.add_classes(store.labels)
         self.labels, self.weights = store.labels, store.weights
-        known = cells.any(axis=1)
-        some = np.ascontiguousarray(cells[known])
-        self.table.load(fingerprints[known], None, None, some, list(store.totals))
+        is_counted = cells.any(axis=1)
+        counted_cells = np.ascontiguousarray(cells[is_counted])
+        self.table.load(fingerprints[is_counted], None, None, counted_cells, list(store.totals))
         self.table.unloaded = store.features - len(self.table)
         self.version = store.version
         self.learned: list[Keys] = []
@@ -60,7 +60,7 @@ class BufferedCounts(SubsetCounts):
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """As of all counts; what was learned is noted."""
+        """Learn a message and record its features."""
         super().add(tokens, label, weight, class_weight)
         if weight:
             self.learned.append(tokens.fingerprints)
@@ -68,15 +68,15 @@ class BufferedCounts(SubsetCounts):
     def subtract(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """Not here: in how many messages a feature was is counted upwards."""
+        """Raise UnsupportedError: numbers of messages only grow here."""
         raise UnsupportedError("nothing is taken back of counts that are lent")
 
     def times(self) -> TokenCounts:
-        """In how many messages each feature was learned, as counts, with its name."""
+        """Return the number of learned messages of each feature, with the features' names."""
         fingerprints, _, names, ends = self.table.arrays()
         places = None if ends is None else ends.astype(np.uint32)
         learned = np.concatenate([*self.learned, fingerprints[:0]])
         learned = learned[np.isin(learned, fingerprints)]  # not those that it added nothing to
-        at = np.searchsorted(fingerprints, learned)
-        times = np.bincount(at, minlength=len(fingerprints)).astype(np.float64)
+        indices = np.searchsorted(fingerprints, learned)
+        times = np.bincount(indices, minlength=len(fingerprints)).astype(np.float64)
         return TokenCounts.unchecked(fingerprints, times, names, places).select(times > 0)

@@ -1,4 +1,4 @@
-"""Where the features of a view lie in a database, and the blocks that they lie in."""
+"""The places of a view's features in the blocks of a database."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ _FIRST = 3
 
 
 def _key(fingerprint: int) -> int:
-    """A fingerprint as SQLite's integers are: with a sign."""
+    """Return a fingerprint as a signed integer, as SQLite stores it."""
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
 class Store(Protocol):
-    """What the counts need of a database."""
+    """The interface of databases that counts need."""
 
     connection: Any
     path: Path | str
     changes: int  # grows whenever others may have changed what was read
 
     def tables(self) -> set[str]:
-        """The names of the tables there are."""
+        """Return the names of all tables."""
 
     def stream(self, statement: str) -> Iterator[Any]:
-        """Rows of a table that may be large, while others are asked for."""
+        """Yield the rows of a large table; other statements may run meanwhile."""
 
     def numbers(self, numbers: list[int]) -> Any:
-        """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
+        """Return a list of numbers as a value for ``json_each(?) j`` with columns key and value."""
 
 
 # A view's features. They lie in blocks in the order in which they came: what is common came early,
@@ -68,7 +68,7 @@ _TABLES = (
 
 
 def make_tables(database: Store, views: int) -> None:
-    """Make empty tables for so many views, within a transaction; older ones go."""
+    """Make empty tables for this number of views, within a transaction, and drop older ones."""
     run = database.connection.execute
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
@@ -78,19 +78,19 @@ def make_tables(database: Store, views: int) -> None:
             run(statement.format(view=view))
 
 
-class Found(NamedTuple):
-    """Features and their blocks.
+class LocatedFeatures(NamedTuple):
+    """Features, their places and their blocks.
 
     Attributes
     ----------
     fingerprints
         The features, shape (n,).
     places
-        Where each lies, shape (n,); -1 for one that was never learned.
+        Place of each feature, shape (n,); -1 if it was never learned.
     page
         The blocks.
     rows
-        Which rows of the page those are that were learned.
+        Rows of the page of the features that were learned.
     """
 
     fingerprints: Keys
@@ -99,19 +99,21 @@ class Found(NamedTuple):
     rows: Ints
 
 
-def found_of(fingerprints: Keys, places: Ints, page: Page) -> Found:
-    """Features that lie at these places, with the page that has their blocks."""
-    known = places >= 0
-    return Found(fingerprints, places, page, page.rows(places if known.all() else places[known]))
+def locate_features(fingerprints: Keys, places: Ints, page: Page) -> LocatedFeatures:
+    """Return features with their places and the page that has their blocks."""
+    is_known = places >= 0
+    return LocatedFeatures(
+        fingerprints, places, page, page.rows(places if is_known.all() else places[is_known])
+    )
 
 
 class Places:
-    """Where features lie, and what is written there.
+    """The places of a view's features, and reading and writing of their blocks.
 
     Parameters
     ----------
     database
-        Where they are kept.
+        The database.
     view
         Number of the view.
 
@@ -127,29 +129,29 @@ class Places:
         self.labels: list[Label] = []
         self.places = 0
         self._changes = 0
-        self._found: tuple[int, Found] | None = None
+        self._last_read: tuple[int, LocatedFeatures] | None = None
         # Where the features that were asked for last lie, also when counts were written since.
         # Places are given anew only by `SqlCounts.lay_out`, and by others between two calls of
         # `SqlCounts.load`.
-        self._known: tuple[Keys, Ints] | None = None
+        self._place_cache: tuple[Keys, Ints] | None = None
         self._looks = 0, 0  # version, and how many messages were looked for by place
         self._keys: tuple[int, Page] | None = None  # version, and the features of all places
 
     def _forget(self) -> None:
-        """Forget what was read, which others may have changed."""
-        self._found = self._known = self._keys = None
+        """Drop all caches, which other processes may have made stale."""
+        self._last_read = self._place_cache = self._keys = None
 
     @property
     def version(self) -> int:
-        """A number that changes whenever what was read may no longer hold."""
+        """A number that changes whenever the database may have changed."""
         return self.database.changes + self._changes
 
     def _changed(self) -> None:
         self._changes += 1
-        self._found = None
+        self._last_read = None
 
     def name(self, fingerprint: int) -> Feature | None:
-        """The name of a feature, or None where it is not known."""
+        """Return the name of a feature, None if it is unknown."""
         statement = f"SELECT name FROM features_{self.view} WHERE fingerprint = ?"  # noqa: S608
         row = self.database.connection.execute(statement, (_key(fingerprint),)).fetchone()
         if row is None or row[0] is None:
@@ -159,67 +161,67 @@ class Places:
         return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
-        """Say what features are called, by their fingerprints, where that is not known."""
+        """Store the names of features that have none, by fingerprint."""
         self.database.connection.executemany(
             f"UPDATE features_{self.view} SET name = ? "  # noqa: S608 (a number)
             "WHERE fingerprint = ? AND name IS NULL",
             [(name, _key(fingerprint)) for fingerprint, name in names],
         )
 
-    def _read(self, fingerprints: Keys) -> Found:
-        """Read what a message is about, or take what was read last."""
-        if self._found is not None and self._found[0] == self.version:
-            found = self._found[1]
-            if found.fingerprints is fingerprints:
-                return found
+    def _read(self, fingerprints: Keys) -> LocatedFeatures:
+        """Read the blocks of a message's features, or return the last result for them."""
+        if self._last_read is not None and self._last_read[0] == self.version:
+            located = self._last_read[1]
+            if located.fingerprints is fingerprints:
+                return located
         first = -(-_FIRST * len(fingerprints) // BLOCK)
         blocks, written = self._first_blocks(first)
         with self._sound_blocks():
             places = places_within(blocks, written, fingerprints)
-        left = np.flatnonzero(places < 0)
-        places[left] = self._find(fingerprints[left])
-        others = distinct(places[left][places[left] >= 0] // BLOCK)
+        missing = np.flatnonzero(places < 0)
+        places[missing] = self._find(fingerprints[missing])
+        others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block itself says otherwise
             raise corrupted(self.database.path, "a place")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
-        found = found_of(fingerprints, places, page)
-        self._check_keys(found)
-        return self._note(found)
+        located = locate_features(fingerprints, places, page)
+        self._check_keys(located)
+        return self._note(located)
 
-    def _check_keys(self, found: Found) -> None:
-        """Raise StateError unless the blocks have the features where those say that they lie."""
-        lying = found.fingerprints[found.places >= 0]
-        if (found.page.keys[found.rows] != lying).any():
+    def _check_keys(self, located: LocatedFeatures) -> None:
+        """Raise StateError unless each feature is in its block at its place."""
+        lying = located.fingerprints[located.places >= 0]
+        if (located.page.keys[located.rows] != lying).any():
             raise corrupted(self.database.path, "a place")
 
-    def _note(self, found: Found) -> Found:
-        self._found = self.version, found
-        self._known = found.fingerprints, found.places
-        return found
+    def _note(self, located: LocatedFeatures) -> LocatedFeatures:
+        self._last_read = self.version, located
+        self._place_cache = located.fingerprints, located.places
+        return located
 
     def places_of(self, fingerprints: Keys) -> Ints:
-        """Where features lie; -1 for those that were never learned."""
-        if self._known is not None:
-            known, places = self._known
-            if known is fingerprints:
+        """Return the place of each feature, -1 for one that was never learned."""
+        if self._place_cache is not None:
+            cached, places = self._place_cache
+            if cached is fingerprints:
                 return places
-            at, there = positions(known, fingerprints)  # in order after `take_in`
-            if len(known) and there.all():
-                return places[at]
-        self._known = fingerprints, self._find(fingerprints)
-        return self._known[1]
+            indices, is_cached = positions(cached, fingerprints)  # in order after `take_in`
+            if len(cached) and is_cached.all():
+                return places[indices]
+        self._place_cache = fingerprints, self._find(fingerprints)
+        return self._place_cache[1]
 
     def features_at(self, places: Ints) -> Keys:
-        """Which features lie at some places, as the blocks say.
+        """Return the features at these places.
 
-        Of a few messages counts are read, too, since they are about to be taken back; of many, the
-        features of all places.
+        For the first 8 messages of a transaction this also reads their counts, which are about to
+        be unlearned. For more it reads the features of all places.
 
         Raises
         ------
         StateError
-            Where nothing lies at one.
+            If a place has no feature.
         """
         version, looks = self._looks
         looks = looks + 1 if version == self.version else 1
@@ -233,11 +235,11 @@ class Places:
         if not fingerprints.all():
             raise corrupted(self.database.path, "a place")
         if looks <= _LOOKS:
-            self._note(Found(fingerprints, places, page, rows))
+            self._note(LocatedFeatures(fingerprints, places, page, rows))
         return fingerprints
 
     def _all_keys(self) -> Page:
-        """The features of all blocks, without counts."""
+        """Return a page with the features of all blocks, without counts."""
         if self._keys is not None and self._keys[0] == self.version:
             return self._keys[1]
         listed = self.database.connection.execute(
@@ -252,28 +254,28 @@ class Places:
         return page
 
     def _ask(self, statement: str, keys: Ints) -> list[tuple[Any, Any]]:
-        """Pairs for those of the keys that are there: the key's number, and what was asked for."""
+        """Return for each stored key its index in `keys` and the selected value."""
         run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
             return run(statement, (numbers(keys.tolist()),)).fetchall()
         return [
-            (start + number, found)
+            (start + number, value)
             for start in range(0, len(keys), _AT_ONCE)
-            for number, found in run(statement, (numbers(keys[start : start + _AT_ONCE].tolist()),))
+            for number, value in run(statement, (numbers(keys[start : start + _AT_ONCE].tolist()),))
         ]
 
     def _find(self, fingerprints: Keys) -> Ints:
         keys = fingerprints.view(np.int64)
         order = np.argsort(keys)  # neighbours lie on one page
-        found = self._ask(
+        pairs = self._ask(
             f"SELECT j.key, f.place FROM json_each(?) j "  # noqa: S608 (a number)
             f"CROSS JOIN features_{self.view} f ON f.fingerprint = j.value",
             keys[order],
         )
         places = np.full(len(keys), -1, dtype=np.int64)
-        if found:
-            numbers, at = zip(*found, strict=True)
-            places[order[list(numbers)]] = self._checked(at)
+        if pairs:
+            numbers, values = zip(*pairs, strict=True)
+            places[order[list(numbers)]] = self._checked(values)
         return places
 
     def _checked(self, places: Sequence[Any] | Ints) -> Ints:
@@ -285,16 +287,16 @@ class Places:
             raise corrupted(self.database.path, "a place")
         return checked
 
-    def _first_blocks(self, many: int) -> tuple[Ints, list[Any]]:
-        """The numbers of the first blocks, rising, and what is written there."""
-        found = self.database.connection.execute(
+    def _first_blocks(self, count: int) -> tuple[Ints, list[Any]]:
+        """Return the sorted numbers and the content of the stored blocks before number `count`."""
+        pairs = self.database.connection.execute(
             f"SELECT block, cells FROM blocks_{self.view} WHERE block < ? ORDER BY block",  # noqa: S608
-            (many,),
+            (count,),
         ).fetchall()
-        return np.array([block for block, _ in found], np.int64), [cells for _, cells in found]
+        return np.array([block for block, _ in pairs], np.int64), [cells for _, cells in pairs]
 
     def _blocks(self, blocks: Ints) -> list[tuple[int, Any]]:
-        """What is written in some blocks, with which of those asked for it is."""
+        """Return the content of blocks, each with its index in `blocks`."""
         return self._ask(
             f"SELECT j.key, b.cells FROM json_each(?) j "  # noqa: S608 (a number)
             f"CROSS JOIN blocks_{self.view} b ON b.block = j.value",
@@ -302,27 +304,27 @@ class Places:
         )
 
     def _page(self, blocks: Ints, written: Iterable[tuple[int, Any]]) -> Page:
-        """A page of some blocks, of what is written there."""
+        """Return a page of blocks from their content."""
         page = Page(blocks, len(self.labels))
         with self._sound_blocks():
             read_blocks(written, page)
         return page
 
     def _read_page(self, places: Ints) -> Page:
-        """Read the blocks that some places are in."""
+        """Read the blocks of these places."""
         blocks = distinct(places // BLOCK)
         return self._page(blocks, self._blocks(blocks))
 
     @contextlib.contextmanager
     def _sound_blocks(self) -> Iterator[None]:
-        """Raise StateError for what is no block."""
+        """Raise StateError for a damaged block."""
         try:
             yield
         except (LookupError, TypeError, ValueError):
             raise corrupted(self.database.path, "a block") from None
 
     def _write(self, page: Page, rows: Ints) -> None:
-        """Write the blocks that some rows lie in."""
+        """Write the blocks of these rows."""
         if not len(rows):
             return
         touched = distinct(rows // BLOCK)
@@ -332,70 +334,70 @@ class Places:
             zip(page.blocks[touched].tolist(), written_blocks(page, touched), strict=True),
         )
 
-    def _with_places(self, found: Found, tokens: TokenCounts) -> Found:
-        """Give the features that are new places of their own, the most frequent ones together."""
-        new = np.flatnonzero(found.places < 0)
+    def _with_places(self, located: LocatedFeatures, tokens: TokenCounts) -> LocatedFeatures:
+        """Assign places to new features, in order of decreasing frequency."""
+        new = np.flatnonzero(located.places < 0)
         new = new[np.argsort(-tokens.counts[new], kind="stable")]
-        places = found.places.copy()
+        places = located.places.copy()
         places[new] = self.places + np.arange(len(new))
         self.places += len(new)
         self._insert(tokens, new, places[new])
         fresh = self._read_page(places[new])  # the first of these blocks may be half full
-        page = joined(len(self.labels), fresh, found.page)
-        page.keys[page.rows(places[new])] = found.fingerprints[new]
-        return self._note(found_of(found.fingerprints, places, page))
+        page = joined(len(self.labels), fresh, located.page)
+        page.keys[page.rows(places[new])] = located.fingerprints[new]
+        return self._note(locate_features(located.fingerprints, places, page))
 
     def _insert(self, tokens: TokenCounts, new: Ints, places: Ints) -> None:
         names: list[bytes | None] = [None] * len(new)
         if tokens.names is not None and tokens.ends is not None:
             ends = [0, *tokens.ends.tolist()]
             text = tokens.names
-            found = (text[ends[i] : ends[i + 1]] for i in new.tolist())
-            names = [None if name == NO_NAME else name for name in found]
+            texts = (text[ends[i] : ends[i + 1]] for i in new.tolist())
+            names = [None if name == NO_NAME else name for name in texts]
         keys = tokens.fingerprints[new].view(np.int64).tolist()
         self.database.connection.executemany(
             f"INSERT INTO features_{self.view} VALUES (?, ?, ?)",  # noqa: S608 (a number)
             sorted(zip(keys, places.tolist(), names, strict=True)),
         )
 
-    def _everywhere(self) -> Found:
-        """Every feature, in the order of SQLite's integers."""
+    def _everywhere(self) -> LocatedFeatures:
+        """Return all features in the order of SQLite's integers."""
         listed = self.database.connection.execute(
             f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
         ).fetchall()
         keys = np.array([row[0] for row in listed], dtype=np.int64)
         places = self._checked([row[1] for row in listed])
-        found = found_of(keys.view(np.uint64), places, self._read_page(places))
-        self._check_keys(found)
-        return found
+        located = locate_features(keys.view(np.uint64), places, self._read_page(places))
+        self._check_keys(located)
+        return located
 
     def check_places(self) -> None:
         """Raise StateError unless features and blocks agree on where all features lie."""
         self._everywhere()
 
     def erase(self, fingerprints: Keys, named: Bools) -> None:
-        """Know nothing more of features that have no count and that the ledger does not have.
+        """Delete features without a count that the ledger does not refer to.
 
-        Which places the ledger has is said by `named`. Of some features with no count, the names
-        go, too.
+        `named` tells for each place whether the ledger refers to it. The names of those of
+        `fingerprints` without a count are deleted, too.
         """
-        found = self._everywhere()
-        page, rows = found.page, found.rows
-        keys = found.fingerprints.view(np.int64)
+        located = self._everywhere()
+        page, rows = located.page, located.rows
+        keys = located.fingerprints.view(np.int64)
         empty = ~page.cells[rows].any(axis=1)
-        kept = named[found.places]
-        asked = np.isin(found.fingerprints, fingerprints)
+        is_named = named[located.places]
+        is_requested = np.isin(located.fingerprints, fingerprints)
         run = self.database.connection.executemany
         run(
             f"UPDATE features_{self.view} SET name = NULL WHERE fingerprint = ?",  # noqa: S608
-            [(key,) for key in keys[empty & kept & asked].tolist()],
+            [(key,) for key in keys[empty & is_named & is_requested].tolist()],
         )
         run(
             f"DELETE FROM features_{self.view} WHERE fingerprint = ?",  # noqa: S608 (a number)
-            [(key,) for key in keys[empty & ~kept].tolist()],
+            [(key,) for key in keys[empty & ~is_named].tolist()],
         )
-        gone = rows[empty & ~kept]
-        page.keys[gone], page.seen[gone] = 0, 0
-        self._write(page, gone)
-        self._known = None
+        erased_rows = rows[empty & ~is_named]
+        page.keys[erased_rows], page.usage[erased_rows] = 0, 0
+        self._write(page, erased_rows)
+        self._place_cache = None
         self._changed()

@@ -1,4 +1,4 @@
-"""What models need of a table of counts, wherever it is kept."""
+"""The interface of tables of counts that models use."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Bools = NDArray[np.bool_]
 
 
 class UnsupportedError(TypeError):
-    """What these counts cannot do where they are kept."""
+    """An operation that counts of this kind do not support."""
 
 
 def checked_weight(w: Any) -> float:
-    """Give an example's weight as a float, or raise ValueError: finite, >= 0 and at most 1e100."""
+    """Return an example's weight as a float; raise ValueError unless it is in [0, 1e100]."""
     try:
         weight = math.nan if isinstance(w, (str, bytes)) else float(w)
     except (TypeError, ValueError, OverflowError):
@@ -36,27 +36,27 @@ def checked_weight(w: Any) -> float:
 
 
 def check_labels(labels: Iterable[Any]) -> None:
-    """Raise ValueError, or TypeError where it has no hash, for what no class can be called."""
+    """Raise ValueError for a missing label, TypeError for one without a hash."""
     if any(map(is_missing, dict.fromkeys(labels))):
         raise ValueError("a label must not be None or NaN")
 
 
 def is_missing(value: Any) -> bool:
-    """Whether this stands for a value that is not there: None, any NaN, and what pandas has."""
+    """Return whether a value stands for a missing one: None, any NaN, pandas' NA and NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, numbers.Number | np.generic) and bool(value != value)
 
 
 class Counts(Protocol):
-    """Where counts are kept: in memory, or in a database. Models do not know which.
+    """Counts of features by class, in memory or in a database.
 
     With K classes and V features: `labels` (K) in the order they came, `weights` the weight of the
     messages learned of each class (D_c), `totals` the sum of counts of each class (N_c), and
     `features` how many features have a count (V).
 
-    A store that cannot do what few models ask for (`age`, `value_counts`, `merge`) says so by
-    raising `UnsupportedError`.
+    Operations that few models need (`decay`, `count_histogram`, `merge`) may raise
+    `UnsupportedError`.
     """
 
     labels: list[Label]
@@ -72,24 +72,24 @@ class Counts(Protocol):
 
     @property
     def scale(self) -> float:
-        """What the newest message weighs; counts and weights are in this unit (see `age`)."""
+        """The weight of the newest message: the unit of counts and weights (see `decay`)."""
 
     @property
     def decay_halvings(self) -> int:
-        """How often 2 all weights have been divided by (see `decay`)."""
+        """Number of times that all weights were divided by 2 (see `decay`)."""
 
     @property
     def version(self) -> int:
         """A number that changes whenever anything is learned or unlearned."""
 
     def index(self, label: Label) -> int | None:
-        """The column of a class, or None where it is not known."""
+        """Return the column of a class, None for an unknown class."""
 
     def name(self, fingerprint: int) -> Feature | None:
-        """The name of a feature, or None where it is not known."""
+        """Return the name of a feature, None if it is unknown."""
 
     def add_classes(self, labels: Iterable[Label]) -> None:
-        """Make classes known that nothing has been learned of."""
+        """Add classes without messages."""
 
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
@@ -108,20 +108,20 @@ class Counts(Protocol):
     def add_matrix(
         self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
     ) -> None:
-        """Learn many messages summed up: counts (n, K) of features, weight of each label."""
+        """Learn messages by their sums: counts (n, K) of features, weight of each label."""
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Counts (n, K) of features, and which of them have any."""
+        """Return the counts (n, K) of features, and for each whether it has any."""
 
     def log_likelihood_sums(
         self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
     ) -> tuple[list[float], int]:
-        """For each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
+        """Return for each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
 
-        n_ic is what is counted of feature i, x_i how often the message has it, alpha_i is alpha
-        (1 + background V f_i) with f_i the feature's share of all counts, and A the sum of that
-        over the V features. Features that were never learned take part only where `unseen` says
-        so; how many did comes with the sums.
+        n_ic is the count of feature i in class c, x_i its count in the message. alpha_i is alpha
+        (1 + background V f_i), f_i the feature's share of all counts, A the sum of alpha_i over
+        the V features. Features that were never learned are included if `unseen` is true. The
+        second result is the number of features included.
         """
 
     def log_likelihood_grid(
@@ -130,19 +130,19 @@ class Counts(Protocol):
         """Return `log_likelihood_sums` for each of several alphas, in one look-up."""
 
     def items(self) -> tuple[Keys, Floats]:
-        """Every feature (V,) and its counts (V, K): not for a single message."""
+        """Return all features (V,) and their counts (V, K)."""
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
-        """As `everything`, a part after the other, in any order, while nothing changes."""
+        """Yield the result of `items` in parts, in any order; change nothing meanwhile."""
 
     def decay(self, decay: float) -> None:
-        """Let everything learned so far weigh `decay` times as much as before."""
+        """Multiply the weight of everything learned so far by `decay`."""
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Counts that occur (m,), and how many features have each of them in each class (m, K)."""
+        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
 
     def merge(self, other: Counts) -> None:
-        """Add what other counts know: the same as having learned both streams."""
+        """Add other counts, with the same result as learning both streams."""
 
     def check_merge(self, other: Counts) -> None:
-        """Raise ValueError where other counts cannot be added to these."""
+        """Raise ValueError if other counts cannot be added to these."""

@@ -53,13 +53,13 @@ class Histories(RuleBasedStateMachine):
         self.slow.learn(x, y)
         return (x, y, 1.0)
 
-    @rule(one=learned)
-    def unlearn(self, one):
+    @rule(example=learned)
+    def unlearn(self, example):
         try:
-            self.slow.unlearn(*one)
+            self.slow.unlearn(*example)
         except ValueError:
             return  # it was taken back before
-        self.model.unlearn_one(*one)
+        self.model.unlearn_one(*example)
 
     @rule(several=st.lists(st.tuples(messages, labels), max_size=4))
     def merge(self, several):
@@ -78,9 +78,9 @@ class Histories(RuleBasedStateMachine):
             self.model.save(path)
             self.model = type(self.model).load(path)
 
-    @rule(how=st.sampled_from([copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]))
-    def replicate(self, how):
-        self.model = how(self.model)
+    @rule(copy_model=st.sampled_from([copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]))
+    def replicate(self, copy_model):
+        self.model = copy_model(self.model)
 
     @rule(
         alpha=st.sampled_from([0.1, 1.0]),
@@ -92,9 +92,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(x=messages)
     def compare(self, x):
-        mine, theirs = self.model.joint_log_likelihood(x), self.slow.joint_log_likelihood(x)
-        assert list(mine) == list(theirs)
-        assert mine == pytest.approx(theirs, rel=1e-12, abs=1e-12)
+        scores, expected = self.model.joint_log_likelihood(x), self.slow.joint_log_likelihood(x)
+        assert list(scores) == list(expected)
+        assert scores == pytest.approx(expected, rel=1e-12, abs=1e-12)
         proba = self.model.predict_proba_one(x)
         assert proba == pytest.approx(self.slow.predict_proba(x), rel=1e-9, abs=1e-12)
         assert not proba or sum(proba.values()) == pytest.approx(1, abs=1e-9)

@@ -1,4 +1,4 @@
-"""How a database keeps features: in blocks, and in the ledger as the places where they lie."""
+"""Features in a database: in blocks, and in the ledger as places."""
 
 import json
 import random
@@ -41,23 +41,23 @@ def test_blocks_come_out_as_they_went_in(columns, data):
     classes = data.draw(st.integers(1, 5))
     numbers = sorted(data.draw(st.sets(st.integers(0, 9), min_size=1, max_size=len(columns))))
     page = Page(np.array(numbers), classes)
-    for number, some in zip(range(len(numbers)), columns, strict=False):
+    for number, column in zip(range(len(numbers)), columns, strict=False):
         flat = page.cells[number * BLOCK : (number + 1) * BLOCK].ravel()
-        flat[: len(some)] = some[: len(flat)]
+        flat[: len(column)] = column[: len(flat)]
         page.cells[number * BLOCK : (number + 1) * BLOCK] = flat.reshape(BLOCK, classes)
     draw = np.random.default_rng(len(columns))
     page.keys[:] = draw.integers(0, 1 << 64, len(page.keys), np.uint64)
     most = data.draw(st.sampled_from([1, 255, 256, (1 << 32) - 1]))
-    page.seen[:, 0] = draw.integers(0, most + 1, len(page.seen))
-    page.seen[:, 1] = LAST_DAY
-    which = np.arange(len(numbers))
-    written = written_blocks(page, which)
-    again = Page(np.array(numbers), classes + 1)  # a class has come since
-    read_blocks(list(enumerate(written)), again)
-    assert (again.keys == page.keys).all()
-    assert (again.seen == page.seen).all()
-    assert (again.cells[:, :classes] == page.cells).all()
-    assert not again.cells[:, classes].any()
+    page.usage[:, 0] = draw.integers(0, most + 1, len(page.usage))
+    page.usage[:, 1] = LAST_DAY
+    block_indices = np.arange(len(numbers))
+    written = written_blocks(page, block_indices)
+    read_page = Page(np.array(numbers), classes + 1)  # a class has come since
+    read_blocks(list(enumerate(written)), read_page)
+    assert (read_page.keys == page.keys).all()
+    assert (read_page.usage == page.usage).all()
+    assert (read_page.cells[:, :classes] == page.cells).all()
+    assert not read_page.cells[:, classes].any()
     assert (features_of(written[:1]) == page.keys[:BLOCK]).all()
 
 
@@ -71,7 +71,7 @@ def test_a_block_is_as_small_as_its_counts_allow(
 ):
     head = 1 + BLOCK * (8 + 2 + size_of_times)
     page = Page(np.array([3]), classes)
-    page.cells[:], page.seen[5, 0] = count, times
+    page.cells[:], page.usage[5, 0] = count, times
     (block,) = written_blocks(page, np.array([0]))
     assert len(block) == head + BLOCK * classes * size_of_count
     page.cells[6:] = page.cells[:, :-1] = 0
@@ -103,29 +103,34 @@ def test_any_bytes_are_a_block_or_none(content):
 def test_features_are_packed_as_places_and_come_out_in_order(views, highest, data):
     tokens = [TokenCounts.from_dict(view) for view in views]
     lie = [
-        dict(zip(of.fingerprints.tolist(), draw, strict=True))
-        for of in tokens
-        for draw in [data.draw(st.permutations(range(len(of))).map(tuple))]
+        dict(zip(view_tokens.fingerprints.tolist(), draw, strict=True))
+        for view_tokens in tokens
+        for draw in [data.draw(st.permutations(range(len(view_tokens))).map(tuple))]
     ]
     lie = [
-        {key: -1 if place % 3 == 2 else highest - place for key, place in of.items()} for of in lie
+        {key: -1 if place % 3 == 2 else highest - place for key, place in view_places.items()}
+        for view_places in lie
     ]
 
     def places_of(view, fingerprints):
         return np.array([lie[view][key] for key in fingerprints.tolist()], np.int64)
 
     def features_at(view, places):
-        there = {place: key for key, place in lie[view].items()}
-        return np.array([there[place] for place in places.tolist()], np.uint64)
+        keys_by_place = {place: key for key, place in lie[view].items()}
+        return np.array([keys_by_place[place] for place in places.tolist()], np.uint64)
 
     packed = pack_tokens(tokens, places_of)
-    found = unpack_tokens(packed, features_at)
-    assert [of.fingerprints.tolist() for of in found] == [of.fingerprints.tolist() for of in tokens]
-    assert list(found) == tokens
-    lying = [sorted(place for place in of.values() if place >= 0) for of in lie]
+    unpacked = unpack_tokens(packed, features_at)
+    assert [view_tokens.fingerprints.tolist() for view_tokens in unpacked] == [
+        view_tokens.fingerprints.tolist() for view_tokens in tokens
+    ]
+    assert list(unpacked) == tokens
+    lying = [sorted(place for place in view.values() if place >= 0) for view in lie]
     lying = [places if max(places, default=0) + 1 < 1 << 32 else [] for places in lying]
-    seen = [places.tolist() for places in places_in(packed)]
-    assert [sorted(places) for places in seen if places] == [places for places in lying if places]
+    packed_places = [places.tolist() for places in places_in(packed)]
+    assert [sorted(places) for places in packed_places if places] == [
+        places for places in lying if places
+    ]
     if packed >= PLACED:
         with pytest.raises(ValueError, match="not sound"):
             unpack_tokens(packed)
@@ -140,11 +145,11 @@ def placed(mailbox):
 
 
 def test_the_ledger_takes_less_than_half_of_what_fingerprints_do(sample, tmp_path):
-    with Mailbox(tmp_path / "a.db") as one, Mailbox(tmp_path / "b.db") as together:
+    with Mailbox(tmp_path / "a.db") as single, Mailbox(tmp_path / "b.db") as together:
         for content, label in mails(sample):
-            one.learn(content, label)
+            single.learn(content, label)
         together.learn_many(mails(sample))
-        for box in (one, together):
+        for box in (single, together):
             assert placed(box) == [60, 0]
             with box.reading():
                 fingerprints = sum(sum(map(len, row.tokens)) for row in box.ledger.rows()) * 8
@@ -152,11 +157,11 @@ def test_the_ledger_takes_less_than_half_of_what_fingerprints_do(sample, tmp_pat
                     "SELECT sum(length(tokens)) FROM ledger"
                 ).fetchone()
             assert packed < fingerprints / 2
-        assert exported(one, False) == exported(together, False)
+        assert exported(single, False) == exported(together, False)
 
 
 def test_features_that_never_were_counted_lie_nowhere(tmp_path):
-    """What weighs next to nothing is not learned; it can be taken back all the same."""
+    """A weight near 0 is not learned, and unlearning it is allowed."""
     with Mailbox(tmp_path / "db") as box:
         box.learn(SPAM, "spam")
         box.learn(HAM, "ham")
@@ -166,8 +171,8 @@ def test_features_that_never_were_counted_lie_nowhere(tmp_path):
         with box.writing():
             box.ledger.replace_tokens(row._replace(tokens=(strange, *row.tokens[1:])))
         with box.reading():
-            (again,) = box.ledger.rows("id = ?", (row.id,))
-        assert again.tokens == (strange, *row.tokens[1:])
+            (replaced,) = box.ledger.rows("id = ?", (row.id,))
+        assert replaced.tokens == (strange, *row.tokens[1:])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -208,8 +213,8 @@ def test_a_compaction_without_much_to_move_leaves_all_where_it_lies(sample, tmp_
             blocks = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
         compact(box, once=None)
         with box.reading():
-            again = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
-        assert (blocks, before) == (again, exported(box))
+            blocks_again = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
+        assert (blocks, before) == (blocks_again, exported(box))
         for content, _ in mails(sample)[::2]:
             box.forget(content)
         compact(box, once=None)
@@ -397,17 +402,17 @@ def test_a_database_of_another_version_is_refused(tmp_path, version):
 
 def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
     path, new = tmp_path / "db", tmp_path / "new"
-    said = streamnb.mailbox.rescue._said
+    read_places = streamnb.mailbox.rescue._said
     with Mailbox(path, wait=0.05) as box:  # the rescue holds up what is put away
         box.learn_many(mails(sample))
         for content, _ in mails(sample)[::2]:
             box.forget(content)
         before = exported(box)
 
-        def and_then_compacted(*where):
-            found = said(*where)
+        def and_then_compacted(*arguments):
+            places = read_places(*arguments)
             compact(box, once=None)
-            return found
+            return places
 
         monkeypatch.setattr("streamnb.mailbox.rescue._said", and_then_compacted)
         assert rescue(path, new) == (30, [])
@@ -419,9 +424,10 @@ def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
     with Mailbox(tmp_path / "db") as box:
         box.learn(SPAM, "spam")
         box.learn(HAM, "ham")
-    found = streamnb.mailbox.rescue.select_row
+    select_row = streamnb.mailbox.rescue.select_row
     monkeypatch.setattr(
-        "streamnb.mailbox.rescue.select_row", lambda of, n: None if n == 1 else found(of, n)
+        "streamnb.mailbox.rescue.select_row",
+        lambda database, n: None if n == 1 else select_row(database, n),
     )
     done = rescue(tmp_path / "db", tmp_path / "new")
     assert (done.rows_added, len(done.left)) == (1, 1)
@@ -450,13 +456,13 @@ def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
     path = tmp_path / "db"
     secret, other = b"Subject: x\n\nquetzalcoatl axolotl", b"Subject: y\n\naxolotl again"
     with Mailbox(path) as box, Mailbox(tmp_path / "without") as without:
-        for of in (box, without):
-            of.learn_many(mails(sample))
+        for mailbox in (box, without):
+            mailbox.learn_many(mails(sample))
         box.learn(secret, "spam")
         box.learn(secret, "ham")
-        for of in (box, without):
-            of.learn(other, "spam")
-            of.forget(other)
+        for mailbox in (box, without):
+            mailbox.learn(other, "spam")
+            mailbox.forget(other)
         record = Record(box)
         assert record.erase([digest(b"Subject: unheard-of\n\n")]) == 0
         assert record.erase([digest(secret)]) == 1
