@@ -19,6 +19,7 @@ from streamnb.cli.options import (
     open_mailbox,
     parse_time,
     shared_value,
+    warn_of_other_owner,
 )
 from streamnb.errors import ConfigError, StateError, printable
 
@@ -44,9 +45,11 @@ def status(as_json: bool) -> None:
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
     from streamnb.mailbox.readiness import readiness
+    from streamnb.mailbox.status import check_file
     from streamnb.mailbox.status import status as status_of
 
     with open_mailbox() as mailbox:
+        check_file(mailbox)
         report = status_of(mailbox)
         with mailbox.reading():
             missing = {str(label): readiness(mailbox.classifier, label) for label in mailbox.labels}
@@ -139,6 +142,7 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
 
     damaged = str(shared_value("db") or default_path())
     recovered = rescue(damaged, new, classes, shared_value("wait"))
+    warn_of_other_owner(new)
     for line in recovered.left:
         echo_err(f"{damaged}: left out: {line}")
     click.echo(printable(f"{new}: {recovered.rows_added:,} messages kept"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import shlex
 import time
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -211,9 +214,37 @@ def open_mailbox(create: bool = False) -> Mailbox:
     from streamnb.mailbox.base import with_base
     from streamnb.mailbox.location import default_path
 
-    return with_base(
-        shared_value("db") or default_path(), create, shared_value("wait"), site_model_path()
-    )
+    path = shared_value("db") or default_path()
+    is_new = not os.path.exists(path)
+    mailbox = with_base(path, create, shared_value("wait"), site_model_path())
+    if is_new:
+        warn_of_other_owner(mailbox.path)
+    return mailbox
+
+
+def warn_of_other_owner(path: str | Path) -> None:
+    """Warn on standard error if root made a file in another user's folder."""
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        file_owner, folder_owner = os.stat(path).st_uid, os.stat(folder).st_uid
+    except OSError:  # the database of a server
+        return
+    if file_owner != folder_owner and file_owner == 0:
+        echo_err(
+            f"{path}: warning: the new database belongs to {_user_name(file_owner)}, its folder to "
+            f"{_user_name(folder_owner)}, who cannot open it; "
+            f"run: chown {_user_name(folder_owner)} {shlex.quote(str(path))}"
+        )
+
+
+def _user_name(user_id: int) -> str:
+    """Return the name of a user, the number if it has no name."""
+    import pwd  # not on Windows
+
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

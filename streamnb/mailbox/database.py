@@ -65,6 +65,8 @@ class Database(Transactions):
         Whether to make it where it is missing.
     wait
         Seconds to wait for other processes.
+    is_damaged
+        Read the rows that can be found in a damaged file, also in a truncated one.
 
     Raises
     ------
@@ -76,7 +78,13 @@ class Database(Transactions):
         Where another process holds it for longer than that.
     """
 
-    def __init__(self, path: str | Path, create: bool = True, wait: float = WAIT) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        create: bool = True,
+        wait: float = WAIT,
+        is_damaged: bool = False,
+    ) -> None:
         super().__init__(Path(os.path.abspath(path)), wait)  # SQLite gives some names a meaning
         with self.speaking():
             if create:
@@ -87,6 +95,8 @@ class Database(Transactions):
                 self.path, timeout=wait, isolation_level=None, check_same_thread=False
             )
             try:
+                if is_damaged:  # else SQLite reads no page of a file that is too short
+                    self.connection.execute("PRAGMA writable_schema = ON")
                 self._set_up(create)
             except BaseException:
                 self.connection.close()
@@ -112,6 +122,11 @@ class Database(Transactions):
         self.file = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
+        if status.st_nlink > 1:  # SQLite finds its log by the file's name
+            raise StateError(
+                f"{self.path}: the database has {status.st_nlink} hard links, and changes made by "
+                "one name are lost by the other; remove the other name, or copy the file"
+            )
 
     def _set_up(self, create: bool) -> None:
         run = self.connection.execute

@@ -10,11 +10,11 @@ from itertools import groupby
 from operator import sub
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from streamnb.counts.protocol import Label, check_labels
+from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox import lessons as steps
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN, check_origin, of_known
+from streamnb.mailbox.ledger import HUMAN, check_label, check_origin, of_known
 from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.memory import Memory
 
@@ -28,6 +28,7 @@ Item = TypeVar("Item")
 _LIMITS = 256, 1_200_000, 1 << 25
 _SECONDS = 1.0
 _MANY = 4  # fewer messages have little in common
+_CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add a row
 _BATCHES = "batches"  # the number of the last batch of each stream
 
 
@@ -80,9 +81,34 @@ def learn_many(
         before it is learned all the same.
     """
     check_origin(labelled_by, source)
+    start: float | None = None
     for group in _ready_groups(mailbox, lessons):
-        outcomes = mailbox.once(partial(_learned_within, mailbox, group, labelled_by, source))
+        start, outcomes = mailbox.once(
+            partial(_learned_by_command, mailbox, group, labelled_by, source, start)
+        )
         yield from zip([item.lesson for item in group], outcomes, strict=True)
+
+
+def _learned_by_command(
+    mailbox: Memory,
+    items: Sequence[_Ready],
+    labelled_by: str,
+    source: str,
+    start: float | None,
+) -> tuple[float | None, list[Outcome]]:
+    """Learn messages of a command that began after `start`, or begins now, within a transaction.
+
+    Returns
+    -------
+    start and outcomes
+        The moment before the command's first change, None if it has changed nothing yet.
+    """
+    before = mailbox.latest_moment if start is None else start
+    outcomes = _learned_within(mailbox, items, labelled_by, source)
+    if any(outcome.what in _CHANGES for outcome in outcomes):
+        mailbox.record_command(before)
+        start = before
+    return start, outcomes
 
 
 def learn_batch(
@@ -96,8 +122,9 @@ def learn_batch(
         done = mailbox.database.value(_BATCHES) or {}
         if number <= done.get(stream, -1):
             return 0
+        start: float | None = None
         for group in _ready_groups(mailbox, lessons):
-            outcomes = _learned_within(mailbox, group, HUMAN, source)
+            start, outcomes = _learned_by_command(mailbox, group, HUMAN, source, start)
             changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.keep(_BATCHES, {**done, stream: number})
         return changed
@@ -108,8 +135,8 @@ def learn_batch(
 def _ready(mailbox: Memory, teaching: Teaching, look: bool) -> _Ready:
     """A lesson that can be learned; where to look is worth it, perhaps without its features."""
     lesson = Lesson(*teaching)
+    lesson = lesson._replace(label=check_label(lesson.label))
     key = digest(lesson.message)
-    check_labels([lesson.label])
     check_origin(HUMAN, lesson.source or "")
     if look and mailbox.has_learned(key, lesson.label):
         return _Ready(lesson, key, None)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.counts.blocks import distinct
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
@@ -52,6 +52,18 @@ def read_label(text: str) -> str:
     if not word or len(label) > 64:
         raise ValueError(f"{label!r:.80} is not one word")
     return label
+
+
+def check_label(label: Label) -> Label:
+    """Return a label as the database stores it: text as `read_label` reads it.
+
+    Raises
+    ------
+    ValueError
+        If no class can have that label.
+    """
+    check_labels([label])
+    return read_label(label) if isinstance(label, str) else label
 
 
 def of_known(known: Sequence[Label], label: Label) -> Label:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.blend import blended, evidence_of, remember, scores_of
-from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row, of_known
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Row, check_label, of_known
 from streamnb.mailbox.memory import Memory
 from streamnb.scores import best_label
 
@@ -46,7 +46,7 @@ def learn(
     `count` gives its features and what the site says of it, where that is asked for.
     """
     now = memory.moment(when)
-    label = of_known(memory.labels, label)
+    label = of_known(memory.labels, check_label(label))
     said = memory.ledger.said_of(key)
     number = memory.labels.index(label) if label in memory.labels else None
     if said is not None and said[0] == number and (labelled_by != HUMAN or said[1] == HUMAN):

@@ -23,7 +23,7 @@ from streamnb.mailbox.blend import GAINS, fitted
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import STATE, TransientError
+from streamnb.mailbox.transactions import STATE, STATE_COPY, TransientError
 from streamnb.naive_bayes.text_model import CountingNB, TextModel
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Done = TypeVar("Done")
 
 _CALLS = 64  # calls that a database remembers
+_COMMANDS = "commands"  # the state that holds the spans of commands
+_COMMAND_SPANS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
 
 
 def classifier_of(identity: Any) -> Classifier:
@@ -173,6 +175,7 @@ class Memory:
                 for counts in self.counts:
                     counts.clear()
                 self.database.keep("identity", identity)
+                self.database.keep("identity", identity, STATE_COPY)
             with self._learning():
                 yield not rows
             self._load()  # what was written is sound, or none of it is written
@@ -347,6 +350,24 @@ class Memory:
         now = now if when is None else min(when, now)
         self._moment = now if now > self._moment else math.nextafter(self._moment, math.inf)
         return self._moment
+
+    @property
+    def latest_moment(self) -> float:
+        """The latest moment of the ledger, within a transaction."""
+        return self._moment
+
+    def record_command(self, start: float) -> None:
+        """Record, within a transaction, that one command made all changes after `start`."""
+        spans = [span for span in self.command_spans() if span[0] != start]
+        spans.append((start, self._moment))
+        self.database.keep(_COMMANDS, spans[-_COMMAND_SPANS:])
+
+    def command_spans(self) -> list[tuple[float, float]]:
+        """Return the latest commands, within a transaction.
+
+        Each is the moment before its first change and the moment of its last.
+        """
+        return [(start, end) for start, end in self.database.value(_COMMANDS) or ()]
 
     def fit_gains_anew(self) -> None:
         """Fit the gains when the transaction ends, where there is anything to fit."""

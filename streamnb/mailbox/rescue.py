@@ -25,7 +25,7 @@ from streamnb.mailbox.ledger import Row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.memory import check_row, classifier_of
 from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.transactions import STATE
+from streamnb.mailbox.transactions import STATE, STATE_COPY
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json
@@ -81,7 +81,7 @@ def rescue(
             "a database of a server is not rescued: restore the server's backup, or what "
             "`streamnb export` wrote"
         )
-    database = Database(damaged, create=False, wait=wait)
+    database = Database(damaged, create=False, wait=wait, is_damaged=True)
     making = f"{new}.partial"  # the name says what it is, whenever this is killed
     try:
         _remove(making)
@@ -137,10 +137,10 @@ def _remove(path: str) -> None:
         Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
-def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
-    """What `read` makes of a value of the table of state; None where that is damaged."""
+def _state(database: Database, name: str, read: Callable[[Any], Any], table: str = "state") -> Any:
+    """Return `read` of a stored value, None if the value is damaged."""
     try:
-        return read(database.value(name))
+        return read(database.value(name, table))
     except BusyError:
         raise
     except Exception:  # whatever was done to the file
@@ -148,13 +148,14 @@ def _state(database: Database, name: str, read: Callable[[Any], Any]) -> Any:
 
 
 def _classifier(database: Database) -> Classifier:
-    classifier: Classifier | None = _state(database, "identity", classifier_of)
-    if classifier is None:
-        raise StateError(
-            f"{database.path}: how its features were made is lost, so nothing can be kept; restore "
-            "it from a backup"
-        )
-    return classifier
+    for table in ("state", STATE_COPY):
+        classifier: Classifier | None = _state(database, "identity", classifier_of, table)
+        if classifier is not None:
+            return classifier
+    raise StateError(
+        f"{database.path}: how its features were made is lost, so nothing can be kept; restore "
+        "it from a backup"
+    )
 
 
 def _labels(database: Database, classes: Sequence[str]) -> list[Label]:

@@ -93,8 +93,20 @@ class Status(NamedTuple):
         }
 
 
+def check_file(mailbox: Mailbox) -> None:
+    """Raise StateError if a page of the database's file is damaged; reads 1 GB in about 1 s."""
+    with mailbox.database.reading():
+        problems = mailbox.database.problems()
+    if problems:
+        problem = " ".join(problems[0].split())
+        raise StateError(
+            f"{mailbox.path}: the database is damaged: {problem:.200}; restore it from a backup or "
+            "from a file written by `streamnb export`, or try `streamnb recover`"
+        )
+
+
 def status(mailbox: Mailbox) -> Status:
-    """Say what a mailbox has learned."""
+    """Return the numbers of learned messages, how well each class is known, and recent errors."""
     try:
         return _status(mailbox)
     except (TypeError, ValueError, IndexError) as error:

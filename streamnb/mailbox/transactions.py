@@ -13,9 +13,13 @@ from streamnb.errors import BusyError, StateError
 
 FORMAT = 1
 STATE = "known"  # what the state is called
+# The table with a second copy of the classifier's description. Without a description no row of the
+# ledger can be recovered, and one lost page of the file would take a single copy with it.
+STATE_COPY = "state_copy"
 
 SCHEMA = """
 CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE ledger(
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     digest BLOB NOT NULL,      -- which message (`digest.digest`)
@@ -232,10 +236,11 @@ class Transactions:
             finally:
                 self.writes = None
 
-    def value(self, name: str) -> Any:
-        """What is kept under a name, None where nothing is."""
+    def value(self, name: str, table: str = "state") -> Any:
+        """Return the JSON value stored under a name, None if there is none."""
         row = self.connection.execute(
-            "SELECT CAST(value AS BLOB) FROM state WHERE name = ?", (name,)
+            f"SELECT CAST(value AS BLOB) FROM {table} WHERE name = ?",  # noqa: S608 (ours)
+            (name,),
         ).fetchone()  # as bytes: it may be no UTF-8
         if row is None:
             return None
@@ -248,11 +253,11 @@ class Transactions:
         """Forget what the last `undo` took back."""
         self.connection.execute("DROP TABLE IF EXISTS undone")
 
-    def keep(self, name: str, value: Any) -> None:
-        """Keep anything that JSON can hold under a name."""
+    def keep(self, name: str, value: Any, table: str = "state") -> None:
+        """Store a JSON value under a name."""
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         self.connection.execute(
-            "INSERT INTO state VALUES (?, ?) "
+            f"INSERT INTO {table} VALUES (?, ?) "  # noqa: S608 (ours)
             "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, text),
         )

@@ -37,13 +37,27 @@ class Redone(NamedTuple):
 
 
 def last_learned(mailbox: Memory, many: int = 1) -> float | None:
-    """When the last so many learnings began; None where there are none."""
+    """Return the moment at which the last `many` changes began, None if there are none.
+
+    The messages of one command are one change, and so are the rows of one import.
+    """
+    first, before = None, math.inf  # the change's first row yet, the moment before it
+    changes = 0
     with mailbox.reading():
+        spans = mailbox.command_spans()
         rows = mailbox.database.connection.execute(
-            f"SELECT added_at FROM ledger WHERE NOT {IS_RETIRED} ORDER BY id DESC LIMIT ?",  # noqa: S608
-            (min(many, 2**62),),
-        ).fetchall()
-    return float(rows[-1][0]) if rows else None
+            f"SELECT added_at FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
+        )
+        for (added_at,) in rows:
+            if added_at != first and added_at <= before:
+                changes += 1
+                if changes > many:
+                    break
+                before = min(
+                    (start for start, end in spans if start < added_at <= end), default=added_at
+                )
+            first = added_at
+    return first
 
 
 def moment_of(mailbox: Memory, when: float) -> float:

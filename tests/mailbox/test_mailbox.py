@@ -377,6 +377,37 @@ def test_what_a_program_passes_wrongly_is_refused_and_changes_nothing(box, wrong
         box.forget("text")
 
 
+@pytest.mark.parametrize(
+    "label", ["", " ", "two words", "?", "unsure", "S", "a\nb", "x" * 65, "\ufffd"]
+)
+def test_labels_that_commands_refuse_are_refused_everywhere(box, tmp_path, label):
+    counted = box.classifier.count(HAM)
+    uses = (
+        lambda: box.learn(HAM, label),
+        lambda: box.learn_many([(SPAM, "spam"), (HAM, label)]),
+        lambda: box.learn_batch([(HAM, label)], "stream", 1),
+        lambda: box.learn_counted(counted, digest(HAM), label),
+    )
+    for use in uses:
+        with pytest.raises(ValueError, match=r"what .classify. says|no class|not one word"):
+            use()
+    assert box.label_of(digest(HAM)) is None
+    assert box.labels == ["spam"]  # messages before the wrong label are learned
+    assert streamnb_command("learn", label, "-", "--db", tmp_path / "other")[0] == 2
+    model = MailClassifier(label_noise=0.0)
+    model.learn_one(HAM, label)
+    model.save(tmp_path / "model.snb")
+    status, _, error = streamnb_command("import", tmp_path / "model.snb", "--db", box.path)
+    assert (status, "Traceback" in error) == (4, False)
+    assert box.labels == ["spam"]
+
+
+def test_labels_are_read_as_the_commands_read_them(box):
+    box.learn(SPAM, " SPAM ")
+    assert box.learn(SPAM, "spam").what == "known"
+    assert box.labels == ["spam"]
+
+
 def test_several_classes_are_learned_at_once(tmp_path):
     for label, count in (("spam", 4), ("ham", 12)):
         (tmp_path / label).mkdir()

@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from commands import streamnb_command
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.record import Record
+from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
 
@@ -140,8 +142,9 @@ def test_the_last_lesson_is_one_also_where_the_clock_was_ahead(tmp_path, monkeyp
         box.learn(MESSAGES[3], "spam")
         assert box.undo(last_learned(box)) == (1, 0, 0)
         assert exported(box) == before
-        assert box.undo(last_learned(box)).unlearned == 1
+        assert box.undo(last_learned(box)).unlearned == 2  # both of one call of learn_many
         assert box.label_of(digest(HAM))[0] == "ham"
+        assert box.label_of(digest(SPAM))[0] == "spam"
         assert box.verify() == []
 
 
@@ -241,3 +244,54 @@ def test_when_all_was_taken_back_nothing_is_said(tmp_path):
             box.forget(MESSAGES[number])
         found = box.classify(MESSAGES[3])
         assert (found.label, found.probability, found.unsure) == (None, 0.0, True)
+
+
+def write_folder(path, count):
+    path.mkdir()
+    for number in range(count):
+        (path / f"{number:04d}").write_text(f"Subject: {path.name} {number}\n\n{path.name}")
+    return path
+
+
+@pytest.mark.parametrize("count", [1, 2, 30, 600])  # 600 messages take three transactions
+def test_undo_last_reverses_a_whole_command(tmp_path, count):
+    db = ("--db", tmp_path / "db")
+    streamnb_command("learn", "ham", write_folder(tmp_path / "friends", 3), *db)
+    with Mailbox(tmp_path / "db") as mailbox:
+        before = status(mailbox).learned
+    streamnb_command("learn", "spam", write_folder(tmp_path / "wrong", count), *db)
+    with Mailbox(tmp_path / "db") as mailbox:
+        mailbox.learn(SPAM, "spam")
+    assert ": 1 labels removed" in streamnb_command("undo", "--last", *db)[1]
+    assert f": {count} labels removed" in streamnb_command("undo", "--last", "--yes", *db)[1]
+    with Mailbox(tmp_path / "db") as mailbox:
+        assert status(mailbox).learned == before
+        assert mailbox.verify() == []
+    streamnb_command("undo", "--redo", *db)
+    assert f": {count + 3} labels removed" in streamnb_command("undo", "--last", 2, "--yes", *db)[1]
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=6))
+def test_undo_last_n_restores_the_state_before_the_nth_last_change(tmp_path_factory, commands):
+    with Mailbox(tmp_path_factory.mktemp("m") / "db") as mailbox:
+        states = []
+        for label, numbers in enumerate(commands):
+            states.append(exported(mailbox))
+            mailbox.learn_many([(MESSAGES[number], f"class{label}") for number in numbers])
+        for number in range(len(commands), 0, -1):
+            start = last_learned(mailbox, number)
+            assert last_learned(mailbox, 10**30) <= start
+            mailbox.undo(start)
+            assert exported(mailbox) == states[len(commands) - number]
+            redo(mailbox)
+
+
+def test_an_import_is_one_change(box, tmp_path):
+    box.learn(SPAM, "spam")
+    with Mailbox(tmp_path / "other.db") as other:
+        for message in MESSAGES[2:]:
+            other.learn(message, "ham")
+        merge(box, other)
+    box.undo(last_learned(box))
+    assert box.label_of(digest(SPAM))[0] == "spam"
+    assert box.label_of(digest(MESSAGES[2])) is None

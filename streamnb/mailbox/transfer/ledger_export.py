@@ -18,7 +18,7 @@ from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.groups import grouped, in_order
-from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row
+from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row, check_label
 from streamnb.mailbox.lessons import add_row, confirm, take_back
 from streamnb.mailbox.memory import check_kind
 from streamnb.mailbox.store import Mailbox
@@ -223,6 +223,10 @@ def _check_retired(mailbox: Mailbox, export: LedgerExport) -> None:
 
 def _label_indices(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     """Return the mailbox's index of each class of the export, adding new classes."""
+    try:
+        labels = [check_label(label) for label in labels]
+    except ValueError as error:
+        raise StateError(f"{mailbox.path}: a class cannot be imported: {error}") from None
     labels_by_name = {str(label): label for label in mailbox.labels}
     merged_labels = [labels_by_name.setdefault(str(label), label) for label in labels]
     for counts in mailbox.counts:
