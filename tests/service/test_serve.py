@@ -915,7 +915,7 @@ def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(trained_db, s
         assert time.monotonic() - begun < 10
 
 
-XFORWARD = b"NAME=mail.example.net ADDR=192.0.2.7 IDENT=4f+57x"
+XFORWARD = b"NAME=%b ADDR=192.0.2.7 HELO=%b IDENT=4f+57x" % (b"m" * 230, b"h" * 220)
 
 
 @pytest.mark.parametrize("offered", [b"NAME ADDR", b"NAME ADDR PORT PROTO HELO IDENT SOURCE", b""])
@@ -937,8 +937,8 @@ def test_the_original_client_is_told_to_a_next_hop_that_wants_to_know(trained_db
         assert client.docmd("XFORWARD", XFORWARD.decode())[0] == 503
     names = offered.split()
     expected = [pair for pair in XFORWARD.split() if pair.split(b"=")[0] in names]
-    received = [line.split()[1] for line in hop.got.split(b"\r\n") if line.startswith(b"XFORWARD")]
-    assert received == expected
+    lines = [line for line in hop.got.split(b"\r\n") if line.startswith(b"XFORWARD")]
+    assert [pair for line in lines for pair in line.split()[1:]] == expected
     first, second = (json.loads(line) for line in process.stop().splitlines())
     assert first["queue_id"] == "4fWx"
     assert "queue_id" not in second

@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Sequence
+from textwrap import TextWrapper
 from typing import NamedTuple
 
 from streamnb.errors import root_cause
@@ -20,6 +21,7 @@ _GREETING_S = 30.0  # seconds for the next hop to be reached
 _LAST_WORDS_S = 0.05  # seconds for a refusal that the next hop sent before it hung up
 _GOODBYE_S = 2.0  # seconds for the answer to QUIT
 _DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
+_COMMAND_LENGTH = 480  # characters after a verb: a command has at most 512 (RFC 5321, 4.5.3.1.4)
 _EXTENSIONS = ("8bitmime", "smtputf8")  # assumed of a next hop that is away
 _EXTENSION_OF_OPTION = {"body": "8bitmime", "ret": "dsn", "envid": "dsn"}
 
@@ -106,8 +108,9 @@ class HopClient:
         """Pass on what the next hop wants to know of the original client; a refusal is no harm."""
         names = extensions.get("xforward", "").upper().split()
         pairs = [f"{name}={value}" for name, value in self.forwarded.items() if name in names]
-        for pair in pairs:  # one by one: all together could be longer than a command may be
-            self._command(f"XFORWARD {pair}")
+        wrapper = TextWrapper(_COMMAND_LENGTH, break_long_words=False, break_on_hyphens=False)
+        for line in wrapper.wrap(" ".join(pairs)):
+            self._command(f"XFORWARD {line}")
 
     def add_recipient(self, address: str, options: Sequence[str] = ()) -> str:
         """Return the next hop's reply to RCPT."""
