@@ -1,9 +1,8 @@
-"""How much a user's own mailbox and what the site knows are worth, learned from the user's labels.
+"""Mixing the scores of a user's own mailbox with those of the site's model.
 
-The score of a class is gain_0 times what the user's mailbox says for it, plus gain_1 times what the
-site says: two numbers, fitted by the log loss to the last messages that were learned, with the step
-sizes of AdaGrad. To begin with both are 1, so that before a user has taught anything the site's
-word is taken as it stands.
+The score of a class is gain_0 times the score of the user's mailbox, plus gain_1 times that of the
+site's model. The two gains are fitted to the latest learned messages by log loss with the step
+sizes of AdaGrad. Both start at 1, so a new user gets the site's scores unchanged.
 """
 
 from __future__ import annotations
@@ -57,15 +56,15 @@ class SiteScores(Protocol):
 
 
 def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
-    """What a classifier says of a message's features, as its tokenizer counted them."""
-    found = classifier.model.joint_log_likelihood(counted)
-    return {str(label): score for label, score in found.items()}
+    """Return the score of each class for a message's features."""
+    scores = classifier.model.joint_log_likelihood(counted)
+    return {str(label): score for label, score in scores.items()}
 
 
 def evidence_of(own: Mapping[str, float], site: Mapping[str, float]) -> Evidence:
-    """What both say of each class, in nats around the mean of the classes they know.
+    """Return both scores of each class, in nats relative to the mean over the model's classes.
 
-    Of a class that only the user has, the site says what it says of ham: that it is no spam.
+    For a class that only the user has, the site's score of ham is used.
 
     Examples
     --------
@@ -74,9 +73,12 @@ def evidence_of(own: Mapping[str, float], site: Mapping[str, float]) -> Evidence
     >>> evidence_of({"work": 2.0, "ham": 0.0}, {"ham": -1.0, "spam": 1.0})["work"]
     (1.0, -1.0)
     """
-    mine, theirs = _centred(own), _centred(site)
-    other = theirs.get("ham", 0.0)
-    return {label: (mine.get(label, 0.0), theirs.get(label, other)) for label in mine | theirs}
+    own_scores, site_scores = _centred(own), _centred(site)
+    other = site_scores.get("ham", 0.0)
+    return {
+        label: (own_scores.get(label, 0.0), site_scores.get(label, other))
+        for label in own_scores | site_scores
+    }
 
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:
@@ -88,9 +90,12 @@ def _centred(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def blended(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
-    """The score of each class."""
+    """Return the mixed score of each class."""
     own, site = (max(gain, _LEAST) for gain in gains)
-    return {label: own * mine + site * theirs for label, (mine, theirs) in evidence.items()}
+    return {
+        label: own * own_score + site * site_score
+        for label, (own_score, site_score) in evidence.items()
+    }
 
 
 def verdict_of_both(
@@ -102,7 +107,7 @@ def verdict_of_both(
     reasons: int,
     costs: Sequence[float] | None,
 ) -> Verdict:
-    """Decide by what a user's classifier says and what the site does.
+    """Return the verdict from the scores of a user's classifier and of the site's model.
 
     Parameters
     ----------
@@ -114,30 +119,32 @@ def verdict_of_both(
         As for `Classifier.classify`.
     """
     counted = classifier.count(message)
-    mine = {str(label): label for label in classifier.labels}
+    own_labels = {str(label): label for label in classifier.labels}
     evidence = evidence_of(scores_of(classifier, counted), site)
     scores: dict[Label, float] = {
-        mine.get(label, label): score for label, score in blended(evidence, gains).items()
+        own_labels.get(label, label): score for label, score in blended(evidence, gains).items()
     }
     own = classifier.messages()
     messages = dict(own)
     for name, number in base.messages().items():
-        known = mine.get(name, name)
-        messages[known] = messages.get(known, 0.0) + number
-    asked = classifier.costs if costs is None else Costs(*costs)
-    label, shares, unsure = classifier.decide(scores, asked, messages)
-    why: list[Reason] = []
-    if reasons and str(label) in mine and sum(own.values()) >= _ENOUGH:
-        why = classifier.reasons(counted, label, reasons)
+        label_of_name = own_labels.get(name, name)
+        messages[label_of_name] = messages.get(label_of_name, 0.0) + number
+    used_costs = classifier.costs if costs is None else Costs(*costs)
+    label, shares, unsure = classifier.decide(scores, used_costs, messages)
+    explanation: list[Reason] = []
+    if reasons and str(label) in own_labels and sum(own.values()) >= _ENOUGH:
+        explanation = classifier.reasons(counted, label, reasons)
     elif reasons:
-        why = base.reasons(message, str(label), reasons)
-    ready = str(label) in mine and classifier.model.is_ready(label)
+        explanation = base.reasons(message, str(label), reasons)
+    ready = str(label) in own_labels and classifier.model.is_ready(label)
     ready = ready or base.is_ready(str(label))
-    return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
+    return Verdict(
+        label, shares[label], log_odds(scores, label), unsure, shares, explanation, ready
+    )
 
 
 def remember(connection: Any, digest: bytes, version: str, evidence: Evidence) -> None:
-    """Note what was said of a message that is learned, within a transaction."""
+    """Store both scores of a learned message, within a transaction."""
     forget(connection, digest)
     connection.execute(
         "INSERT INTO site(digest, version, said) VALUES (?, ?, ?)",
@@ -150,15 +157,15 @@ def remember(connection: Any, digest: bytes, version: str, evidence: Evidence) -
 
 
 def forget(connection: Any, digest: bytes) -> None:
-    """Forget what was said of a message, within a transaction."""
+    """Delete the stored scores of a message, within a transaction."""
     connection.execute(_SCHEMA)
     connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
 
 
 def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
-    """The gains that follow from what is remembered of messages that are learned.
+    """Return the gains fitted to the stored scores of learned messages.
 
-    What is not sound is forgotten: it is no more than a fit.
+    Damaged scores are deleted, and the gains are reset to 1.
     """
     connection.execute(_SCHEMA)
     rows = connection.execute(
@@ -166,7 +173,7 @@ def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
         "AND ledger.removed_at IS NULL ORDER BY site.id"
     ).fetchall()
     try:
-        return _fitted([(labels[k], json.loads(said)) for k, said in rows])
+        return _fitted([(labels[k], json.loads(evidence)) for k, evidence in rows])
     except (ValueError, TypeError, LookupError, AttributeError):
         connection.execute("DELETE FROM site")
         return GAINS
@@ -178,9 +185,11 @@ def _fitted(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float
     for label, evidence in lessons:
         if label not in evidence or len(evidence) < 2:
             continue
-        known = list(range(len(evidence)))
-        said = [[float(number) for number in of] for of in zip(*evidence.values(), strict=True)]
+        class_indices = list(range(len(evidence)))
+        class_scores = [
+            [float(score) for score in scores] for scores in zip(*evidence.values(), strict=True)
+        ]
         shares = probabilities(list(blended(evidence, gains).values()))
-        recalibration.learn(said, shares, list(evidence).index(label), known)
+        recalibration.learn(class_scores, shares, list(evidence).index(label), class_indices)
     own, site = gains
     return own, site

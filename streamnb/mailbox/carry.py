@@ -1,4 +1,4 @@
-"""What a new database takes over from an old one beside what was learned."""
+"""Copying settings and watched folders from an old database to a new one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watc
 def carry(
     old: Transactions, new: Transactions, lost: Callable[[str, Exception], None] | None = None
 ) -> None:
-    """Take over what the owner set and what `watch` knows, where the new database has none.
+    """Copy the owner's settings and the state of `watch` that the new database does not have.
 
     Parameters
     ----------

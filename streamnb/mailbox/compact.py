@@ -26,7 +26,7 @@ _HOLES = 0.1  # places without a count for each that has one, from which on the 
 
 
 class Compacted(NamedTuple):
-    """What `compact` dropped.
+    """The numbers of rows and features that `compact` dropped.
 
     Attributes
     ----------
@@ -123,9 +123,9 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
     if dry_run:
         return sum(map(len, found))
 
-    def drop(some: list[int]) -> int:
-        rows = _rows(mailbox, some)
-        going = []
+    def drop(part_numbers: list[int]) -> int:
+        rows = _rows(mailbox, part_numbers)
+        dropped_features = []
         dropped = 0
         for view, (counts, rare) in enumerate(zip(mailbox.counts, found, strict=True)):
             counted = [
@@ -134,9 +134,9 @@ def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
             # One of these is the one message that had it; what others learned since stays.
             dropped += counts.drop(_features(counted, view, rare), today() - once)
             features = _features(rows, view, rare)
-            going.append(features[counts.get_counts(features)[1] == 0])
+            dropped_features.append(features[counts.get_counts(features)[1] == 0])
         for row in rows:
-            _without(mailbox, row, going)
+            _without(mailbox, row, dropped_features)
         return dropped
 
     return _in_parts(mailbox, numbers, _ROWS, drop) if any(map(len, found)) else 0
@@ -163,30 +163,30 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
             mailbox.check_places()
         numbers = mailbox.ledger.packed(not by_place)
 
-    def part(some: list[int]) -> int:
-        there = set(mailbox.ledger.packed(not by_place))  # others may have removed some
-        mailbox.ledger.repack([number for number in some if number in there], by_place)
+    def part(part_numbers: list[int]) -> int:
+        present = set(mailbox.ledger.packed(not by_place))  # others may have removed some
+        mailbox.ledger.repack([number for number in part_numbers if number in present], by_place)
         return 0
 
     _in_parts(mailbox, numbers, _REPACKED, part)
 
 
-def _rare(mailbox: Mailbox, view: int, once: float, at: float) -> Keys:
+def _rare(mailbox: Mailbox, view: int, once: float, before_s: float) -> Keys:
     """The features of a view that can be dropped, rising."""
-    fingerprints, _, seen, _ = mailbox.counts[view].rows()
-    rare = np.sort(fingerprints[is_rare(seen, today() - once)])
+    fingerprints, _, usage, _ = mailbox.counts[view].rows()
+    rare = np.sort(fingerprints[is_rare(usage, today() - once)])
     sums = f"({IS_SUM} OR time < ?) AND removed_at IS NULL"
-    for row in mailbox.ledger.rows(sums, (at,)):
+    for row in mailbox.ledger.rows(sums, (before_s,)):
         if row.tokens is not None:
             rare = rare[~positions(np.sort(row.tokens[view].fingerprints), rare)[1]]
     return rare
 
 
-def _features(rows: list[Row], view: int, among: Keys) -> Keys:
+def _features(rows: list[Row], view: int, candidates: Keys) -> Keys:
     """The features of messages that are among some, rising."""
-    found = [row.tokens[view].fingerprints for row in rows if row.tokens]
-    features = np.unique(np.concatenate([among[:0], *found]))
-    return features[positions(among, features)[1]]
+    fingerprints = [row.tokens[view].fingerprints for row in rows if row.tokens]
+    features = np.unique(np.concatenate([candidates[:0], *fingerprints]))
+    return features[positions(candidates, features)[1]]
 
 
 def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
@@ -199,17 +199,17 @@ def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
         mailbox.ledger.replace_tokens(row._replace(tokens=tokens), by_place=False)
 
 
-def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
+def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]:
     """Put the counts of rows older than that into one row a class."""
     old = f"removed_at IS NULL AND tokens IS NOT NULL AND time < ? AND NOT {IS_RETIRED}"
     with mailbox.reading():
-        numbers = mailbox.ledger.numbers(old, (at,))
-        gone = len(mailbox.ledger.numbers("removed_at < ?", (at,)))
+        numbers = mailbox.ledger.numbers(old, (before_s,))
+        removed_count = len(mailbox.ledger.numbers("removed_at < ?", (before_s,)))
     if dry_run:
-        return len(numbers), gone
+        return len(numbers), removed_count
 
-    def retire(some: list[int]) -> int:
-        rows = _rows(mailbox, some)
+    def retire(part_numbers: list[int]) -> int:
+        rows = _rows(mailbox, part_numbers)
         rows = [row for row in rows if row.removed_at is None and row.tokens is not None]
         _write_sums(mailbox, rows)
         for row in rows:
@@ -221,7 +221,7 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
         for row in former:
             mailbox.ledger.remove(row)
         _write_sums(mailbox, former)
-        mailbox.database.connection.execute("DELETE FROM ledger WHERE removed_at < ?", (at,))
+        mailbox.database.connection.execute("DELETE FROM ledger WHERE removed_at < ?", (before_s,))
         return 0
 
     retired = _in_parts(mailbox, numbers, _ROWS, retire)
@@ -229,9 +229,9 @@ def _retire(mailbox: Mailbox, at: float, dry_run: bool) -> tuple[int, int]:
         sums, classes = mailbox.database.connection.execute(
             f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608
         ).fetchone()
-    if gone or sums > classes:  # also of one that was cut off
+    if removed_count or sums > classes:  # also of one that was cut off
         _do_part(mailbox, merge)
-    return retired, gone
+    return retired, removed_count
 
 
 def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
@@ -245,15 +245,15 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
                 counts.add(
                     row.tokens[j], mailbox.labels[row.label], row.receipt.view_weights[j], 0.0
                 )
-    everything = [counts.items() for counts in tables]
+    sums = [counts.items() for counts in tables]
     for k, label in enumerate(mailbox.labels):
-        tokens = tuple(column_of(*view, k) for view in everything)
+        tokens = tuple(column_of(*view, k) for view in sums)
         if not any(map(len, tokens)):
             continue
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
         # Not only of the label: two databases may be merged.
-        of = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
-        key = hashlib.sha256(of.encode() + pack_tokens(tokens)).digest()
+        identity = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
+        key = hashlib.sha256(identity.encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(
             Row(0, key, k, RETIRED, RETIRED, 0.0, 0.0, None, None, "", receipt, tokens)
         )

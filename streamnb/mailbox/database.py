@@ -183,7 +183,7 @@ class Database(Transactions):
 
     @contextlib.contextmanager
     def speaking(self) -> Iterator[None]:
-        """Say SQLite's errors in our words."""
+        """Re-raise errors of SQLite as errors of streamnb."""
         try:
             yield
         except sqlite3.Error as error:
@@ -234,7 +234,7 @@ class Database(Transactions):
         return error
 
     def _no_room(self) -> bool:
-        """Whether the disk is full: to map what it makes beside a database SQLite needs some."""
+        """Return whether the disk is full, also for files that SQLite makes beside a database."""
         try:
             found = os.statvfs(os.path.dirname(self.path))
         except OSError:
@@ -278,7 +278,7 @@ class Database(Transactions):
         self.connection.execute("PRAGMA secure_delete = ON")
 
     def problems(self) -> list[str]:
-        """What SQLite finds wrong with the file."""
+        """Return what SQLite finds wrong with the file, a line each."""
         found = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
         return [f"the file: {text}" for (text,) in found if text != "ok"]
 
@@ -287,7 +287,7 @@ class Database(Transactions):
         return self._size_of("") + self._size_of("-wal")
 
     def version(self) -> int:
-        """Which format it has; 0 for a file that is empty."""
+        """Return the version of the format; 0 for an empty file."""
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         return int(version)
 
@@ -311,7 +311,7 @@ class Database(Transactions):
         return not busy
 
     def replaced(self) -> bool:
-        """Whether another file has taken the place of the one that is open, or none."""
+        """Return whether the open file was removed or replaced by another one."""
         try:
             status = os.stat(self.path)
         except OSError:

@@ -61,8 +61,8 @@ class _Ready(NamedTuple):
 
     def views(self) -> Sequence[TokenCounts]:
         """Its features; none where they need not be known."""
-        of = self.counted
-        return () if of is None else of.by.model.views_of(of.features)
+        counted = self.counted
+        return () if counted is None else counted.by.model.views_of(counted.features)
 
 
 def learn_many(
@@ -149,7 +149,7 @@ def _ready(mailbox: StoredClassifier, teaching: Teaching, look: bool) -> _Ready:
 
 
 def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
-    """What can be known of a message before a transaction begins."""
+    """Return the features of a message and the site's scores, before a transaction begins."""
     site = None if mailbox.base is None else mailbox.base.scores(message)
     return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
@@ -194,17 +194,17 @@ def grouped(
         How many bytes one takes, beside those.
     """
     group: list[Item] = []
-    left: tuple[int, ...] = _LIMITS
+    budget: tuple[int, ...] = _LIMITS
     begun = time.monotonic()
     try:
         for item in items:
             group.append(item)
             # Counts are read and written for all classes.
             counts = sum(map(len, views(item))) * (len(mailbox.labels) + 1)
-            left = tuple(map(sub, left, (1, counts, size(item))))
-            if min(left) <= 0 or time.monotonic() - begun > _SECONDS:
+            budget = tuple(map(sub, budget, (1, counts, size(item))))
+            if min(budget) <= 0 or time.monotonic() - begun > _SECONDS:
                 yield group
-                group, left, begun = [], _LIMITS, time.monotonic()
+                group, budget, begun = [], _LIMITS, time.monotonic()
     except (Exception, KeyboardInterrupt):
         if group:
             yield group
@@ -217,12 +217,12 @@ def _learned_within(
     mailbox: StoredClassifier, items: Sequence[_Ready], labelled_by: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
-    known = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
+    labels_by_digest = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
 
     def is_current(item: _Ready) -> bool:
         # Others may have taken it back, or made it another kind of database, since it was counted.
         if item.counted is None:
-            return known.get(item.key) == of_known(mailbox.labels, item.lesson.label)
+            return labels_by_digest.get(item.key) == of_known(mailbox.labels, item.lesson.label)
         return item.counted.by is mailbox.classifier
 
     items = [
@@ -233,21 +233,21 @@ def _learned_within(
 
     def adds(item: _Ready) -> bool:
         label = of_known((*mailbox.labels, *coming), item.lesson.label)
-        if item.key not in known and label not in coming:
+        if item.key not in labels_by_digest and label not in coming:
             coming.append(label)
-        same = known.setdefault(item.key, label) == label
-        known[item.key] = label
+        same = labels_by_digest.setdefault(item.key, label) == label
+        labels_by_digest[item.key] = label
         return same
 
     def learn(item: _Ready) -> None:
         lesson = item.lesson
-        where = lesson.source or source
+        message_source = lesson.source or source
 
         def count() -> tuple[Any, dict[str, float] | None]:
             return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
         outcomes.append(
-            steps.learn(mailbox, count, item.key, lesson.label, labelled_by, where, None)
+            steps.learn(mailbox, count, item.key, lesson.label, labelled_by, message_source, None)
         )
 
     in_order(mailbox, items, adds, _Ready.views, learn)
@@ -276,13 +276,13 @@ def in_order(
     act
         What is done with one.
     """
-    for adding, some in groupby(items, adds):
+    for adding, group in groupby(items, adds):
         if not adding:
-            for item in some:
+            for item in group:
                 act(item)
             continue
-        run = list(some)
-        messages = [found for item in run if (found := views(item))]
+        run = list(group)
+        messages = [item_views for item in run if (item_views := views(item))]
         with _in_memory(mailbox, messages) if len(messages) >= _MANY else nullcontext():
             for item in run:
                 act(item)
@@ -293,10 +293,10 @@ def _in_memory(
     mailbox: StoredClassifier, messages: Sequence[Sequence[TokenCounts]]
 ) -> Iterator[None]:
     """Let the models learn these messages in memory, and write it in the end."""
-    kept = mailbox.counts
+    stored = mailbox.counts
     lent = [
         counts.checkout(views)
-        for counts, views in zip(kept, zip(*messages, strict=True), strict=True)
+        for counts, views in zip(stored, zip(*messages, strict=True), strict=True)
     ]
     with mailbox.ledger.holding_back():
         try:
@@ -304,7 +304,7 @@ def _in_memory(
                 member.counts = counts
             yield
         finally:
-            for member, own in zip(mailbox.models, kept, strict=True):
-                member.counts = own
-        for mine, learned in zip(kept, lent, strict=True):
-            mine.commit(learned)
+            for member, stored_counts in zip(mailbox.models, stored, strict=True):
+                member.counts = stored_counts
+        for stored_counts, buffer in zip(stored, lent, strict=True):
+            stored_counts.commit(buffer)

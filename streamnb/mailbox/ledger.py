@@ -1,4 +1,4 @@
-"""The ledger: what was learned, from whom and when, and how to take it back exactly."""
+"""The ledger: a row for each learned label, with what is needed to unlearn it exactly."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class Ledger:
             ) from None
 
     def active(self, digest: bytes) -> Row | None:
-        """What is learned of a message now, None where nothing is."""
+        """Return the active row of a message, None if it is not learned."""
         found = self.database.connection.execute(
             f"SELECT {COLUMNS} FROM ledger WHERE digest = ? AND removed_at IS NULL",  # noqa: S608
             (digest,),

@@ -1,4 +1,4 @@
-"""What is done to one message within a transaction: learn it, confirm it, take it back."""
+"""Learning, confirming and unlearning one message within a transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamnb.scores import best_label
 
 
 class Outcome(NamedTuple):
-    """What became of a label that was given.
+    """The result of learning or forgetting a message.
 
     Attributes
     ----------
@@ -47,11 +47,15 @@ def learn(
     """
     now = mailbox.moment(when)
     label = of_known(mailbox.labels, check_label(label))
-    said = mailbox.ledger.said_of(key)
+    current = mailbox.ledger.said_of(key)
     number = mailbox.labels.index(label) if label in mailbox.labels else None
-    if said is not None and said[0] == number and (labelled_by != HUMAN or said[1] == HUMAN):
+    if (
+        current is not None
+        and current[0] == number
+        and (labelled_by != HUMAN or current[1] == HUMAN)
+    ):
         return Outcome("known", label)
-    before = None if said is None else mailbox.ledger.active(key)
+    before = None if current is None else mailbox.ledger.active(key)
     if before is not None:
         outcome = _overrule(mailbox, before, label, labelled_by, source, now)
         if outcome is not None:
@@ -61,11 +65,11 @@ def learn(
     receipt = mailbox.classifier.model.learn(counted, label)
     number = mailbox.labels.index(label)
     predicted_index = None if predicted is None else mailbox.labels.index(predicted)
-    at = time.time() if when is None else when
+    row_time = time.time() if when is None else when
     views = mailbox.classifier.model.views_of(counted)
     mailbox.ledger.write(
         Row(
-            0, key, number, labelled_by, source, at, now, None, predicted_index,
+            0, key, number, labelled_by, source, row_time, now, None, predicted_index,
             mailbox.tokenizer_id, receipt, views,
         )
     )  # fmt: skip
@@ -77,7 +81,7 @@ def learn(
 def _predicted(
     mailbox: StoredClassifier, counted: Any, key: bytes, site: dict[str, float] | None
 ) -> Label | None:
-    """What a message that is about to be learned would be taken for; None for nothing known."""
+    """Return the class predicted for a message before it is learned, None without any class."""
     if site is None or mailbox.base is None:
         return mailbox.classifier.model.predict_one(counted)
     evidence = evidence_of(scores_of(mailbox.classifier, counted), site)
@@ -85,21 +89,21 @@ def _predicted(
     mailbox.gains_left = True
     scores = blended(evidence, mailbox.gains)
     best = best_label(scores)
-    return next((known for known in mailbox.labels if str(known) == best), None)
+    return next((label for label in mailbox.labels if str(label) == best), None)
 
 
 def _overrule(
     mailbox: StoredClassifier, before: Row, label: Label, labelled_by: str, source: str, now: float
 ) -> Outcome | None:
     """Make way for another label of a message; an outcome where it is not to be learned."""
-    said = mailbox.labels[before.label]
-    if said == label:
+    current_label = mailbox.labels[before.label]
+    if current_label == label:
         confirm(mailbox, before, source, now)
-        return Outcome("confirmed", said)
+        return Outcome("confirmed", current_label)
     if before.labelled_by == HUMAN and labelled_by == PROGRAM:
-        return Outcome("kept", said)
+        return Outcome("kept", current_label)
     if before.tokens is None:
-        return Outcome("retired", said)
+        return Outcome("retired", current_label)
     take_back(mailbox, before, now)
     return None
 
@@ -125,8 +129,8 @@ def retract(
         return Outcome("retired", label)
     now = mailbox.moment(when)
     take_back(mailbox, row, now)
-    where = "digest = ? AND removed_at = ? AND id < ?"
-    for old in list(mailbox.ledger.rows(where, (key, row.added_at, row.id)))[-1:]:
+    condition = "digest = ? AND removed_at = ? AND id < ?"
+    for old in list(mailbox.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
         if old.tokens is not None and (back_to is None or mailbox.labels[old.label] in back_to):
             # Later than what was taken back removed_at: it did not correct that.
             add_row(mailbox, old._replace(id=0, added_at=mailbox.moment(when), removed_at=None))

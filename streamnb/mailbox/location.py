@@ -1,4 +1,4 @@
-"""Where databases and the socket of a server are: known without opening any of them."""
+"""The paths of databases and of a server's socket; nothing is opened."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether this names a database of a server, and no file."""
+    """Return whether this is the URL of a database server, not a file."""
     return os.fspath(path).startswith(("postgresql://", "postgres://"))
 
 
 def identity_of(url: str) -> tuple[int, int]:
-    """What stands for the device and inode of a file, for a database of a server."""
+    """Return numbers that identify a database of a server, like device and inode of a file."""
     import hashlib  # here: most processes that ask have a file
 
     digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).digest()
@@ -47,7 +47,7 @@ def default_path() -> str:
 
 
 def users_folder() -> str:
-    """Where the databases of many users are: STREAMNB_USERS, or users in the data folder."""
+    """Return the folder of the users' databases: STREAMNB_USERS, or users in the data folder."""
     return os.environ.get("STREAMNB_USERS") or f"{_data_folder()}/users"
 
 
@@ -69,7 +69,7 @@ def user_path(user: str) -> str:
 
 
 def base_path(user: str | None) -> str | None:
-    """What the site knows: STREAMNB_BASE, or site.snb or site.db beside users' databases."""
+    """Return the site's model: STREAMNB_BASE, or site.snb or site.db beside users' databases."""
     named = os.environ.get("STREAMNB_BASE")
     if named:
         return named
@@ -82,7 +82,7 @@ def base_path(user: str | None) -> str | None:
 
 
 def socket_path(database: str | os.PathLike[str], user: str | None = None) -> str:
-    """Where the server of a database listens: STREAMNB_SOCKET, or beside the database.
+    """Return the socket of a database's server: STREAMNB_SOCKET, or beside the database.
 
     One server answers for all users of a folder.
     """

@@ -1,9 +1,9 @@
-"""The features of a message as bytes, as the ledger keeps them.
+"""The features of a message as bytes in the ledger.
 
-A byte says how many views there are; for each come how many features it has, how they are written,
-the features and their counts. Features are their fingerprints, of 8 bytes, or of one to four bytes
-each one more than the place where it lies (`streamnb.counts.database`): 0 stands for one of the
-fingerprints that follow.
+The first byte is the number of views. For each view follow the number of its features, the types
+of features and counts, the features and the counts. A feature is a fingerprint of 8 bytes, or one
+to four bytes with 1 plus its place in `streamnb.counts.database`. There, 0 stands for the next of
+the fingerprints that follow the places.
 """
 
 from __future__ import annotations
@@ -33,93 +33,99 @@ PLACED = bytes([_SOME_PLACED])  # packed tokens that have places are not less th
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
-    """The features of a message as bytes; with `places_of` as places, where they have some."""
+    """Return a message's features as bytes; `places_of` stores them as places where possible."""
     parts = [b""]
     placed = 0
     for number, view in enumerate(views):
         counts = view.counts
         if (counts == 1).all():
-            how = _ONCE
+            count_kind = _ONCE
         else:
-            how = _SMALL if (counts <= 255).all() and (counts == np.rint(counts)).all() else _ANY
+            count_kind = (
+                _SMALL if (counts <= 255).all() and (counts == np.rint(counts)).all() else _ANY
+            )
         width, features = 0, view.fingerprints.astype("<u8").tobytes()
         if places_of is not None:
             places = places_of(number, view.fingerprints)
             if -1 < places.max(initial=-1) < (1 << (8 * _WIDEST)) - 1:
                 width, features = _with_places(view.fingerprints, places)
                 placed = _SOME_PLACED
-        parts += [_VIEW.pack(len(view), how + _PLACE * width), features]
-        parts.append(counts.astype(_COUNTS[how]).tobytes() if how != _ONCE else b"")
+        parts += [_VIEW.pack(len(view), count_kind + _PLACE * width), features]
+        parts.append(counts.astype(_COUNTS[count_kind]).tobytes() if count_kind != _ONCE else b"")
     parts[0] = bytes([len(views) | placed])
     return b"".join(parts)
 
 
 def _with_places(fingerprints: Keys, places: Ints) -> tuple[int, bytes]:
-    """How many bytes a place takes, and the features."""
+    """Return the bytes of a place, and the features."""
     width = (int(places.max() + 1).bit_length() + 7) // 8
     numbers = (places + 1).astype("<u8").view("u1").reshape(-1, 8)[:, :width]
     return width, numbers.tobytes() + fingerprints[places < 0].astype("<u8").tobytes()
 
 
 def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple[TokenCounts, ...]:
-    """What `pack_tokens` packed; ValueError where it is not sound, or has places all the same."""
-    rest = _Reader(packed)
+    """Return the features that `pack_tokens` packed. Raise ValueError for damaged bytes."""
+    reader = _Reader(packed)
     views = []
-    for number in range(rest.take(1)[0] & ~_SOME_PLACED if packed else 0):
-        size, how = _VIEW.unpack(rest.take(_VIEW.size))
-        width, how = divmod(how, _PLACE)
-        if how not in (*_COUNTS, _ONCE) or width > _WIDEST or (width and features_at is None):
+    for number in range(reader.take(1)[0] & ~_SOME_PLACED if packed else 0):
+        size, count_kind = _VIEW.unpack(reader.take(_VIEW.size))
+        width, count_kind = divmod(count_kind, _PLACE)
+        if (
+            count_kind not in (*_COUNTS, _ONCE)
+            or width > _WIDEST
+            or (width and features_at is None)
+        ):
             raise ValueError("the tokens are not sound")
         if width and features_at is not None:
-            written = rest.numbers("u1", size * width).reshape(size, width)
+            written = reader.numbers("u1", size * width).reshape(size, width)
             numbers = np.zeros((size, 8), "u1")
             numbers[:, :width] = written
             places = numbers.view("<u8")[:, 0].astype(np.int64) - 1
-            lying = places >= 0
-            fingerprints = features_at(number, places[lying])
+            is_placed = places >= 0
+            fingerprints = features_at(number, places[is_placed])
             if len(fingerprints) < size:
-                found, fingerprints = fingerprints, np.empty(size, np.uint64)
-                fingerprints[lying] = found
-                fingerprints[~lying] = rest.numbers("<u8", size - len(found))
+                placed, fingerprints = fingerprints, np.empty(size, np.uint64)
+                fingerprints[is_placed] = placed
+                fingerprints[~is_placed] = reader.numbers("<u8", size - len(placed))
         else:
-            fingerprints = rest.numbers("<u8", size).astype(np.uint64)
+            fingerprints = reader.numbers("<u8", size).astype(np.uint64)
         counts = np.ones(size)
-        if how != _ONCE:
-            counts = rest.numbers(_COUNTS[how], size).astype(np.float64)
+        if count_kind != _ONCE:
+            counts = reader.numbers(_COUNTS[count_kind], size).astype(np.float64)
         views.append(TokenCounts(fingerprints, counts))
-    if rest.at != len(packed):
+    if reader.position != len(packed):
         raise ValueError("the tokens are not sound")
     return tuple(views)
 
 
 def places_in(packed: bytes) -> list[Ints]:
-    """The places that each view has; those before what is not sound."""
-    found: list[Ints] = []
+    """Return the places of each view, as far as the bytes are sound."""
+    view_places: list[Ints] = []
 
     def noted(view: int, places: Ints) -> Keys:
-        found.extend([np.empty(0, np.int64)] * (view - len(found)))
-        found.append(places)
+        view_places.extend([np.empty(0, np.int64)] * (view - len(view_places)))
+        view_places.append(places)
         return places.astype(np.uint64)
 
     with suppress(ValueError):
         unpack_tokens(packed, noted)
-    return found
+    return view_places
 
 
 class _Reader:
-    """Bytes that are read from the beginning on."""
+    """A reader of consecutive bytes."""
 
     def __init__(self, packed: bytes) -> None:
         self.packed = packed
-        self.at = 0
+        self.position = 0
 
     def take(self, size: int) -> bytes:
-        """So many bytes; ValueError where there are fewer."""
-        start, self.at = self.at, self.at + size
-        if self.at > len(self.packed):
+        """Return the next bytes. Raise ValueError if there are too few."""
+        start, self.position = self.position, self.position + size
+        if self.position > len(self.packed):
             raise ValueError("the tokens are cut off")
-        return self.packed[start : self.at]
+        return self.packed[start : self.position]
 
     def numbers(self, kind: str, size: int) -> NDArray[Any]:
-        """So many numbers of a type."""
+        """Return the next numbers of a type."""
         return np.frombuffer(self.take(size * np.dtype(kind).itemsize), kind)

@@ -98,7 +98,7 @@ _OURS = re.compile(
 
 
 def shown_url(url: str) -> str:
-    """Where a database is, without the password, nor what may be a part of one."""
+    """Return a database's URL without the password or anything that may be part of it."""
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:
@@ -131,7 +131,7 @@ class _Patient(psycopg.Connection[Any]):
     patience = math.inf  # seconds
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
-        """As of all connections, but not for ever."""
+        """Wait for the server, with a time limit."""
         return super().wait(self._bounded(gen), *arguments, **options)
 
     def _bounded(self, gen: PQGen[RV]) -> PQGen[RV]:
@@ -288,7 +288,7 @@ class PostgresDatabase(Transactions):
         return str(parts[0])
 
     def _is_there(self) -> bool:
-        """Whether the tables are there; StateError where there are others in their place."""
+        """Return whether the tables exist. Raise StateError if others have their names."""
         if "streamnb_format" in self.tables():
             return True
         others = self._asked(
@@ -433,7 +433,7 @@ class PostgresDatabase(Transactions):
         return int(found)
 
     def version(self) -> int:
-        """Which format it has."""
+        """Return the version of the format."""
         return int(self._asked("SELECT version FROM streamnb_format"))
 
     def shrink(self) -> bool:

@@ -25,7 +25,7 @@ Progress = Callable[[list[int]], Iterable[int]]
 
 
 def is_due(mailbox: Mailbox) -> bool:
-    """Whether so many messages came in runs of one class that learning them anew would help."""
+    """Return whether so many messages came in runs of one class that learning them again helps."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
         missed = mailbox.classifier.model.messages_in_runs - mailbox.settled
@@ -83,7 +83,7 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: Mailbox) -> Any:
-    """What differs where something was done that cannot be caught up with."""
+    """Return values that change with operations that a rebuild cannot follow."""
     sums = mailbox.ledger.numbers(_IS_SUMMED)
     return sums, mailbox.compactions, mailbox.database.value("identity")
 

@@ -54,7 +54,7 @@ _NAMES = 1 << 14  # bytes of the names of a message
 
 
 class Bounds(NamedTuple):
-    """How much is recorded.
+    """The limits of the record of verdicts.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Bounds(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What was said of a message.
+    """The verdict on a message.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Record:
 
     @property
     def bounds(self) -> Bounds:
-        """How much is recorded."""
+        """The limits of the record."""
         with self.mailbox.database.reading():
             kept = self.mailbox.database.value("record")
         try:
@@ -201,7 +201,7 @@ class Record:
     def entries(
         self, kind: str = "all", search: str = "", most: int = 50, before: int | None = None
     ) -> list[Entry]:
-        """What was said lately, newest first.
+        """Return the latest verdicts, newest first.
 
         Parameters
         ----------

@@ -53,7 +53,7 @@ def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
 
 
 def missing(old: Mailbox, new: Mailbox) -> int:
-    """How many messages the old mailbox has learned that the new one has not."""
+    """Return how many messages the old mailbox has learned that the new one has not."""
     find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)

@@ -1,4 +1,4 @@
-"""What can still be read of a damaged database, into a new one."""
+"""Recovery of the readable rows of a damaged database into a new one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
 
 class Rescued(NamedTuple):
-    """What came of a rescue.
+    """The result of a recovery.
 
     Attributes
     ----------
@@ -162,9 +162,9 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
     def read(now: Any) -> list[Label]:
         return [label_from_json(pair) for pair in now["views"][0]["labels"]]
 
-    known = _state(database, STATE, read)
-    labels: list[Label] = list(known or classes)
-    if not labels and known is None:
+    stored_labels = _state(database, STATE, read)
+    labels: list[Label] = list(stored_labels or classes)
+    if not labels and stored_labels is None:
         raise StateError(
             f"{database.path}: the names of the classes are lost; name them in the order they "
             "came, as --class ham --class spam"
@@ -179,13 +179,13 @@ def _numbers(database: Database, table: str, key: str, left: Counter[str]) -> It
     """
     find = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key}"  # noqa: S608 (ours)
     last, misses = -(1 << 63), 0
-    seen: set[int] = set()  # of a damaged table numbers may come twice, and in any order
+    tried: set[int] = set()  # of a damaged table numbers may come twice, and in any order
     while misses < _PROBES:
         try:
             for (number,) in database.connection.execute(find, (last,)):
                 last = number
-                if number not in seen:
-                    seen.add(number)
+                if number not in tried:
+                    tried.add(number)
                     misses = 0
                     yield number
             return
@@ -197,7 +197,7 @@ def _numbers(database: Database, table: str, key: str, left: Counter[str]) -> It
 
 
 class _Places:
-    """Which features of a view lie where, as the features and the blocks say, or one of them.
+    """The places of a view's features, from the tables of features and of blocks.
 
     Attributes
     ----------
@@ -206,16 +206,16 @@ class _Places:
     """
 
     def __init__(self, database: Database, view: int) -> None:
-        self._places, self._keys = _agreed(*_said(database, view))
+        self._places, self._keys = _agreed(*_read_places(database, view))
         self.lost: set[int] = set()
 
-    def features_at(self, asked: Ints) -> Keys:
+    def features_at(self, places: Ints) -> Keys:
         """The features at some places."""
-        at, known = positions(self._places, asked)
-        found: Keys = ~asked.astype(np.uint64)
-        found[known] = self._keys[at[known]]
-        self.lost.update(found[~known].tolist())
-        return found
+        indices, is_known = positions(self._places, places)
+        features: Keys = ~places.astype(np.uint64)
+        features[is_known] = self._keys[indices[is_known]]
+        self.lost.update(features[~is_known].tolist())
+        return features
 
     def without_lost(self, tokens: TokenCounts) -> TokenCounts:
         """Without what cannot be told."""
@@ -226,7 +226,7 @@ class _Places:
         )
 
 
-def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
+def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
     """Places and fingerprints of features, as far as they can be read; most come twice."""
     places, keys = array("q"), array("Q")
     for order in ("ASC", "DESC"):  # of a damaged table, what lies before and behind the damage
@@ -245,10 +245,10 @@ def _said(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
                 f"SELECT cells FROM blocks_{view} WHERE block = ?",  # noqa: S608 (a number)
                 (number,),
             ).fetchone()
-            found = features_of([block])
-            there = np.flatnonzero(found)
-            places.extend((number * BLOCK + there).tolist())
-            keys.extend(found[there].tolist())
+            features = features_of([block])
+            occupied = np.flatnonzero(features)
+            places.extend((number * BLOCK + occupied).tolist())
+            keys.extend(features[occupied].tolist())
     return places, keys
 
 
@@ -276,14 +276,17 @@ def _row(
         columns = select_row(database, number)
         if columns is None:
             raise ValueError("it is listed, and is not found")
-        row = row_of(columns, lambda view, asked: places[view].features_at(asked))
+        row = row_of(columns, lambda view, row_places: places[view].features_at(row_places))
         check_row(row, model, classes)
         if row.tokens is not None:
-            tokens = tuple(of.without_lost(v) for of, v in zip(places, row.tokens, strict=True))
-            rest, all_of_it = sum(map(len, tokens)), sum(map(len, row.tokens))
-            if 2 * rest < all_of_it:
+            tokens = tuple(
+                view_places.without_lost(v)
+                for view_places, v in zip(places, row.tokens, strict=True)
+            )
+            kept_count, feature_count = sum(map(len, tokens)), sum(map(len, row.tokens))
+            if 2 * kept_count < feature_count:
                 raise ValueError("where its features lie is lost")
-            if rest < all_of_it and row.removed_at is None:
+            if kept_count < feature_count and row.removed_at is None:
                 left["some features of a message"] += 1
             row = row._replace(tokens=tokens)
         return row if row.removed_at is None else None

@@ -74,10 +74,10 @@ class SiteModel:
             self._classifier.on = None
 
     @property
-    def _asked(self) -> Classifier:
-        found = self._classifier if self._mailbox is None else self._mailbox.classifier
-        assert found is not None  # noqa: S101 (it was opened)
-        return found
+    def _open_classifier(self) -> Classifier:
+        classifier = self._classifier if self._mailbox is None else self._mailbox.classifier
+        assert classifier is not None  # noqa: S101 (it was opened)
+        return classifier
 
     @property
     def version(self) -> str:
@@ -93,28 +93,39 @@ class SiteModel:
     def scores(self, message: bytes) -> dict[str, float]:
         """Return the score of each class, {} before anything was learned."""
         with self._opened():
-            found = self._asked.joint_log_likelihood(message)
-            return {str(label): score for label, score in found.items()}
+            scores = self._open_classifier.joint_log_likelihood(message)
+            return {str(label): score for label, score in scores.items()}
 
     def messages(self) -> dict[str, float]:
         """Return the number of messages learned of each class."""
         with self._opened():
-            return {str(label): n for label, n in self._asked.messages().items()}
+            return {str(label): n for label, n in self._open_classifier.messages().items()}
 
     def is_ready(self, label: str) -> bool:
         """Return whether a class was predicted correctly often enough to be sure."""
         with self._opened():
-            known = self._known(label)
-            return known is not None and self._asked.model.is_ready(known)
+            known_label = self._label_of_name(label)
+            return known_label is not None and self._open_classifier.model.is_ready(known_label)
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
         """Return the features that speak most for or against a class."""
         with self._opened():
-            known, asked = self._known(label), self._asked
-            return [] if known is None else asked.reasons(asked.count(message), known, most)
+            known_label, classifier = self._label_of_name(label), self._open_classifier
+            return (
+                []
+                if known_label is None
+                else classifier.reasons(classifier.count(message), known_label, most)
+            )
 
-    def _known(self, label: str) -> Label | None:
-        return next((one for one in self._asked.labels if str(one) == label), None)
+    def _label_of_name(self, label: str) -> Label | None:
+        return next(
+            (
+                known_label
+                for known_label in self._open_classifier.labels
+                if str(known_label) == label
+            ),
+            None,
+        )
 
 
 def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:

@@ -1,4 +1,4 @@
-"""What a mailbox has learned, in figures."""
+"""Numbers of learned messages, reliability of the classes, recent errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECENT = 1000  # messages that the error rate is taken over
 
 
 class Learned(NamedTuple):
-    """How many messages of a class came from where."""
+    """Number of messages of a class by label's author and source."""
 
     label: str
     labelled_by: str
@@ -26,7 +26,7 @@ class Learned(NamedTuple):
 
 
 class Class(NamedTuple):
-    """How well a class is known.
+    """Reliability of a class.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Class(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What a mailbox has learned.
+    """Statistics of a mailbox.
 
     Attributes
     ----------
@@ -84,10 +84,10 @@ class Status(NamedTuple):
     one_sided: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Return the statistics as JSON values."""
         groups = ("learned", "classes")
         return self._asdict() | {
-            name: [one._asdict() for one in getattr(self, name)] for name in groups
+            name: [group._asdict() for group in getattr(self, name)] for name in groups
         }
 
 
@@ -130,7 +130,7 @@ def _status(mailbox: Mailbox) -> Status:
         )
         for label, source, receipt in run(imported):
             many[label, source] += round(Receipt.from_text(receipt).class_weight)
-        if not all(isinstance(text, str) for _, *said, _ in groups for text in said):
+        if not all(isinstance(text, str) for _, *texts, _ in groups for text in texts):
             raise TypeError("a labelled_by or source that is no text")
         learned = []
         for k, labelled_by, source, rows in groups:

@@ -1,4 +1,4 @@
-"""A mailbox's memory: what was learned of it, by whom, and every way to take it back."""
+"""The mailbox: a classifier in a database, with every way to learn and unlearn messages."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Mailbox(StoredClassifier):
         source: str = "learn",
         when: float | None = None,
     ) -> Outcome:
-        """As `learn`, for a message that is gone, of its features and its digest."""
+        """Learn a message from its features and digest; otherwise like `learn`."""
         return self.once(
             lambda: steps.learn(
                 self, lambda: (counted, None), key, label, labelled_by, source, when
@@ -179,13 +179,13 @@ class Mailbox(StoredClassifier):
         return learn_batch(self, lessons, stream, number, source)
 
     def forget(self, message: bytes, when: float | None = None) -> Outcome:
-        """Take back what was learned of a message, exactly."""
+        """Unlearn a message exactly."""
         return self.forget_digest(digest(message), when)
 
     def forget_digest(
         self, key: bytes, when: float | None = None, also: Callable[[], None] | None = None
     ) -> Outcome:
-        """As `forget`, for a message that is gone; `also` as for `learn`."""
+        """Forget the message with this digest; `also` is the same as for `learn`."""
         return self.retract(key, (), also, when)
 
     def retract(
@@ -195,7 +195,7 @@ class Mailbox(StoredClassifier):
         also: Callable[[], None] | None = None,
         when: float | None = None,
     ) -> Outcome:
-        """Take back the last word on a message: what it had corrected holds again.
+        """Unlearn the last label of a message and restore the label that it corrected.
 
         Parameters
         ----------
@@ -209,7 +209,7 @@ class Mailbox(StoredClassifier):
         return self.once(lambda: steps.retract(self, key, back_to, when), also)
 
     def was_taught(self, key: bytes) -> bool:
-        """Whether anything was ever learned of a message, be it taken back since."""
+        """Return whether a message was ever learned, also if it was unlearned since."""
         with self.reading():
             found = self.database.connection.execute(
                 "SELECT 1 FROM ledger WHERE digest = ? LIMIT 1", (key,)
@@ -217,7 +217,7 @@ class Mailbox(StoredClassifier):
             return found is not None
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
-        """What was learned of a message, who said so and its source; None where nothing was."""
+        """Return label, `labelled_by` and source of a message, None if it is not learned."""
         with self.reading():
             said = self.ledger.said_of(key)
             if said is None:
@@ -226,7 +226,7 @@ class Mailbox(StoredClassifier):
             return self.ledger.labels_of([key], self.labels)[key], str(labelled_by), str(source)
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:
-        """Go back to what was known at a time, in seconds since 1970 (`streamnb.mailbox.undo`)."""
+        """Restore the state at a time in seconds since 1970 (`streamnb.mailbox.undo`)."""
         return undo(self, since, dry_run)
 
     def classify(

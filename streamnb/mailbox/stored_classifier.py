@@ -63,7 +63,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
 
 
 class StoredClassifier:
-    """What a mailbox knows: a classifier, its counts, and the ledger of what it learned.
+    """A classifier, its counts and its ledger in a database.
 
     It is read when a transaction begins, and what it keeps beside counts and ledger is written when
     one ends. Steps within a transaction are functions (`lessons`, `undo`, `groups`).
@@ -127,11 +127,11 @@ class StoredClassifier:
 
     def _open(self, classifier: Classifier | None) -> None:
         with self.database.reading():
-            known = self.database.value("identity")
-            if known is not None:
-                self._become(known)
+            identity = self.database.value("identity")
+            if identity is not None:
+                self._become(identity)
                 self._load()  # it is sound, or this says what is wrong
-        if known is None:
+        if identity is None:
             with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
                 pass  # it takes over what it is
 
@@ -152,7 +152,7 @@ class StoredClassifier:
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
-        """As `writing`; where nothing was learned yet, first become of that classifier.
+        """Open a transaction like `writing`; an empty database takes over that classifier first.
 
         Gives whether nothing was.
         """
@@ -215,7 +215,7 @@ class StoredClassifier:
 
     @property
     def location(self) -> str:
-        """What opens the database again; its path, or the URL with all that it says."""
+        """The path or complete URL that opens the database again."""
         return self.database.location
 
     @property
@@ -254,7 +254,7 @@ class StoredClassifier:
 
     @contextmanager
     def _learning(self) -> Iterator[None]:
-        """What the classifier learns is kept, where nothing goes wrong."""
+        """Write the classifier's state at the end, unless an error is raised."""
         self._loaded = True
         try:
             yield
@@ -310,18 +310,18 @@ class StoredClassifier:
         is run again, unless the database's list of recent calls shows that it was committed.
         """
         call = os.urandom(6).hex() if self.database.loses_answers else ""
-        said: list[Done] = []
+        results: list[Done] = []
 
         def attempt() -> Done:
             with self.writing():
                 if call and call in self._calls:
-                    return said[0]
+                    return results[0]
                 if also is not None:
                     also()
-                said[:] = [act()]
+                results[:] = [act()]
                 if call:
                     self._calls = [*self._calls, call][-_CALLS:]
-            return said[0]
+            return results[0]
 
         return self.retrying(attempt)
 
@@ -371,8 +371,8 @@ class StoredClassifier:
         self.gains_left = self.gains_left or self.base is not None or self.gains != GAINS
 
     def has_learned(self, key: bytes, label: Label) -> bool:
-        """Whether that label is learned of a message, as far as this mailbox knows its classes."""
+        """Return whether a message is learned with that label."""
         with self.database.reading():
-            said = self.ledger.said_of(key)
-        spelt = {i: str(known) for i, known in enumerate(self.labels)}
-        return said is not None and spelt.get(said[0]) == str(label)
+            current = self.ledger.said_of(key)
+        spelt = {i: str(label) for i, label in enumerate(self.labels)}
+        return current is not None and spelt.get(current[0]) == str(label)

@@ -55,7 +55,7 @@ class TransientError(BusyError):
 
 
 class Transactions:
-    """What a mailbox needs of its database, whatever keeps it.
+    """The interface of databases that a mailbox uses.
 
     Threads can share it: a transaction of one waits for that of another, as long as `wait` says.
     SQL is what SQLite and PostgreSQL both understand, but for what is said here.
@@ -129,7 +129,7 @@ class Transactions:
         raise NotImplementedError
 
     def version(self) -> int:
-        """Which format it has."""
+        """Return the version of the format."""
         raise NotImplementedError
 
     def _check_version(self) -> None:
@@ -148,11 +148,11 @@ class Transactions:
         """From now on what is deleted is overwritten, where it would stay otherwise."""
 
     def problems(self) -> list[str]:
-        """What the database itself finds wrong with what it keeps."""
+        """Return what the database finds wrong with its own files, a line each."""
         return []
 
     def replaced(self) -> bool:
-        """Whether another one has taken the place of the one that is open, or none."""
+        """Return whether the open database was removed or replaced by another one."""
         return False
 
     def _close(self) -> None:

@@ -15,7 +15,7 @@ _SCHEMA = "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE 
 
 
 class Undone(NamedTuple):
-    """How many learnings `undo` takes back, restores, and cannot take back.
+    """Numbers of labels that `undo` removes, restores, and cannot remove.
 
     It cannot take back a message whose features the ledger no longer has (`compact`).
     """
@@ -26,7 +26,7 @@ class Undone(NamedTuple):
 
 
 class Redone(NamedTuple):
-    """How many learnings `redo` makes again, ends again, and leaves.
+    """Numbers of labels that `redo` learns again, removes again, and leaves unchanged.
 
     It leaves a message of which something else was said since.
     """
@@ -73,13 +73,13 @@ def moment_of(mailbox: StoredClassifier, when: float) -> float:
         newest = run("SELECT max(added_at), max(removed_at) FROM ledger").fetchone()
         if max(moment or 0.0 for moment in newest) <= now:
             return when
-        found = math.inf
+        moment = math.inf
         lessons = f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
-        for added_at, at in run(lessons):
-            if at < when:
+        for added_at, row_time in run(lessons):
+            if row_time < when:
                 break
-            found = added_at
-    return found if math.isfinite(found) else math.nextafter(max(filter(None, newest)), math.inf)
+            moment = added_at
+    return moment if math.isfinite(moment) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
 def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
@@ -145,18 +145,18 @@ def redo(mailbox: StoredClassifier) -> Redone:
         if "undone" not in mailbox.database.tables():
             return Redone(0, 0, 0)
         since = float(mailbox.database.value("undone") or 0.0)
-        kept = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
+        undone_rows = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
         spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added_at >= ? OR removed_at >= ?)"
-        later = {key for _, _, key, _ in kept if run(spoken, (key, since, since)).fetchone()}
-        kept = [row for row in kept if row[2] not in later]
-        for number, when in [(n, end) for kind, n, _, end in kept if kind == "restored"]:
+        later = {key for _, _, key, _ in undone_rows if run(spoken, (key, since, since)).fetchone()}
+        undone_rows = [row for row in undone_rows if row[2] not in later]
+        for number, when in [(n, end) for kind, n, _, end in undone_rows if kind == "restored"]:
             rows = list(mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
                     unlearn_row(mailbox, row)
                 mailbox.ledger.end(row, when)
             removed_at += len(rows)
-        removed = [(n, end) for kind, n, _, end in kept if kind == "removed"]
+        removed = [(n, end) for kind, n, _, end in undone_rows if kind == "removed"]
         for number, over in removed:
             run(
                 f"INSERT INTO ledger({COLUMNS}) SELECT {COLUMNS} FROM undone "  # noqa: S608

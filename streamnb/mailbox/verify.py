@@ -1,4 +1,4 @@
-"""Whether counts are what the ledger says: all of it is added up again."""
+"""Verification of a database: recounts the ledger and compares the counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamnb.mailbox.stored_classifier import StoredClassifier
 
 
 def verify(mailbox: StoredClassifier) -> list[str]:
-    """Recount the ledger of a mailbox; gives what does not agree, a line each."""
+    """Recount the ledger of a mailbox and return a line for each difference."""
     with mailbox.reading():
         try:
             problems = mailbox.database.problems()
@@ -33,11 +33,11 @@ def _recounted(mailbox: StoredClassifier) -> list[str]:
         message = model.join_views(mailbox.views_of(row))
         model.reapply(message, mailbox.labels[row.label], row.receipt)
     problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
-    for view, (member, kept) in enumerate(zip(model.view_models, mailbox.counts, strict=True)):
-        problems += _compared(view, member.counts, kept)
-    found = mailbox.classifier.model.state()
+    for view, (member, stored) in enumerate(zip(model.view_models, mailbox.counts, strict=True)):
+        problems += _compared(view, member.counts, stored)
+    stored_state = mailbox.classifier.model.state()
     for name, expected in model.state().items():
-        if name in found and not _close(expected, found[name]):
+        if name in stored_state and not _close(expected, stored_state[name]):
             problems.append(f"{_STATES.get(name, name)} is not the sum of its steps")
     return problems
 
@@ -52,37 +52,37 @@ _STATES = {
 }
 
 
-def _compared(view: int, counts: Counts, kept: SqlCounts) -> list[str]:
+def _compared(view: int, counts: Counts, stored: SqlCounts) -> list[str]:
     problems = []
-    for name, mine, theirs in (
-        ("messages", counts.weights, kept.weights),
-        ("total", counts.totals, kept.totals),
+    for name, expected_sums, stored_sums in (
+        ("messages", counts.weights, stored.weights),
+        ("total", counts.totals, stored.totals),
     ):
-        for label, a, b in zip(kept.labels, mine, theirs, strict=True):
+        for label, a, b in zip(stored.labels, expected_sums, stored_sums, strict=True):
             if not _close(a, b):
                 problems.append(
                     f"view {view}, class {label}: {name} {b!r}, and the ledger has {a!r}"
                 )
-    if counts.features != kept.features:
+    if counts.features != stored.features:
         problems.append(
-            f"view {view}: {kept.features} features, and the ledger has {counts.features}"
+            f"view {view}: {stored.features} features, and the ledger has {counts.features}"
         )
     try:
-        fingerprints, cells = kept.items()
+        fingerprints, cells = stored.items()
     except StateError as error:
         return [*problems, str(error)]
-    expected, seen = counts.get_counts(fingerprints)
-    differ = ~np.isclose(expected, cells, rtol=1e-9, atol=1e-9).all(axis=1) | (seen == 0)
+    expected, is_counted = counts.get_counts(fingerprints)
+    differ = ~np.isclose(expected, cells, rtol=1e-9, atol=1e-9).all(axis=1) | (is_counted == 0)
     if differ.any() or len(cells) != counts.features:
         problems.append(
             f"view {view}: the counts of {int(differ.sum())} features are not the ledger's, "
-            f"{counts.features - len(cells) + int((seen == 0).sum())} are missing"
+            f"{counts.features - len(cells) + int((is_counted == 0).sum())} are missing"
         )
     return problems
 
 
 def _close(a: Any, b: Any) -> bool:
-    """Whether two states agree; sums of numbers that are not dyadic differ in their last digits."""
+    """Return whether two states agree up to rounding."""
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_close(a[name], b[name]) for name in a)
     if isinstance(a, list):

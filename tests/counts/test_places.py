@@ -402,7 +402,7 @@ def test_a_database_of_another_version_is_refused(tmp_path, version):
 
 def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
     path, new = tmp_path / "db", tmp_path / "new"
-    read_places = streamnb.mailbox.rescue._said
+    read_places = streamnb.mailbox.rescue._read_places
     with Mailbox(path, wait=0.05) as box:  # the rescue holds up what is put away
         box.learn_many(mails(sample))
         for content, _ in mails(sample)[::2]:
@@ -414,7 +414,7 @@ def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
             compact(box, once=None)
             return places
 
-        monkeypatch.setattr("streamnb.mailbox.rescue._said", and_then_compacted)
+        monkeypatch.setattr("streamnb.mailbox.rescue._read_places", and_then_compacted)
         assert rescue(path, new) == (30, [])
     with Mailbox(new) as rescued:
         assert sorted(before.splitlines()) == sorted(exported(rescued).splitlines())
