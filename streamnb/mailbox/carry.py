@@ -35,15 +35,15 @@ def carry(
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         ),
     )
-    for what, find, into in parts:
+    for description, find, target in parts:
         try:
             with old.reading() as connection:
                 rows: list[tuple[Any, ...]] = connection.execute(find).fetchall()
         except Exception as error:
             if lost is None:
                 raise
-            lost(what, error)
+            lost(description, error)
             continue
         with new.writing() as connection:
             for row in rows:
-                connection.execute(f"INSERT {into} ON CONFLICT DO NOTHING", row)
+                connection.execute(f"INSERT {target} ON CONFLICT DO NOTHING", row)

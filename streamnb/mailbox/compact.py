@@ -67,11 +67,11 @@ def compact(
     """
     before = mailbox.database.size()
     retired = history = dropped = 0
-    at = -math.inf if ledger is None else time.time() - ledger * 86400
+    before_s = -math.inf if ledger is None else time.time() - ledger * 86400
     if ledger is not None:
-        retired, history = _retire(mailbox, at, dry_run)
+        retired, history = _retire(mailbox, before_s, dry_run)
     if once is not None:
-        dropped = _drop(mailbox, once, at, dry_run)
+        dropped = _drop(mailbox, once, before_s, dry_run)
     if not dry_run:
         with mailbox.reading():
             holes = max(counts.free_slots / (counts.features + 1) for counts in mailbox.counts)
@@ -112,34 +112,36 @@ def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
     return [row for number in numbers for row in mailbox.ledger.rows("id = ?", (number,))]
 
 
-def _drop(mailbox: Mailbox, once: float, at: float, dry_run: bool) -> int:
+def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) -> int:
     """Drop the features that one message had, and none for so many days.
 
-    Those of messages older than `at` are in sums, or would be if this was no dry run, and stay.
+    Features of messages before `before_s` are in sums, or would be without dry run, and stay.
     """
     with mailbox.reading():
-        found = [_rare(mailbox, view, once, at) for view in range(len(mailbox.counts))]
+        rare_features = [
+            _rare(mailbox, view, rare_days, before_s) for view in range(len(mailbox.counts))
+        ]
         numbers = mailbox.ledger.numbers(IS_MESSAGE)
     if dry_run:
-        return sum(map(len, found))
+        return sum(map(len, rare_features))
 
     def drop(part_numbers: list[int]) -> int:
         rows = _rows(mailbox, part_numbers)
         dropped_features = []
         dropped = 0
-        for view, (counts, rare) in enumerate(zip(mailbox.counts, found, strict=True)):
+        for view, (counts, rare) in enumerate(zip(mailbox.counts, rare_features, strict=True)):
             counted = [
                 row for row in rows if row.removed_at is None and row.receipt.view_weights[view]
             ]
             # One of these is the one message that had it; what others learned since stays.
-            dropped += counts.drop(_features(counted, view, rare), today() - once)
+            dropped += counts.drop(_features(counted, view, rare), today() - rare_days)
             features = _features(rows, view, rare)
             dropped_features.append(features[counts.get_counts(features)[1] == 0])
         for row in rows:
             _without(mailbox, row, dropped_features)
         return dropped
 
-    return _in_parts(mailbox, numbers, _ROWS, drop) if any(map(len, found)) else 0
+    return _in_parts(mailbox, numbers, _ROWS, drop) if any(map(len, rare_features)) else 0
 
 
 def _lay_out(mailbox: Mailbox) -> int:
@@ -171,10 +173,10 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
     _in_parts(mailbox, numbers, _REPACKED, part)
 
 
-def _rare(mailbox: Mailbox, view: int, once: float, before_s: float) -> Keys:
+def _rare(mailbox: Mailbox, view: int, rare_days: float, before_s: float) -> Keys:
     """The features of a view that can be dropped, rising."""
     fingerprints, _, usage, _ = mailbox.counts[view].rows()
-    rare = np.sort(fingerprints[is_rare(usage, today() - once)])
+    rare = np.sort(fingerprints[is_rare(usage, today() - rare_days)])
     sums = f"({IS_SUM} OR time < ?) AND removed_at IS NULL"
     for row in mailbox.ledger.rows(sums, (before_s,)):
         if row.tokens is not None:

@@ -187,16 +187,16 @@ class Database(Transactions):
         try:
             yield
         except sqlite3.Error as error:
-            said = self._said(error)
-            if said is error:
+            converted = self._said(error)
+            if converted is error:
                 raise
-            raise said from error
+            raise converted from error
         except UnicodeDecodeError as error:  # SQLite's message, which quotes what is damaged
             raise self._damaged("its text is no text") from error
 
-    def _damaged(self, why: object) -> StateError:
+    def _damaged(self, reason: object) -> StateError:
         return StateError(
-            f"{self.path}: not a streamnb database, or a damaged one ({why}); restore it from a "
+            f"{self.path}: not a streamnb database, or a damaged one ({reason}); restore it from a "
             "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
@@ -209,8 +209,8 @@ class Database(Transactions):
             before = self._size_of("-wal")
             self._put_log_away()
             freed = before - self._size_of("-wal")
-            more = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
-            return OutputError(f"{self.path}: the disk is full; nothing was changed{more}")
+            advice = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
+            return OutputError(f"{self.path}: the disk is full; nothing was changed{advice}")
         if failed:
             return OutputError(
                 f"{self.path}: the database cannot be used: {error}; is the disk failing, or the "
@@ -218,13 +218,13 @@ class Database(Transactions):
             )
         if code in _UNUSABLE:
             # SQLite gives what it makes beside a database the mode that the database has then.
-            beside = [f"{self.path}{ending}" for ending in ("-wal", "-shm")]
+            companions = [f"{self.path}{ending}" for ending in ("-wal", "-shm")]
             locked = [
-                path for path in beside if os.path.exists(path) and not os.access(path, os.W_OK)
+                path for path in companions if os.path.exists(path) and not os.access(path, os.W_OK)
             ]
-            why = f"{locked[0]} is read-only (chmod u+w)" if locked else error
+            reason = f"{locked[0]} is read-only (chmod u+w)" if locked else error
             return OutputError(
-                f"{self.path}: the database cannot be used: {why}; whoever uses it must be able "
+                f"{self.path}: the database cannot be used: {reason}; whoever uses it must be able "
                 "to write it and its folder; where that cannot be, use a copy"
             )
         # A table or column.
@@ -236,10 +236,10 @@ class Database(Transactions):
     def _no_room(self) -> bool:
         """Return whether the disk is full, also for files that SQLite makes beside a database."""
         try:
-            found = os.statvfs(os.path.dirname(self.path))
+            usage = os.statvfs(os.path.dirname(self.path))
         except OSError:
             return False
-        return found.f_bavail * found.f_frsize < _LEAST_ROOM or found.f_favail == 0 < found.f_files
+        return usage.f_bavail * usage.f_frsize < _LEAST_ROOM or usage.f_favail == 0 < usage.f_files
 
     def _begin(self, writes: bool, durable: bool) -> None:
         if not durable:
@@ -279,8 +279,8 @@ class Database(Transactions):
 
     def problems(self) -> list[str]:
         """Return what SQLite finds wrong with the file, a line each."""
-        found = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
-        return [f"the file: {text}" for (text,) in found if text != "ok"]
+        lines = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
+        return [f"the file: {text}" for (text,) in lines if text != "ok"]
 
     def size(self) -> int:
         """Bytes of the file and its log."""

@@ -66,9 +66,9 @@ def check_label(label: Label) -> Label:
     return read_label(label) if isinstance(label, str) else label
 
 
-def of_known(known: Sequence[Label], label: Label) -> Label:
+def of_known(labels: Sequence[Label], label: Label) -> Label:
     """The class that is spelt as that, of those that are known."""
-    return next((other for other in known if str(other) == str(label)), label)
+    return next((other for other in labels if str(other) == str(label)), label)
 
 
 class Row(NamedTuple):
@@ -180,11 +180,11 @@ class Ledger:
 
     def active(self, digest: bytes) -> Row | None:
         """Return the active row of a message, None if it is not learned."""
-        found = self.database.connection.execute(
+        columns = self.database.connection.execute(
             f"SELECT {COLUMNS} FROM ledger WHERE digest = ? AND removed_at IS NULL",  # noqa: S608
             (digest,),
         ).fetchone()
-        return None if found is None else self._row(found)
+        return None if columns is None else self._row(columns)
 
     def said_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
         """The number of a message's class, who said so, and its source; None where nothing was.
@@ -200,20 +200,22 @@ class Ledger:
         ).fetchone()
 
     def labels_of(self, digests: Sequence[bytes], labels: Sequence[Label]) -> dict[bytes, Label]:
-        """The class of those of some messages that have one."""
-        asked = ", ".join("?" * len(digests))
+        """Return the class of each message that is learned."""
+        marks = ", ".join("?" * len(digests))
         statement = (
-            f"SELECT digest, label FROM ledger WHERE removed_at IS NULL AND digest IN ({asked})"  # noqa: S608
+            f"SELECT digest, label FROM ledger WHERE removed_at IS NULL AND digest IN ({marks})"  # noqa: S608
         )
-        found = self.database.connection.execute(statement, tuple(digests)) if digests else ()
-        numbers = {bytes(key): number for key, number in found}
+        rows = self.database.connection.execute(statement, tuple(digests)) if digests else ()
+        numbers = {bytes(key): number for key, number in rows}
         if not all(number in range(len(labels)) for number in numbers.values()):
             raise corrupted(self.database.path, "a label in the ledger")
         return {key: labels[number] for key, number in numbers.items()}
 
-    def rows(self, where: str = "removed_at IS NULL", values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Rows in the order they were learned in."""
-        statement = f"SELECT {COLUMNS} FROM ledger WHERE {where} ORDER BY id"  # noqa: S608 (ours)
+    def rows(
+        self, condition: str = "removed_at IS NULL", values: Sequence[Any] = ()
+    ) -> Iterator[Row]:
+        """Yield rows in the order in which they were learned."""
+        statement = f"SELECT {COLUMNS} FROM ledger WHERE {condition} ORDER BY id"  # noqa: S608 (ours)
         for columns in self.database.stream(statement, values):
             yield self._row(columns)
 
@@ -264,9 +266,11 @@ class Ledger:
         """Write the tokens of rows anew, by their numbers; they are held in memory."""
         rows = [self.row(number) for number in numbers]
         tokens = [row.tokens for row in rows if row.tokens]
-        for view, of in enumerate(zip(*tokens, strict=True) if by_place else ()):
+        for view, row_tokens in enumerate(zip(*tokens, strict=True) if by_place else ()):
             # Places are remembered; those that lie side by side are found faster together.
-            self.places_of(view, distinct(np.concatenate([some.fingerprints for some in of])))
+            self.places_of(
+                view, distinct(np.concatenate([tokens.fingerprints for tokens in row_tokens]))
+            )
         for row in rows:
             self.replace_tokens(row, by_place)
 
@@ -274,9 +278,9 @@ class Ledger:
         """Numbers of the rows some of whose features are written as places, or none."""
         return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
 
-    def numbers(self, where: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
-        """Numbers of some rows."""
-        statement = f"SELECT id FROM ledger WHERE {where} ORDER BY {order}"  # noqa: S608 (ours)
+    def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
+        """Return the ids of the rows for which an SQL condition holds."""
+        statement = f"SELECT id FROM ledger WHERE {condition} ORDER BY {order}"  # noqa: S608 (ours)
         return [number for (number,) in self.database.connection.execute(statement, values)]
 
     def replace_receipts(self, receipts: Mapping[int, Receipt]) -> None:

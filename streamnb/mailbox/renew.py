@@ -34,12 +34,12 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     if str(new) == old.location or (files and Path(new).samefile(old.path)):
         raise StateError(f"{old.path}: is the old database; name another one")
     fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OF_THE_OWNER})
-    made = Mailbox(new, create=True, wait=wait, classifier=fresh)
-    if tokenizer_config(made.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
-        made.close()
-        raise StateError(f"{made.path}: is there already, with other views; name another one")
-    carry(old.database, made.database)
-    return made
+    renewed = Mailbox(new, create=True, wait=wait, classifier=fresh)
+    if tokenizer_config(renewed.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
+        renewed.close()
+        raise StateError(f"{renewed.path}: is there already, with other views; name another one")
+    carry(old.database, renewed.database)
+    return renewed
 
 
 def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:

@@ -118,10 +118,10 @@ def _absorbed(
             if row is not None:
                 yield row
 
-    def lost(what: str, error: Exception) -> None:
+    def lost(description: str, error: Exception) -> None:
         if isinstance(error, BusyError):
             raise error
-        left[what] += 1
+        left[description] += 1
 
     names = partial(_names, database, views, left)
     with Mailbox(making, wait=wait) as mailbox:

@@ -211,18 +211,18 @@ class Mailbox(StoredClassifier):
     def was_taught(self, key: bytes) -> bool:
         """Return whether a message was ever learned, also if it was unlearned since."""
         with self.reading():
-            found = self.database.connection.execute(
+            row = self.database.connection.execute(
                 "SELECT 1 FROM ledger WHERE digest = ? LIMIT 1", (key,)
             ).fetchone()
-            return found is not None
+            return row is not None
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """Return label, `labelled_by` and source of a message, None if it is not learned."""
         with self.reading():
-            said = self.ledger.said_of(key)
-            if said is None:
+            current = self.ledger.said_of(key)
+            if current is None:
                 return None
-            _, labelled_by, source = said
+            _, labelled_by, source = current
             return self.ledger.labels_of([key], self.labels)[key], str(labelled_by), str(source)
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:

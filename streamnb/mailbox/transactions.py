@@ -196,9 +196,10 @@ class Transactions:
             finally:
                 self._set_wait(before)
 
-    def _held(self, by: str) -> BusyError:
+    def _held(self, holder: str) -> BusyError:
         return BusyError(
-            f"{self.path}: another {by} holds the database; waited {self.wait:g} s: try again later"
+            f"{self.path}: another {holder} holds the database; waited {self.wait:g} s: "
+            "try again later"
         )
 
     def _transaction(self, writes: bool, durable: bool = True) -> Iterator[Any]:

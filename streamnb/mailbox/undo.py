@@ -149,12 +149,12 @@ def redo(mailbox: StoredClassifier) -> Redone:
         spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added_at >= ? OR removed_at >= ?)"
         later = {key for _, _, key, _ in undone_rows if run(spoken, (key, since, since)).fetchone()}
         undone_rows = [row for row in undone_rows if row[2] not in later]
-        for number, when in [(n, end) for kind, n, _, end in undone_rows if kind == "restored"]:
+        for number, removal in [(n, end) for kind, n, _, end in undone_rows if kind == "restored"]:
             rows = list(mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
                     unlearn_row(mailbox, row)
-                mailbox.ledger.end(row, when)
+                mailbox.ledger.end(row, removal)
             removed_at += len(rows)
         removed = [(n, end) for kind, n, _, end in undone_rows if kind == "removed"]
         for number, over in removed:
