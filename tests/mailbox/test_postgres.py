@@ -133,10 +133,10 @@ def test_the_record_and_what_is_erased(url):
 
 def test_text_that_a_server_cannot_hold(url):
     with Mailbox(url) as mailbox:
-        mailbox.learn(b"Subject: a\n\nb", "sp\0am \udcff", source="learn a\0b")
-        assert mailbox.label_of(digest(b"Subject: a\n\nb"))[2] == "learn a\ufffdb"
+        mailbox.learn(b"Subject: a\n\nb", "spam", source="learn a\0b \udcff")
+        assert mailbox.label_of(digest(b"Subject: a\n\nb"))[2].startswith("learn a\ufffdb")
     with Mailbox(url) as mailbox:
-        assert mailbox.labels == ["sp\0am \udcff"]
+        assert mailbox.labels == ["spam"]
         assert mailbox.verify() == []
 
 
@@ -409,10 +409,12 @@ def test_a_maildir_is_watched_as_with_a_file(url, tmp_path):
             (root / folder).mkdir(parents=True)
         for i, message in enumerate(ham[:20]):
             (root / "cur" / f"h{i}:2,S").write_bytes(message)
+        for i, message in enumerate(spam[:20]):
+            (root / "cur" / f"s{i}:2,S").write_bytes(message)
         watch = ["watch", str(root), "--once", "--move", "--existing", "--db", db]
         assert streamnb_command(*watch)[0] == 0
-        for i, message in enumerate(spam[:20]):  # the owner moves them
-            (root / ".Junk" / "cur" / f"s{i}:2,S").write_bytes(message)
+        for path in (root / "cur").glob("s*"):  # the owner moves them
+            path.rename(root / ".Junk" / "cur" / path.name)
         status, out, err = streamnb_command(*watch)
         assert status == 0, err
         told.append(sorted(line.partition(" ")[2].partition(" ")[2] for line in out.splitlines()))
