@@ -219,7 +219,7 @@ def error_text(error: BaseException) -> str:
 class UnexpectedError(StreamNBError):
     """A fault of the program itself; with STREAMNB_TRACEBACK=1 the traceback is printed."""
 
-    exit_code = 70
+    exit_code: int = 70
 
     def __init__(self, error: BaseException, exit_code: int = 70) -> None:
         if isinstance(error, ImportError):

@@ -49,7 +49,7 @@ class Constraint:
         self, fits: Callable[[Any], bool], what: str = "anything", *, none: bool = False
     ) -> None:
         self.fits = fits
-        self.what = f"{what}, or None" if none else what
+        self.what: str = f"{what}, or None" if none else what
         self.none = none
 
     def plain(self, value: Any) -> Any:

@@ -282,9 +282,9 @@ class MailClassifier(PresetClassifier):
     >>> classifier.unlearn_one(spam, "spam", receipt=receipt)  # to the last bit
     """
 
-    tokenizer_class = MailTokenizer
+    tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]] = MailTokenizer
     word_options: ClassVar[dict[str, Any]] = {"binary": True}
-    presets: ClassVar = {
+    presets: ClassVar[dict[str, tuple[str, ...]]] = {
         "default": ("header", "body", "pairs", "bytes"),
         "small": ("header", "body", "bytes"),
     }
@@ -306,6 +306,9 @@ class TextClassifier(PresetClassifier):
     'sport'
     """
 
-    tokenizer_class = Tokenizer
+    tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]] = Tokenizer
     word_options: ClassVar[dict[str, Any]] = {"sublinear": True}
-    presets: ClassVar = {"default": ("words", "pairs", "bytes"), "small": ("words", "bytes")}
+    presets: ClassVar[dict[str, tuple[str, ...]]] = {
+        "default": ("words", "pairs", "bytes"),
+        "small": ("words", "bytes"),
+    }

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -54,8 +54,19 @@ class MailCommand(click.Command):
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, a line a message.")
-on_error_option = click.option(
+
+class Decorator(Protocol):
+    """Adds options to a command."""
+
+    def __call__(self, command: Command, /) -> Command:
+        """Return the command with the options."""
+        ...
+
+
+json_option: Decorator = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, a line a message."
+)
+on_error_option: Decorator = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     help="What to do with a message that cannot be read, or a line without label and text.",
@@ -114,7 +125,7 @@ def shared_value(name: str) -> Any:
     return click.get_current_context().meta[f"streamnb.{name}"]
 
 
-shared_option = partial(click.option, expose_value=False, callback=_keep)
+shared_option: Callable[..., Decorator] = partial(click.option, expose_value=False, callback=_keep)
 
 
 def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -> None:
@@ -141,7 +152,7 @@ def site_model_path() -> str | None:
 
 
 # Add --db, --base, --user and --wait, for `open_mailbox` and `asking`.
-database_options = combine_options(
+database_options: Decorator = combine_options(
     shared_option(
         "--wait",
         type=FiniteRange(0, 3600),
@@ -171,7 +182,7 @@ database_options = combine_options(
 
 
 # Add how messages are judged, for `current_judge_options`.
-judge_options = combine_options(
+judge_options: Decorator = combine_options(
     shared_option(
         "--costs",
         type=(FiniteRange(0), FiniteRange(0), FiniteRange(0)),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from streamnb.cli.options import (
+    Decorator,
     combine_options,
     notify,
     on_error_option,
@@ -35,7 +36,7 @@ _MAX_NOTICES = 3  # lines printed of a list of similar notices
 _INTERRUPTED = "interrupted; the figures are of the messages until then"
 
 
-column_options = combine_options(
+column_options: Decorator = combine_options(
     click.option("--text-column", metavar="NAME", help="Column of the texts in a table."),
     click.option("--label-column", metavar="NAME", help="Column of the labels in a table."),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import combine_options, shared_option, shared_value
+from streamnb.cli.options import Decorator, combine_options, shared_option, shared_value
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Adds the options of mail servers, for `imap_access`.
-server_options = combine_options(
+server_options: Decorator = combine_options(
     shared_option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
     shared_option(
         "--password-file",
@@ -30,7 +30,7 @@ server_options = combine_options(
 )
 
 
-binary_option = click.option(
+binary_option: Decorator = click.option(
     "--binary", is_flag=True, help="Also accept data without a header that is not text."
 )
 

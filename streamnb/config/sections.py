@@ -134,7 +134,7 @@ class Section:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and repr(other) == repr(self)
 
-    __hash__ = None  # type: ignore[assignment]  # sections are compared, never looked up
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # sections are compared, never looked up
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.to_dict()})"

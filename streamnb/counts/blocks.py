@@ -85,9 +85,9 @@ class Page:
     def __init__(self, blocks: Ints, classes: int) -> None:
         rows = len(blocks) * BLOCK
         self.blocks = blocks
-        self.keys = np.zeros(rows, np.uint64)
-        self.cells = np.zeros((rows, classes))
-        self.usage = np.zeros((rows, 2), np.uint32)
+        self.keys: Keys = np.zeros(rows, np.uint64)
+        self.cells: Floats = np.zeros((rows, classes))
+        self.usage: NDArray[np.uint32] = np.zeros((rows, 2), np.uint32)
 
     def rows(self, places: Ints) -> Ints:
         """Return the rows of the features at these places."""

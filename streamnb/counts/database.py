@@ -44,8 +44,8 @@ class SqlCounts(Places):
     The parameters are those of `Places`.
     """
 
-    scale = 1.0
-    decay_halvings = 0
+    scale: float = 1.0
+    decay_halvings: int = 0
 
     def __init__(self, database: Store, view: int) -> None:
         super().__init__(database, view)

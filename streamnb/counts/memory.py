@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +52,11 @@ class MemoryCounts:
     def __init__(self, keep_names: bool = True, track_values: bool = False) -> None:
         self.labels: list[Label] = []
         self.weights: list[float] = []
-        self.scale = 1.0
-        self.decay_halvings = 0
-        self.version = 0
+        self.scale: float = 1.0
+        self.decay_halvings: int = 0
+        self.version: int = 0
         self._index: dict[Label, int] = {}
-        self.table = _core.CountTable(0, keep_names, track_values)
+        self.table: _core.CountTable = _core.CountTable(0, keep_names, track_values)
 
     @property
     def totals(self) -> list[float]:
@@ -284,7 +284,7 @@ class MemoryCounts:
             return NotImplemented
         return self.as_dict() == other.as_dict()
 
-    __hash__ = None  # type: ignore[assignment]  # counts change
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # counts change
 
     def as_dict(self) -> dict[str, Any]:
         """Return all counts in an order that does not depend on history."""

@@ -54,7 +54,7 @@ class BufferedCounts(SubsetCounts):
         counted_cells = np.ascontiguousarray(cells[is_counted])
         self.table.load(fingerprints[is_counted], None, None, counted_cells, list(store.totals))
         self.table.unloaded = store.features - len(self.table)
-        self.version = store.version
+        self.version: int = store.version
         self.learned: list[Keys] = []
 
     def add(

@@ -37,7 +37,7 @@ class ResultFiles:
     """
 
     def __init__(self, folder: str | None, config: str) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self.folder: Path | None = None if folder is None else Path(folder)
         self._config = config
         self._streams: dict[str, IO[str]] = {}
         self._folder_is_new = False

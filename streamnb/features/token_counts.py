@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -61,7 +61,7 @@ class TokenCounts:
             raise ValueError("counts must be finite, > 0 and at most 1e100")
         self.fingerprints: NDArray[np.uint64] = f
         self.counts: NDArray[np.float64] = c
-        self.names = names
+        self.names: bytes | None = names
         self.ends: NDArray[np.uint32] | None = None
         if names is not None:
             e = np.ascontiguousarray(() if ends is None else ends, dtype=np.int64)
@@ -137,7 +137,7 @@ class TokenCounts:
             and (self.counts[self_order] == other.counts[other_order]).all()
         )
 
-    __hash__ = None  # type: ignore[assignment]  # its arrays are mutable
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # its arrays are mutable
 
     def __repr__(self) -> str:
         return f"TokenCounts({len(self)} features, sum {self.counts.sum():g})"

@@ -34,7 +34,7 @@ class Views:
     """
 
     def __init__(self, tokenizers: Sequence[ScanningTransformer], mail: bool) -> None:
-        self.tokenizers = list(tokenizers)
+        self.tokenizers: list[ScanningTransformer] = list(tokenizers)
         self.mail = mail
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from river import base
 
@@ -29,7 +29,7 @@ class ScanningTransformer(ParametersMixin, base.Transformer):
     The scanner is not pickled. Threads can share a tokenizer: a lock covers each message.
     """
 
-    unpickled_attributes = ("lock", "_scanner")
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_scanner")
     _scanner: Any = None
     on: str | None
 

@@ -128,7 +128,7 @@ def _storable(value: Any) -> Any:
 class _Patient(psycopg.Connection[Any]):
     """A connection that gives up a server that says nothing: one that hangs would hold mail up."""
 
-    patience = math.inf  # seconds
+    patience: float = math.inf  # seconds
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
         """Wait for the server, with a time limit."""

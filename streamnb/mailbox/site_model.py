@@ -30,7 +30,7 @@ class SiteModel:
     """
 
     def __init__(self, path: str | os.PathLike[str], wait: float = WAIT) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         self.wait = wait
         self._mailbox: Mailbox | None = None
         self._classifier: Classifier | None = None

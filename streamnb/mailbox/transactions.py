@@ -86,10 +86,10 @@ class Transactions:
 
     def __init__(self, path: Path | str, wait: float) -> None:
         self.path = path
-        self.location = str(path)
-        self.wait = wait
-        self.changes = 0
-        self.open = True
+        self.location: str = str(path)
+        self.wait: float = wait
+        self.changes: int = 0
+        self.open: bool = True
         self.writes: bool | None = None  # within a transaction: whether it may write
         self._lock = threading.RLock()
 

@@ -231,14 +231,14 @@ class Recalibration(OnlineEstimator):
     True
     """
 
-    delta_names = ("recalibration", "lengths")
+    delta_names: ClassVar[tuple[str, ...]] = ("recalibration", "lengths")
 
     def __init__(self, n_views: int, rate: float = 0.3) -> None:
         if not 0 <= rate <= 100:
             raise ValueError(f"rate: {rate!r} is not a number from 0 to 100")
         self.rate = rate
         self.n_views = n_views
-        self.shared = CalibrationWeights(n_views, 1.0 / n_views)
+        self.shared: CalibrationWeights = CalibrationWeights(n_views, 1.0 / n_views)
         self.by_length: dict[int, CalibrationWeights] = {}
 
     def intercept(self, class_index: int, length_bin: int | None = None) -> float:
@@ -411,7 +411,7 @@ class Recalibration(OnlineEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Recalibration) and self.state() == other.state()
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
 
 
 def _check_length_bin(length_bin: Any) -> int:
@@ -466,7 +466,7 @@ class LabelNoise(OnlineEstimator):
     [0.0, 0.028]
     """
 
-    delta_names = ("noise",)
+    delta_names: ClassVar[tuple[str, ...]] = ("noise",)
 
     _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
     _INITIAL_LABELS = 10.0
@@ -658,7 +658,7 @@ class ClassRuns(OnlineEstimator):
     (1.0, 1.0)
     """
 
-    delta_names = ("turns", "runs")
+    delta_names: ClassVar[tuple[str, ...]] = ("turns", "runs")
 
     def __init__(self) -> None:
         self.messages_in_runs = 0.0
@@ -789,7 +789,7 @@ class SelectiveFeedback(OnlineEstimator):
     (0.5, 1.0)
     """
 
-    delta_names = ("corrections",)
+    delta_names: ClassVar[tuple[str, ...]] = ("corrections",)
 
     # Sums of probabilities over consecutive mistakes: up to _CHANCE they may be chance, up to
     # _WRONG_LABELS wrong labels; the sum stops at _LARGEST_SUM.
@@ -877,7 +877,7 @@ class ClassReliability(OnlineEstimator):
     ((1, 1), False)
     """
 
-    delta_names = ("record",)
+    delta_names: ClassVar[tuple[str, ...]] = ("record",)
 
     MIN_CORRECT = 20
     CORRECT_PER_WRONG = 4

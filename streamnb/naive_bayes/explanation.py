@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamnb.counts.protocol import Floats, Keys, Label
+from streamnb.counts.protocol import Floats, Ints, Keys, Label
 from streamnb.features.token_counts import Feature
 
 
@@ -116,15 +116,15 @@ class TopFeatures:
     """
 
     def __init__(self, classes: int, n: int) -> None:
-        self.n = max(n, 0)
-        self.max_held = 2 * self.n * classes
+        self.n: int = max(n, 0)
+        self.max_held: int = 2 * self.n * classes
         # For each class: gain and fingerprint of the n-th feature so far.
-        self.min_gains = np.full(classes, -np.inf)
-        self.last_fingerprints = np.full(classes, np.iinfo(np.uint64).max, dtype=np.uint64)
+        self.min_gains: Floats = np.full(classes, -np.inf)
+        self.last_fingerprints: Keys = np.full(classes, np.iinfo(np.uint64).max, dtype=np.uint64)
         # The features held: class index, fingerprint, gain.
-        self.columns = np.empty(0, np.int64)
-        self.fingerprints = np.empty(0, np.uint64)
-        self.gains = np.empty(0)
+        self.columns: Ints = np.empty(0, np.int64)
+        self.fingerprints: Keys = np.empty(0, np.uint64)
+        self.gains: Floats = np.empty(0)
 
     def add(self, fingerprints: Keys, gains: Floats) -> None:
         """Add a block of features (m,) with their gains for each class (m, K)."""

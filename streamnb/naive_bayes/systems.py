@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from streamnb import _core
 from streamnb.naive_bayes.calibration import (
@@ -76,11 +76,12 @@ class SystemPool(OnlineEstimator):
     [1.0, 0.0]
     """
 
-    delta_names = ("recalibration", "lengths", "pool")
+    delta_names: ClassVar[tuple[str, ...]] = ("recalibration", "lengths", "pool")
 
     def __init__(self, n_systems: int, n_views: int, rate: float = 0.3) -> None:
-        self.systems = [Recalibration(n_views, rate) for _ in range(n_systems)]
-        self.log_weights = [0.0] * n_systems  # up to a constant; multiples of the step of updates
+        self.systems: list[Recalibration] = [Recalibration(n_views, rate) for _ in range(n_systems)]
+        # Up to a constant; multiples of the step of updates.
+        self.log_weights: list[float] = [0.0] * n_systems
 
     @property
     def rate(self) -> float:
@@ -268,4 +269,4 @@ class SystemPool(OnlineEstimator):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SystemPool) and self.state() == other.state()
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes

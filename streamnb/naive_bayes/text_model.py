@@ -522,7 +522,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     discriminative = False
 
     track_values: ClassVar[bool] = False
-    unpickled_attributes = ("lock", "_cache")
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
     smoothing_scale: float = 1.0  # factor of alpha while `system_log_likelihoods` computes a system
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
@@ -146,7 +146,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     feedback: SelectiveFeedback = attribute(init=False)
     reliability: ClassReliability = attribute(init=False)
 
-    unpickled_attributes = ("lock", "_cache")
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
 
     @property
     def takes_views(self) -> bool:

@@ -66,8 +66,10 @@ class PairCounts(LevelCounts):
     def __init__(self, parents: int | Collection[Hashable] | None, sparse: bool) -> None:
         super().__init__()
         self.sparse = sparse
-        self.parents = parents if parents is None or isinstance(parents, int) else set(parents)
-        self.pairs = CountTable(0, False)
+        self.parents: int | set[Hashable] | None = (
+            parents if parents is None or isinstance(parents, int) else set(parents)
+        )
+        self.pairs: CountTable = CountTable(0, False)
         self._ranks: list[tuple[int, str]] = []
 
     def add_classes(self, classes: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     as a whole.
     """
 
-    unpickled_attributes = ("lock", "_cache")
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
     _cache: Any = None  # what was worked out of the sums as they are
     statistics: Any
     prior: Prior

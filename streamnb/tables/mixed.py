@@ -33,9 +33,12 @@ class MixedStatistics(Statistics):
     """
 
     def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
-        self.is_settled = {**dict.fromkeys(numeric, True), **dict.fromkeys(categorical, False)}
-        self.numbers = NumericSums()
-        self.levels = LevelCounts()
+        self.is_settled: dict[Hashable, bool] = {
+            **dict.fromkeys(numeric, True),
+            **dict.fromkeys(categorical, False),
+        }
+        self.numbers: NumericSums = NumericSums()
+        self.levels: LevelCounts = LevelCounts()
 
     def add_classes(self, classes: int) -> None:
         """Make room for a number of classes."""

@@ -64,10 +64,10 @@ class MailboxClient:
         base: str | None = None,
     ) -> None:
         path = database or (location.default_path() if user is None else location.user_path(user))
-        self.database = os.fspath(path)
-        self.socket = location.socket_path(self.database, user)
+        self.database: str = os.fspath(path)
+        self.socket: str = location.socket_path(self.database, user)
         self.wait = wait
-        self.options = options or JudgeOptions()
+        self.options: JudgeOptions = options or JudgeOptions()
         self.learn = learn
         self.record = record
         self.base = base

@@ -63,7 +63,7 @@ class ImapAccount:
     def __init__(self, address: ImapAddress, access: Access) -> None:
         self.address = address
         self.access = access
-        self.name = address.name
+        self.name: str = address.name
         self._selected: tuple[str, bool] | None = None
         self._uid_validity = 0
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder

@@ -45,7 +45,7 @@ class MaildirAccount:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.root = Path(path)
+        self.root: Path = Path(path)
         self._inbox = self.root
         if not is_maildir(self.root):
             self._inbox = self._find_inbox(self.root)
@@ -54,7 +54,7 @@ class MaildirAccount:
             if len(_maildirs_in(parent)) > 1:
                 self.root = parent
         self._is_nested = self._inbox != self.root  # Maildirs side by side
-        self.name = f"maildir:{os.path.realpath(self.root)}"
+        self.name: str = f"maildir:{os.path.realpath(self.root)}"
         self._folders: dict[str, Path] = {}
         self._paths: dict[str, dict[str, str]] = {}  # by folder and uid
         self._separator = ":2,"

@@ -65,7 +65,7 @@ class Watcher:
     should_stop: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
-        self.locations = LocationTable(self.mailbox.database, self.account.name)
+        self.locations: LocationTable = LocationTable(self.mailbox.database, self.account.name)
         self._verdicts = Record(self.mailbox)
         self._states: dict[str, object] = {}
         # When the last look before the first attempt was, of each message that was put off.
