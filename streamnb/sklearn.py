@@ -183,7 +183,7 @@ class MultinomialNB(MultinomialParameters, _Estimator):
     """
 
     tokenizer: ScanningTransformer | None = TOKENIZER
-    made = naive_bayes.MultinomialNB
+    made: ClassVar[type[CountingNB]] = naive_bayes.MultinomialNB
 
 
 @parameter_class()
@@ -191,7 +191,7 @@ class BernoulliNB(BernoulliParameters, _Estimator):
     """`streamnb.BernoulliNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
     tokenizer: ScanningTransformer | None = TOKENIZER
-    made = naive_bayes.BernoulliNB
+    made: ClassVar[type[CountingNB]] = naive_bayes.BernoulliNB
     any_sign = True
 
 
@@ -200,7 +200,7 @@ class ComplementNB(ComplementParameters, _Estimator):
     """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
     tokenizer: ScanningTransformer | None = TOKENIZER
-    made = naive_bayes.ComplementNB
+    made: ClassVar[type[CountingNB]] = naive_bayes.ComplementNB
 
 
 @parameter_class()
@@ -212,4 +212,4 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, _Estimator):
     """
 
     tokenizer: ScanningTransformer | None = TOKENIZER
-    made = naive_bayes.DiscriminativeMultinomialNB
+    made: ClassVar[type[CountingNB]] = naive_bayes.DiscriminativeMultinomialNB

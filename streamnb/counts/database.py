@@ -46,12 +46,14 @@ class SqlCounts(Places):
 
     scale: float = 1.0
     decay_halvings: int = 0
+    labels: list[Label]
+    places: int
 
     def __init__(self, database: Store, view: int) -> None:
         super().__init__(database, view)
         self.weights: list[float] = []
         self.totals: list[float] = []
-        self.features = 0
+        self.features: int = 0
 
     def state(self) -> dict[str, Any]:
         """Return as JSON values the numbers that every prediction needs."""

@@ -49,7 +49,8 @@ class BufferedCounts(SubsetCounts):
     def __init__(self, fingerprints: Keys, cells: Floats, store: Counts) -> None:
         super().__init__()
         self.add_classes(store.labels)
-        self.labels, self.weights = store.labels, store.weights
+        self.labels: list[Label] = store.labels
+        self.weights: list[float] = store.weights
         is_counted = cells.any(axis=1)
         counted_cells = np.ascontiguousarray(cells[is_counted])
         self.table.load(fingerprints[is_counted], None, None, counted_cells, list(store.totals))

@@ -127,7 +127,7 @@ class Places:
         self.database = database
         self.view = view
         self.labels: list[Label] = []
-        self.places = 0
+        self.places: int = 0
         self._changes = 0
         self._last_read: tuple[int, LocatedFeatures] | None = None
         # Where the features that were asked for last lie, also when counts were written since.

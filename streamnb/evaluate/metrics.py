@@ -232,8 +232,8 @@ class RunningMetrics:
     ) -> None:
         self.positive = positive
         self.fading = fading
-        self.messages = 0
-        self.correct = 0
+        self.messages: int = 0
+        self.correct: int = 0
         self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")

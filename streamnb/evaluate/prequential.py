@@ -124,7 +124,7 @@ class PrequentialRun:
     """
 
     def __init__(self, model: Any, feedback: Sequence[FeedbackPolicy] = ()) -> None:
-        self.labels_learned = 0
+        self.labels_learned: int = 0
         self._compute_scores = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
         self._learn_one = model.learn_one
         self._feedback = feedback

@@ -91,7 +91,7 @@ class Database(Transactions):
                 self._make_file(Path(self.path))
             self._check_file()
             # check_same_thread: the lock keeps threads apart.
-            self.connection = sqlite3.connect(
+            self.connection: sqlite3.Connection = sqlite3.connect(
                 self.path, timeout=wait, isolation_level=None, check_same_thread=False
             )
             try:
@@ -119,7 +119,7 @@ class Database(Transactions):
                 raise StateError(
                     f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
                 ) from None
-        self.file = status.st_dev, status.st_ino
+        self.file: tuple[int, int] = status.st_dev, status.st_ino
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
         if status.st_nlink > 1:  # SQLite finds its log by the file's name

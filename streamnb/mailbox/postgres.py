@@ -196,7 +196,7 @@ class PostgresDatabase(Transactions):
     def __init__(self, url: str, create: bool = True, wait: float = WAIT) -> None:
         super().__init__(shown_url(url), wait)
         self.location = url
-        self.file = identity_of(url)
+        self.file: tuple[int, int] = identity_of(url)
         self._schema = ""
         self._cursors = itertools.count()
         until = time.monotonic() + wait

@@ -23,7 +23,7 @@ from streamnb.mailbox.blend import GAINS, SiteScores, fitted
 from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import STATE, STATE_COPY, TransientError
+from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions, TransientError
 from streamnb.naive_bayes.text_model import CountingNB, TextModel
 
 Done = TypeVar("Done")
@@ -101,10 +101,12 @@ class StoredClassifier:
         classifier: Classifier | None = None,
         base: SiteScores | None = None,
     ) -> None:
-        self.database = opened(path, create, wait)
+        self.classifier: Classifier
+        self.tokenizer_id: str
+        self.database: Transactions = opened(path, create, wait)
         self.counts: list[SqlCounts] = []
         own = weakref.proxy(self)  # in a cycle a server's closed mailboxes would be kept for long
-        self.ledger = Ledger(
+        self.ledger: Ledger = Ledger(
             self.database,
             lambda row: check_row(row, own.classifier.model, len(own.labels)),
             lambda view, places: own.counts[view].features_at(places),
@@ -113,10 +115,10 @@ class StoredClassifier:
         self._identity = ""
         self._moment = 0.0
         self.base = base
-        self.gains = GAINS
-        self.gains_left = False
-        self.settled = 0.0
-        self.compactions = 0
+        self.gains: tuple[float, float] = GAINS
+        self.gains_left: bool = False
+        self.settled: float = 0.0
+        self.compactions: int = 0
         self._calls: list[str] = []  # those done last, where a server's answer may be lost
         self._loaded = False  # whether a transaction is open that has read what there is
         try:

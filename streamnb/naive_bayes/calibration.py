@@ -105,7 +105,8 @@ class CalibrationWeights:
     """A slope for each view and an intercept for each class, with sums of squared gradients."""
 
     def __init__(self, n_views: int, slope: float) -> None:
-        self.slopes, self.slope_squares = [slope] * n_views, [1.0] * n_views
+        self.slopes: list[float] = [slope] * n_views
+        self.slope_squares: list[float] = [1.0] * n_views
         self.intercepts: list[float] = []
         self.intercept_squares: list[float] = []
 
@@ -661,7 +662,7 @@ class ClassRuns(OnlineEstimator):
     delta_names: ClassVar[tuple[str, ...]] = ("turns", "runs")
 
     def __init__(self) -> None:
-        self.messages_in_runs = 0.0
+        self.messages_in_runs: float = 0.0
         self.credits: list[float] = []
         # Of classes that are or were in a run: its current length, and the mean length.
         self.runs: dict[int, tuple[float, float]] = {}
@@ -796,7 +797,7 @@ class SelectiveFeedback(OnlineEstimator):
     _CHANCE, _WRONG_LABELS, _LARGEST_SUM = 3.0, 10.0, 20.0
 
     def __init__(self, mistakes: float = _LARGEST_SUM) -> None:
-        self.mistakes = mistakes
+        self.mistakes: float = mistakes
 
     def weights(self, is_correct: bool, is_correction: bool) -> tuple[float, float]:
         """Return the sampling weight and the noise weight of a message, each from 0 to 1.

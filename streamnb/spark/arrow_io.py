@@ -29,7 +29,7 @@ _ARROW_TYPES = {
     T.BooleanType: pa.bool_(),
     T.DoubleType: pa.float64(),
 }
-LABEL_TYPES = (T.StringType, T.LongType, T.IntegerType, T.BooleanType)
+LABEL_TYPES: tuple[Any, ...] = (T.StringType, T.LongType, T.IntegerType, T.BooleanType)
 PARTIAL_COUNTS = "view int, part int, block long, data binary"
 _PARTIAL_COUNTS_SCHEMA = pa.schema(
     [("view", pa.int32()), ("part", pa.int32()), ("block", pa.int64()), ("data", pa.binary())]

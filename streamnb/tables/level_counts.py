@@ -66,9 +66,9 @@ class LevelCounts(Statistics):
         # With room for more levels and classes.
         self._of_levels = np.zeros((0, 0))
         self._of_features = np.zeros((0, 0))
-        self.feature_of = np.zeros(0, dtype=np.int64)
-        self.alive = np.zeros(0, dtype=np.int64)
-        self.totals = np.zeros(0)
+        self.feature_of: Ints = np.zeros(0, dtype=np.int64)
+        self.alive: Ints = np.zeros(0, dtype=np.int64)
+        self.totals: Floats = np.zeros(0)
 
     @property
     def counts(self) -> Floats:

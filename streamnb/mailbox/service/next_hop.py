@@ -64,8 +64,8 @@ class HopClient:
     def __init__(self, hop: NextHop, warn: Callable[[str], None]) -> None:
         self.hop = hop
         self.warn = warn
-        self.turn = threading.RLock()
-        self.is_begun = False
+        self.turn: threading.RLock = threading.RLock()
+        self.is_begun: bool = False
         self.forwarded: dict[str, str] = {}
         self._client: smtplib.SMTP | None = None
         self._is_closing = False

@@ -51,8 +51,9 @@ class Activity:
     """
 
     def __init__(self) -> None:
-        self.allowed_s = IDLE_S
-        self.is_evicted = self.is_busy = self.is_ending = False
+        self.allowed_s: float = IDLE_S
+        self.is_evicted = self.is_ending = False
+        self.is_busy: bool = False
         self._last = time.monotonic()
 
     def touch(self, allowed_s: float = IDLE_S, is_busy: bool = False) -> None:
