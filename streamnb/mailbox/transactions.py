@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from streamnb.errors import BusyError, StateError
+from streamnb.locks import ForkSafeLock
 
 FORMAT = 1
 STATE = "known"  # what the state is called
@@ -91,7 +91,7 @@ class Transactions:
         self.changes: int = 0
         self.open: bool = True
         self.writes: bool | None = None  # within a transaction: whether it may write
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     # What differs from one kind of database to another
 
