@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from streamnb.errors import BusyError, StateError
+from streamnb.locks import ForkSafeLock
 
 Result = TypeVar("Result")
 
@@ -94,7 +95,7 @@ class Transactions:
         self.changes: int = 0
         self.open: bool = True
         self.writes: bool | None = None  # within a transaction: whether it may write
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock()
 
     # What differs from one kind of database to another
 

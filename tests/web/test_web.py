@@ -40,13 +40,13 @@ class Addresses(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.found = []
+        self.addresses = []
         self.feed(text)
-        assert self.found
+        assert self.addresses
 
     def handle_starttag(self, tag, attrs):
         assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
-        self.found += [value for name, value in attrs if name in ("src", "href", "action")]
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "action")]
 
 
 class Page:
@@ -79,7 +79,7 @@ class Page:
         status, headers, text = self.ask("GET", path)
         assert status == 200, text
         assert "default-src 'none'" in headers["Content-Security-Policy"]
-        assert all(address[0] in "/#" for address in Addresses(text).found), "only of this site"
+        assert all(address[0] in "/#" for address in Addresses(text).addresses), "only of this site"
         return text
 
     def form(self):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from streamnb.errors import BusyError, StateError, StreamNBError
+from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.mailbox import Mailbox
@@ -87,7 +88,7 @@ class Mailboxes:
     def __post_init__(self) -> None:
         self.pending: list[Future[None]] = []  # work that goes on after the replies were sent
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._closed = threading.Event()
         self._outage: str | None = None  # the error of a database that cannot be reached
 
@@ -229,4 +230,4 @@ class _OpenMailbox:
 
     mailbox: Mailbox | None = None
     borrowers: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: ForkSafeLock = field(default_factory=ForkSafeLock)
