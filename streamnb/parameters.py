@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transf
 
 import numpy as np
 
+from streamnb.locks import ForkSafeLock
 from streamnb.storage import label_from_json, label_to_json
 
 Prior = str | Mapping[Any, float]
@@ -374,7 +375,7 @@ class ParametersMixin:
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make the object and its lock, also where it is unpickled or copied."""
         self = super().__new__(cls)
-        object.__setattr__(self, "lock", threading.RLock())
+        object.__setattr__(self, "lock", ForkSafeLock())
         return self
 
     def _is_taught(self) -> bool:

@@ -18,9 +18,9 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.service.response import JudgeOptions
-    from streamnb.mailbox.store import Mailbox
 
 
 class FiniteRange(click.FloatRange):
