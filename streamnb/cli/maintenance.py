@@ -138,7 +138,7 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     Exit status: 0 all rows were kept, 4 some or all rows were left out.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path
-    from streamnb.mailbox.rescue import rescue
+    from streamnb.mailbox.recover import rescue
 
     damaged = str(shared_value("db") or default_path())
     recovered = rescue(damaged, new, classes, shared_value("wait"))
@@ -370,7 +370,7 @@ def merge(other: str) -> None:
     Example:
       streamnb merge laptop.db
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.transfer.formats import merge as merge_mailboxes
 
     with (

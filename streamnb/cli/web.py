@@ -85,15 +85,15 @@ def verdicts(most: int | None, days: float | None, as_json: bool) -> None:
       streamnb verdicts
       streamnb verdicts --most 0
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.record import Record
+    from streamnb.mailbox.verdict_log import VerdictLog
 
     options = {"most": most, "days": days}
     changed: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     with open_mailbox() as mailbox:
-        record = Record(mailbox)
+        record = VerdictLog(mailbox)
         if changed:
-            record.limit(record.bounds._replace(**changed))
-        bounds, entries = record.bounds, record.entries(most=100_000)
+            record.limit(record.limits._replace(**changed))
+        bounds, entries = record.limits, record.entries(most=100_000)
     if as_json:
         for entry in entries:
             click.echo(json.dumps({**entry._asdict(), "digest": entry.digest.hex()}))

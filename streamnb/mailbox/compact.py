@@ -16,8 +16,8 @@ from streamnb.counts.database import is_rare, today
 from streamnb.counts.memory import MemoryCounts, column_of
 from streamnb.counts.protocol import Keys
 from streamnb.mailbox.ledger import IS_MESSAGE, IS_RETIRED, IS_SUM, RETIRED, Row
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens
-from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
 
 _ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
@@ -94,7 +94,7 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
         mailbox.compactions += dropped > 0
         return dropped
 
-    dropped = mailbox.once(done)
+    dropped = mailbox.transact(done)
     time.sleep(min(time.monotonic() - begun, 1.0))  # who waits looks ten times a second
     return dropped
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.counts.blocks import distinct
-from streamnb.counts.protocol import Label, check_labels
+from streamnb.counts.database import SqlCounts
+from streamnb.counts.protocol import Ints, Keys, Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
+from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import TextModel
 
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
+_COMMANDS = "commands"  # the state that holds the spans of commands
+_COMMAND_SPANS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
 
 # Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
 IS_RETIRED = f"labelled_by = '{RETIRED}'"
@@ -140,6 +144,21 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
+def check_row(row: Row, model: TextModel, classes: int) -> None:
+    """Raise ValueError for a row of another model or of more classes."""
+    if row.label not in range(classes) or row.predicted not in (None, *range(classes)):
+        raise ValueError("unknown class")
+    if row.tokens is not None and len(row.tokens) != len(model.view_models):
+        raise ValueError("another number of views")
+    model.check_receipt(row.receipt, classes)
+    if row.receipt.decay_halvings != 0:
+        raise ValueError("counts in a database do not age")
+    if row.removed_at is not None and not row.added_at <= row.removed_at < math.inf:
+        raise ValueError("removed before it was added")
+    if row.labelled_by not in LABELLERS:
+        raise ValueError(f"labelled_by: expected one of {', '.join(LABELLERS)}")
+
+
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     """The columns of one row; None where there is none of that number."""
     return database.connection.execute(
@@ -148,30 +167,41 @@ def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     ).fetchone()
 
 
-@dataclass(eq=False, repr=False)
 class Ledger:
     """The rows of a database's ledger, within its transactions.
 
     Parameters
     ----------
     database
-        Where it is.
-    check
-        Raises ValueError for a row that does not belong there.
-    features_at, places_of
-        As packed features ask for them.
+        The database that holds them.
+
+    Attributes
+    ----------
+    model
+        The model that learned the rows.
+    counts
+        The counts of its views, which know where each feature lies.
     """
 
-    database: Transactions
-    check: Callable[[Row], None]
-    features_at: FeaturesAt
-    places_of: PlacesOf
-    _held: dict[bytes, Row] | None = None
+    model: TextModel
+    counts: list[SqlCounts]
+
+    def __init__(self, database: Transactions) -> None:
+        self.database = database
+        self._held: dict[bytes, Row] | None = None
+
+    def features_at(self, view: int, places: Ints) -> Keys:
+        """Return the features at some places of a view."""
+        return self.counts[view].features_at(places)
+
+    def places_of(self, view: int, features: Keys) -> Ints:
+        """Return the place of each feature of a view, -1 for a feature without one."""
+        return self.counts[view].places_of(features)
 
     def _row(self, columns: Sequence[Any]) -> Row:
         try:
             row = row_of(columns, self.features_at)
-            self.check(row)
+            check_row(row, self.model, len(self.counts[0].labels))
             return row
         except _UNSOUND as error:
             raise corrupted(
@@ -299,3 +329,13 @@ class Ledger:
     def remove(self, row: Row) -> None:
         """Leave no trace of a row."""
         self.database.connection.execute("DELETE FROM ledger WHERE id = ?", (row.id,))
+
+    def record_command(self, start: float, end: float) -> None:
+        """Record that one command made all changes after the moment `start`, until `end`."""
+        spans = [span for span in self.command_spans() if span[0] != start]
+        spans.append((start, end))
+        self.database.keep(_COMMANDS, spans[-_COMMAND_SPANS:])
+
+    def command_spans(self) -> list[tuple[float, float]]:
+        """Return the latest commands: the moment before its first change and that of its last."""
+        return [(start, end) for start, end in self.database.value(_COMMANDS) or ()]

@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IS_MESSAGE
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from streamnb.errors import BusyError, StateError
 from streamnb.locks import ForkSafeLock
+
+Result = TypeVar("Result")
 
 FORMAT = 1
 STATE = "known"  # what the state is called
@@ -236,6 +239,19 @@ class Transactions:
                 raise
             finally:
                 self.writes = None
+
+    def retry(self, action: Callable[[], Result]) -> Result:
+        """Run a transaction; run it again while the server is away, for at most `wait` seconds."""
+        deadline = time.monotonic() + self.wait
+        pause = 0.01
+        while True:
+            try:
+                return action()
+            except TransientError:
+                if self.writes is not None or time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
 
     def value(self, name: str, table: str = "state") -> Any:
         """Return the JSON value stored under a name, None if there is none."""

@@ -7,7 +7,6 @@ import time
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS, IS_RETIRED
-from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.stored_classifier import StoredClassifier
 
 # What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
@@ -44,7 +43,7 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
     first, before = None, math.inf  # the change's first row yet, the moment before it
     changes = 0
     with mailbox.reading():
-        spans = mailbox.command_spans()
+        spans = mailbox.ledger.command_spans()
         rows = mailbox.database.connection.execute(
             f"SELECT added_at FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
         )
@@ -118,13 +117,13 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
             for number in reversed(new):
                 row = mailbox.ledger.row(number)
                 if row.removed_at is None and row.tokens is not None:
-                    unlearn_row(mailbox, row)
+                    mailbox.unlearn_row(row)
                 run(keep, ("removed", number))
                 mailbox.ledger.remove(row)
             for number in old:
                 row = mailbox.ledger.row(number)
                 if row.tokens is not None:
-                    relearn_row(mailbox, row)
+                    mailbox.relearn_row(row)
                 run(keep, ("restored", number))
                 mailbox.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
@@ -133,7 +132,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         with mailbox.reading():
             return undone()
 
-    return mailbox.retrying(looked) if dry_run else mailbox.once(undone)
+    return mailbox.database.retry(looked) if dry_run else mailbox.transact(undone)
 
 
 def redo(mailbox: StoredClassifier) -> Redone:
@@ -153,7 +152,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
             rows = list(mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
-                    unlearn_row(mailbox, row)
+                    mailbox.unlearn_row(row)
                 mailbox.ledger.end(row, removal)
             removed_at += len(rows)
         removed = [(n, end) for kind, n, _, end in undone_rows if kind == "removed"]
@@ -165,11 +164,11 @@ def redo(mailbox: StoredClassifier) -> Redone:
             )
             row = mailbox.ledger.row(number)
             if over is None and row.tokens is not None:
-                relearn_row(mailbox, row)
+                mailbox.relearn_row(row)
         mailbox.database.forget_undone()
         return Redone(len(removed), removed_at, len(later))
 
-    return mailbox.once(redone)
+    return mailbox.transact(redone)
 
 
 def undone_messages(mailbox: StoredClassifier) -> set[bytes]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mailboxes import HAM, SPAM, damage, exported, mails
 
 import streamnb.counts.places
-import streamnb.mailbox.rescue
+import streamnb.mailbox.recover
 from streamnb import Mailbox
 from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, features_of, read_blocks, written_blocks
 from streamnb.errors import StateError
@@ -23,10 +23,10 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.packed import PLACED, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.rebuild import rebuild
-from streamnb.mailbox.record import Record
-from streamnb.mailbox.rescue import rescue
+from streamnb.mailbox.recover import rescue
 from streamnb.mailbox.transactions import FORMAT
 from streamnb.mailbox.undo import last_learned, redo, undo
+from streamnb.mailbox.verdict_log import VerdictLog
 
 COUNTS = st.one_of(
     st.integers(0, 255),
@@ -402,7 +402,7 @@ def test_a_database_of_another_version_is_refused(tmp_path, version):
 
 def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
     path, new = tmp_path / "db", tmp_path / "new"
-    read_places = streamnb.mailbox.rescue._read_places
+    read_places = streamnb.mailbox.recover._read_places
     with Mailbox(path, wait=0.05) as box:  # the rescue holds up what is put away
         box.learn_many(mails(sample))
         for content, _ in mails(sample)[::2]:
@@ -414,7 +414,7 @@ def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
             compact(box, once=None)
             return places
 
-        monkeypatch.setattr("streamnb.mailbox.rescue._read_places", and_then_compacted)
+        monkeypatch.setattr("streamnb.mailbox.recover._read_places", and_then_compacted)
         assert rescue(path, new) == (30, [])
     with Mailbox(new) as rescued:
         assert sorted(before.splitlines()) == sorted(exported(rescued).splitlines())
@@ -424,9 +424,9 @@ def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
     with Mailbox(tmp_path / "db") as box:
         box.learn(SPAM, "spam")
         box.learn(HAM, "ham")
-    select_row = streamnb.mailbox.rescue.select_row
+    select_row = streamnb.mailbox.recover.select_row
     monkeypatch.setattr(
-        "streamnb.mailbox.rescue.select_row",
+        "streamnb.mailbox.recover.select_row",
         lambda database, n: None if n == 1 else select_row(database, n),
     )
     done = rescue(tmp_path / "db", tmp_path / "new")
@@ -463,7 +463,7 @@ def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
         for mailbox in (box, without):
             mailbox.learn(other, "spam")
             mailbox.forget(other)
-        record = Record(box)
+        record = VerdictLog(box)
         assert record.erase([digest(b"Subject: unheard-of\n\n")]) == 0
         assert record.erase([digest(secret)]) == 1
         assert box.verify() == []
@@ -484,7 +484,7 @@ def test_erasing_takes_the_words_of_what_was_undone(sample, tmp_path, later):
         assert undo(box, last_learned(box)).unlearned == 1
         if later:
             box.learn(b"Subject: another\n\nmessage", "ham")
-        assert Record(box).erase([digest(secret)]) == 1
+        assert VerdictLog(box).erase([digest(secret)]) == 1
         assert box.verify() == []
         assert redo(box) == (0, 0, 0)
     assert not re.search(rb"axolotl|quetzalcoatl", path.read_bytes())
@@ -496,4 +496,4 @@ def test_a_damaged_row_is_no_reason_not_to_erase_another(tmp_path):
         box.learn_many([(b"Subject: %d\n\nword%d" % (n, n), "ham") for n in range(20)])
     damage(path, "UPDATE ledger SET tokens = x'8401' WHERE id = 9")
     with Mailbox(path) as box:
-        assert Record(box).erase([digest(b"Subject: 3\n\nword3")]) == 1
+        assert VerdictLog(box).erase([digest(b"Subject: 3\n\nword3")]) == 1

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import Mailbox
+from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
-from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.status import status
 from streamnb.mailbox.undo import redo
@@ -124,7 +124,9 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
     """Between two parts others can write, and no part is long."""
     path = tmp_path / "mail.db"
     with Mailbox(path) as box, Mailbox(path, wait=0.1) as other:
-        lessons = [Lesson(b"Subject: %d\n\nrare%d common" % (i, i), "ham") for i in range(100)]
+        lessons = [
+            LabelledMessage(b"Subject: %d\n\nrare%d common" % (i, i), "ham") for i in range(100)
+        ]
         box.learn_many(lessons)
         looked_at, learned = [], []
         rows = box.ledger.rows
@@ -159,10 +161,10 @@ def test_a_dry_run_tells_what_would_go(tmp_path, once, ledger):
         for number in range(20):
             when = time.time() - (number % 2) * 100 * 86400
             box.learn(
-                b"Subject: n%d\n\nrare%d w%d" % (number, number, number % 3), "ham", when=when
+                b"Subject: n%d\n\nrare%d w%d" % (number, number, number % 3), "ham", timestamp=when
             )
             if number % 5 == 0:
-                box.learn(b"Subject: n%d\n\nrare%d w0" % (number, number), "spam", when=when)
+                box.learn(b"Subject: n%d\n\nrare%d w0" % (number, number), "spam", timestamp=when)
         said = compact(box, once, ledger, dry_run=True)
         done = compact(box, once, ledger)
         assert said[:3] == done[:3]

@@ -15,10 +15,10 @@ from streamnb.corpus import open_corpus, read
 from streamnb.errors import StateError
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.record import Bounds, Record
-from streamnb.mailbox.rescue import rescue
+from streamnb.mailbox.recover import rescue
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, merge
+from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 
 
@@ -395,11 +395,11 @@ def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
     learn_ten(path)
     there = MessageLocation("INBOX", "1", b"key", "", None, 1.0, None)
     with Mailbox(path) as mailbox:
-        Record(mailbox).limit(Bounds(0, 3.0))
+        VerdictLog(mailbox).limit(LogLimits(0, 3.0))
         LocationTable(mailbox.database, "maildir:/m").put_all([there], "INBOX")
     rescue(str(path), str(tmp_path / "new.db"))
     with Mailbox(tmp_path / "new.db") as mailbox:
-        assert Record(mailbox).bounds == Bounds(0, 3.0)
+        assert VerdictLog(mailbox).limits == LogLimits(0, 3.0)
         places = LocationTable(mailbox.database, "maildir:/m")
         assert places.was_listed("INBOX")
         assert places.in_folder("INBOX") == {"1": there}

@@ -22,9 +22,9 @@ from streamnb.classifier import Classifier
 from streamnb.errors import BusyError, OutputError, StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
@@ -126,7 +126,7 @@ def test_explain_and_top_read_the_database(tmp_path):
 
 def test_compact_drops_what_is_rare_and_old_and_says_so(sample, box, monkeypatch):
     for i, (content, label) in enumerate(mails(sample, 40)):
-        box.learn(content, label, when=time.time() - 1000 * 86400 + i)
+        box.learn(content, label, timestamp=time.time() - 1000 * 86400 + i)
     rare = sum(int((counts.rows()[2][:, 0] == 1).sum()) for counts in box.counts)
     assert compact(box, once=180).features == 0  # all seen today
     monkeypatch.setattr("streamnb.mailbox.compact.today", lambda: 10**6)
@@ -171,9 +171,9 @@ def test_sources_need_not_be_utf8(box):
 def test_a_ledger_can_reach_back_so_far_only(sample, box):
     stream = mails(sample, 30)
     for i, (content, label) in enumerate(stream):
-        box.learn(content, label, when=time.time() - (100 if i < 20 else 1) * 86400)
+        box.learn(content, label, timestamp=time.time() - (100 if i < 20 else 1) * 86400)
         if i == 19:
-            box.learn(stream[0][0], "other", when=time.time() - 90 * 86400)
+            box.learn(stream[0][0], "other", timestamp=time.time() - 90 * 86400)
     counts = [c.items() for c in box.counts]
     done = compact(box, once=None, ledger=50)
     assert (done.retired, done.history) == (20, 1)
@@ -345,7 +345,7 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
         assert mailbox.classify(b"Subject: a\n\nb").label == "ham"
         with pytest.raises(RuntimeError, match="within a transaction"):
             mailbox.learn(b"Subject: c\n\nd", "spam")
-    mailbox.learn(b"Subject: c\n\nd", "spam", also=lambda: mailbox.label_of(b"0" * 32))
+    mailbox.learn(b"Subject: c\n\nd", "spam", run_first=lambda: mailbox.label_of(b"0" * 32))
     assert mailbox.verify() == []
     mailbox.close()
     for use in (mailbox.verify, lambda: mailbox.learn(b"x", "ham"), lambda: mailbox.classify(b"x")):
@@ -359,8 +359,8 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
         {"message": "text"},
         {"labelled_by": "somebody"},
         {"source": 3},
-        {"when": float("nan")},
-        {"when": float("inf")},
+        {"timestamp": float("nan")},
+        {"timestamp": float("inf")},
         {"label": None},
     ],
 )
@@ -464,9 +464,9 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
 
 BATCH = """
 import sys
-from streamnb.mailbox.groups import Lesson
-from streamnb.mailbox.store import Mailbox
-lessons = [Lesson(b"Subject: %d\\n\\nw%d" % (i, i % 5), "ham" if i % 3 else "spam") for i in range(40)]
+from streamnb.mailbox.batch import LabelledMessage
+from streamnb.mailbox.mailbox import Mailbox
+lessons = [LabelledMessage(b"Subject: %d\\n\\nw%d" % (i, i % 5), "ham" if i % 3 else "spam") for i in range(40)]
 print(Mailbox(sys.argv[1]).learn_batch(lessons, "query", 7))
 """
 
@@ -479,19 +479,24 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
     assert sorted(one.communicate()[0].strip() for one in both) == ["0", "40"]
     with Mailbox(path) as mailbox:
         assert mailbox.verify() == []
-        known, new = Lesson(b"Subject: 1\n\nw1", "ham"), Lesson(b"Subject: new\n\nw1", "ham")
+        known, new = (
+            LabelledMessage(b"Subject: 1\n\nw1", "ham"),
+            LabelledMessage(b"Subject: new\n\nw1", "ham"),
+        )
         assert mailbox.learn_batch([new], "query", 6) == 0  # an earlier one
         assert mailbox.learn_batch([known, new], "query", 8) == 1
         assert mailbox.learn_batch([new], "another query", 0) == 0
 
         def broken():
-            yield Lesson(b"Subject: half\n\nw1", "ham")
+            yield LabelledMessage(b"Subject: half\n\nw1", "ham")
             raise OSError("cut off")
 
         with pytest.raises(OSError, match="cut off"):
             mailbox.learn_batch(broken(), "query", 9)
         assert not mailbox.was_taught(digest(b"Subject: half\n\nw1"))
-        assert mailbox.learn_batch([Lesson(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
+        assert (
+            mailbox.learn_batch([LabelledMessage(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
+        )
         assert mailbox.verify() == []
 
 

@@ -19,18 +19,18 @@ from streamnb import Mailbox, MultinomialNB, Tokenizer
 from streamnb.classifier import Classifier
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import BusyError, StateError
+from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import rebuild
-from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.renew import bring, missing, successor
 from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
+from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 pytestmark = pytest.mark.postgres
 
@@ -66,11 +66,11 @@ def live(mailbox):
     at = 1_700_000_000.0
     for i, (message, label) in enumerate(messages):
         said = wrong[label] if i % 10 == 0 else label
-        mailbox.learn(message, said, when=at + i, source="learn a/b \udcff")
+        mailbox.learn(message, said, timestamp=at + i, source="learn a/b \udcff")
     for i, (message, label) in enumerate(messages[:40]):
-        mailbox.learn(message, label, PROGRAM if i % 3 else "human", when=at + 200 + i)
+        mailbox.learn(message, label, PROGRAM if i % 3 else "human", timestamp=at + 200 + i)
     for message, _ in messages[90:100]:
-        mailbox.forget(message, when=at + 300)
+        mailbox.forget(message, timestamp=at + 300)
     undone = mailbox.undo(at + 230)
     assert undone.unlearned
     assert redo(mailbox).learned == undone.unlearned
@@ -119,11 +119,11 @@ def test_the_record_and_what_is_erased(url):
     with Mailbox(url) as mailbox:
         for message, label in mails(30):
             mailbox.learn(message, label)
-        record, message = Record(mailbox), mails(40)[35][0]
-        record.limit(Bounds(50, 30))
+        record, message = VerdictLog(mailbox), mails(40)[35][0]
+        record.limit(LogLimits(50, 30))
         for place in ("inbox", "junk"):
             record.note(message, judge(mailbox, message), place)
-        (entry,) = record.entries(search=Record(mailbox).entries()[0].subject[2:6].upper())
+        (entry,) = record.entries(search=VerdictLog(mailbox).entries()[0].subject[2:6].upper())
         assert entry.place == "junk"
         assert record.teach(entry.id, "spam").what == "learned"
         assert record.entries("taught")[0].taught == "spam"
@@ -143,7 +143,7 @@ def test_text_that_a_server_cannot_hold(url):
 def test_batches_and_another_kind_of_classifier(url):
     kind = Classifier(Tokenizer(), MultinomialNB())
     with Mailbox(url, classifier=kind) as mailbox:
-        lessons = [Lesson(b"free offer", "spam"), Lesson(b"lunch", "ham")]
+        lessons = [LabelledMessage(b"free offer", "spam"), LabelledMessage(b"lunch", "ham")]
         assert mailbox.learn_batch(lessons, "query", 0) == 2
         assert mailbox.learn_batch(lessons, "query", 0) == 0
     with Mailbox(url, create=False) as mailbox:
@@ -311,7 +311,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
         lost.clear()
         assert mailbox.forget(message) == ("forgotten", "spam")
         assert mailbox.label_of(digest(message)) is None
-        lessons = [Lesson(b"Subject: %d\n\nword %d" % (i, i % 3), "ham") for i in range(9)]
+        lessons = [LabelledMessage(b"Subject: %d\n\nword %d" % (i, i % 3), "ham") for i in range(9)]
         lost.clear()
         said = [outcome.what for outcome in mailbox.learn_many(lessons[:6])]
         assert said == ["learned"] * 6

@@ -13,9 +13,9 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import is_due, rebuild
-from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file
+from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 
 def taught_in_runs(path, count=150):
@@ -117,7 +117,7 @@ def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
     with Mailbox(tmp_path / "old.db", classifier=old_views) as old:
         for message, label in taught[:-1]:
             old.learn(message, label, PROGRAM, "rule here")
-        old.learn(*taught[-1], when=1e9)
+        old.learn(*taught[-1], timestamp=1e9)
         old.learn(b"Subject: gone\n\nIt is nowhere any more\n", "ham")
     folder = tmp_path / "mail"
     folder.mkdir()
@@ -217,12 +217,12 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
     message, label = mails(sample, 1)[0]
     with Mailbox(tmp_path / "old.db", classifier=chosen) as old:
         old.learn(message, label)
-        Record(old).limit(Bounds(0, 3.0))
+        VerdictLog(old).limit(LogLimits(0, 3.0))
     folder = files(tmp_path / "mail", [message])
     command = ("upgrade", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
     assert streamnb_command(*command)[0] == 0
     with Mailbox(tmp_path / "new.db") as new:
-        assert Record(new).bounds == Bounds(0, 3.0)
+        assert VerdictLog(new).limits == LogLimits(0, 3.0)
         made = new.classifier
         assert (made.preset, made.keep_names, len(made.models)) == ("small", False, 3)
         assert {view.drop_headers for view in made.tokenizer.tokenizers} == {("x-secret",)}

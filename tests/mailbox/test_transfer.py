@@ -101,10 +101,10 @@ def test_merging_adds_what_each_knows(sample, tmp_path):
     stream = mails(sample, 40)
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         for i, (content, label) in enumerate(stream):
-            (a if i < 25 else b).learn(content, label, when=i)
-        b.learn(stream[0][0], stream[0][1], when=50)
-        b.learn(stream[1][0], "other", PROGRAM, when=51)
-        b.learn(stream[2][0], "other", HUMAN, when=52)
+            (a if i < 25 else b).learn(content, label, timestamp=i)
+        b.learn(stream[0][0], stream[0][1], timestamp=50)
+        b.learn(stream[1][0], "other", PROGRAM, timestamp=51)
+        b.learn(stream[2][0], "other", HUMAN, timestamp=52)
         assert merge(a, b) == (15, 1, 1, 1)
         assert a.verify() == []
         assert sum(a.counts[0].weights) == 40
@@ -152,13 +152,13 @@ def test_compact_keeps_what_was_imported(sample, tmp_path, monkeypatch):
 
 
 def test_a_class_that_is_gone_is_exported_as_if_it_had_never_been(box, tmp_path):
-    box.learn(SPAM, "spam", when=1)
-    box.learn(HAM, "ham", when=2)
-    box.learn(MESSAGES[0], "work", when=3)
-    box.learn(MESSAGES[1], "work", when=4)
-    box.learn(MESSAGES[2], "ham", when=5)
-    box.forget(MESSAGES[0], when=6)
-    box.forget(MESSAGES[1], when=7)
+    box.learn(SPAM, "spam", timestamp=1)
+    box.learn(HAM, "ham", timestamp=2)
+    box.learn(MESSAGES[0], "work", timestamp=3)
+    box.learn(MESSAGES[1], "work", timestamp=4)
+    box.learn(MESSAGES[2], "ham", timestamp=5)
+    box.forget(MESSAGES[0], timestamp=6)
+    box.forget(MESSAGES[1], timestamp=7)
     compact(box, once=None, ledger=0)
     data = exported(box)
     with Mailbox(tmp_path / "other") as other:
@@ -208,7 +208,7 @@ def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
     old = time.time() - 100 * 86400
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         for i, (content, label) in enumerate(stream):
-            (a if i < 15 else b).learn(content, label, when=old)
+            (a if i < 15 else b).learn(content, label, timestamp=old)
         compact(a, once=None, ledger=50)
         compact(b, once=None, ledger=50)
         total = [sum(x.totals[0] + x.totals[1] for x in box.counts) for box in (a, b)]

@@ -9,9 +9,9 @@ from commands import streamnb_command
 
 from streamnb import Mailbox, MailClassifier
 from streamnb.errors import ConfigError, ModelFileError, StateError
+from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.blend import GAINS, blended, evidence_of
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.site_model import SiteModel
@@ -57,7 +57,9 @@ def test_a_new_users_first_mail_is_judged_by_the_site(users, site):
 
 def test_many_are_learned_beside_a_site(users, site):
     lessons = [
-        Lesson(of % i, label) for i in range(20) for of, label in ((SPAM, "ham"), (HAM, "spam"))
+        LabelledMessage(of % i, label)
+        for i in range(20)
+        for of, label in ((SPAM, "ham"), (HAM, "spam"))
     ]
     with (
         Mailbox(users / "ann.db", base=SiteModel(site)) as one,

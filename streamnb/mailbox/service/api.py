@@ -21,13 +21,13 @@ from streamnb import __version__
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.monitor import SECONDS, Monitor
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
-from streamnb.mailbox.store import Mailbox
 
 Action = Callable[[Mailbox, Request, bytes], Any]
 

@@ -21,10 +21,10 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import forget
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.lessons import Outcome, take_back
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.response import Response
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.undo import undone_messages
 
 WEB = "web"  # source of what is said on the page
@@ -53,7 +53,7 @@ _PATIENCE = 1.0  # seconds that a verdict waits for others who write
 _NAMES = 1 << 14  # bytes of the names of a message
 
 
-class Bounds(NamedTuple):
+class LogLimits(NamedTuple):
     """The limits of the record of verdicts.
 
     Attributes
@@ -68,7 +68,7 @@ class Bounds(NamedTuple):
     days: float = 30.0
 
 
-class Entry(NamedTuple):
+class LoggedVerdict(NamedTuple):
     """The verdict on a message.
 
     Attributes
@@ -102,7 +102,7 @@ class Entry(NamedTuple):
     labelled_by: str | None = None
 
 
-class Record:
+class VerdictLog:
     """The record of a mailbox's verdicts.
 
     Parameters
@@ -115,24 +115,26 @@ class Record:
         self.mailbox = mailbox
 
     @property
-    def bounds(self) -> Bounds:
+    def limits(self) -> LogLimits:
         """The limits of the record."""
         with self.mailbox.database.reading():
             kept = self.mailbox.database.value("record")
         try:
-            return Bounds() if kept is None else Bounds(int(kept["most"]), float(kept["days"]))
+            return (
+                LogLimits() if kept is None else LogLimits(int(kept["most"]), float(kept["days"]))
+            )
         except (TypeError, ValueError, KeyError):
             raise StateError(
                 f"{self.mailbox.path}: the database is damaged: state 'record'"
             ) from None
 
-    def limit(self, bounds: Bounds) -> None:
+    def limit(self, limits: LogLimits) -> None:
         """Say how much is recorded; what is beyond that is forgotten."""
-        if not 0 <= bounds.most <= 100_000 or not 0 <= bounds.days <= 36_500:
-            raise ValueError(f"at most 100,000 messages and 36,500 days, not {bounds}")
+        if not 0 <= limits.most <= 100_000 or not 0 <= limits.days <= 36_500:
+            raise ValueError(f"at most 100,000 messages and 36,500 days, not {limits}")
         with self._writing() as connection:
-            self.mailbox.database.keep("record", bounds._asdict())
-            self._purge(connection, bounds)
+            self.mailbox.database.keep("record", limits._asdict())
+            self._purge(connection, limits)
 
     def note(self, message: bytes, found: Response, place: str, moved: str | None = None) -> None:
         """Record a verdict; another one on the same message takes its place.
@@ -148,8 +150,8 @@ class Record:
         moved
             The folder it was moved to.
         """
-        bounds = self.bounds
-        if bounds.most == 0:
+        limits = self.limits
+        if limits.most == 0:
             return
         mailbox = self.mailbox
         views = mailbox.classifier.model.views_of(mailbox.classifier.count(message))
@@ -174,7 +176,7 @@ class Record:
             columns = f"{_COLUMNS.removeprefix('id, ')}, tokenizer, tokens, names"
             values = ", ".join("?" * len(row))
             connection.execute(f"INSERT INTO verdicts({columns}) VALUES ({values})", row)  # noqa: S608 (ours)
-            self._purge(connection, bounds)
+            self._purge(connection, limits)
 
     @contextmanager
     def _writing(self, patience: float | None = None) -> Iterator[Any]:
@@ -188,11 +190,11 @@ class Record:
             yield connection
 
     @staticmethod
-    def _purge(connection: Any, bounds: Bounds) -> None:
+    def _purge(connection: Any, limits: LogLimits) -> None:
         connection.execute(
             "DELETE FROM verdicts WHERE time < ? OR id <= "
             "(SELECT id FROM verdicts ORDER BY id DESC LIMIT 1 OFFSET ?)",
-            (time.time() - bounds.days * 86400, bounds.most),
+            (time.time() - limits.days * 86400, limits.most),
         )
 
     def _there(self) -> bool:
@@ -200,7 +202,7 @@ class Record:
 
     def entries(
         self, kind: str = "all", search: str = "", most: int = 50, before: int | None = None
-    ) -> list[Entry]:
+    ) -> list[LoggedVerdict]:
         """Return the latest verdicts, newest first.
 
         Parameters
@@ -227,11 +229,11 @@ class Record:
             (2**62 if before is None else before, f"%{escaped}%", f"%{escaped}%", most),
         )
 
-    def entry(self, number: int) -> Entry | None:
+    def entry(self, number: int) -> LoggedVerdict | None:
         """One entry; None where there is none of that number."""
         return next(iter(self._found("v.id = ?", (number,))), None)
 
-    def _found(self, where: str, values: tuple[Any, ...]) -> list[Entry]:
+    def _found(self, where: str, values: tuple[Any, ...]) -> list[LoggedVerdict]:
         with self.mailbox.reading():
             if not self._there():
                 return []
@@ -243,7 +245,9 @@ class Record:
             ).fetchall()
             labels = self.mailbox.labels
             return [
-                Entry._make((*plain, None if label is None else str(labels[label]), labelled_by))
+                LoggedVerdict._make(
+                    (*plain, None if label is None else str(labels[label]), labelled_by)
+                )
                 for *plain, label, labelled_by in rows
             ]
 
@@ -319,7 +323,7 @@ class Record:
                 rows = list(mailbox.ledger.rows("digest = ?", (key,)))
                 for row in rows:
                     if row.removed_at is None and row.tokens is not None:
-                        take_back(mailbox, row, mailbox.moment())
+                        mailbox.take_back(row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 forget(mailbox.database.connection, key)
                 # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.

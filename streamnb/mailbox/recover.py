@@ -21,10 +21,10 @@ from streamnb.errors import BusyError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
-from streamnb.mailbox.ledger import Row, row_of, select_row
+from streamnb.mailbox.ledger import Row, check_row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.store import Mailbox
-from streamnb.mailbox.stored_classifier import check_row, classifier_of
+from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.stored_classifier import classifier_of
 from streamnb.mailbox.transactions import STATE, STATE_COPY
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
 from streamnb.naive_bayes.text_model import TextModel

@@ -12,10 +12,10 @@ from streamnb import Mailbox, MultinomialNB, Tokenizer
 from streamnb.classifier import Classifier
 from streamnb.counts.database import SqlCounts
 from streamnb.errors import CorpusError
-from streamnb.mailbox import groups
+from streamnb.mailbox import batch
+from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file
@@ -72,17 +72,17 @@ def test_many_equal_one_after_the_other(
     make, tmp_path_factory, some, most, least, labelled_by, again
 ):
     folder = tmp_path_factory.mktemp("many")
-    some = [Lesson(mail(number), label, f"learn {number}") for number, label in some]
+    some = [LabelledMessage(mail(number), label, f"learn {number}") for number, label in some]
     with (
         Mailbox(folder / "one", classifier=make()) as one,
         Mailbox(folder / "many", classifier=make()) as many,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(groups, "_LIMITS", (most, 10**6, 10**6))
-        patch.setattr(groups, "_MANY", least)
+        patch.setattr(batch, "_LIMITS", (most, 10**6, 10**6))
+        patch.setattr(batch, "_MANY", least)
         for who in (PROGRAM, labelled_by) if again else (labelled_by,):
             expected = [one.learn(of.message, of.label, who, of.source) for of in some]
-            found = list(groups.learn_many(many, some, who))
+            found = list(batch.learn_many(many, some, who))
             assert [lesson for lesson, _ in found] == some
             assert [outcome for _, outcome in found] == expected
             some = some[::-1]
@@ -101,7 +101,7 @@ def test_many_equal_one_after_the_other(
         one.learn(b"Subject: noon\n\nmeeting", "list")
         for lesson in some:
             one.learn(lesson.message, lesson.label, HUMAN, lesson.source)
-        many.learn_many([Lesson(b"Subject: noon\n\nmeeting", "list"), *some])
+        many.learn_many([LabelledMessage(b"Subject: noon\n\nmeeting", "list"), *some])
         assert many.verify() == []
         assert told(many, folder / "b") == told(one, folder / "a")
 
@@ -117,10 +117,10 @@ def test_an_import_in_groups_is_the_same(tmp_path_factory, some, most):
     ):
         for number, label in some:
             source.learn(mail(number), label)
-        target.learn(mail(3), "ham", when=1e9)
-        target.learn(mail(4), "work", PROGRAM, when=1e9)
+        target.learn(mail(3), "ham", timestamp=1e9)
+        target.learn(mail(4), "work", PROGRAM, timestamp=1e9)
         export(source, str(folder / "lines"))
-        patch.setattr(groups, "_LIMITS", (most, 10**6, 10**6))
+        patch.setattr(batch, "_LIMITS", (most, 10**6, 10**6))
         for mailbox in (target, new):
             import_file(mailbox, str(folder / "lines"))
             assert mailbox.verify() == []
@@ -130,7 +130,7 @@ def test_an_import_in_groups_is_the_same(tmp_path_factory, some, most):
 def test_what_came_before_an_error_is_learned(tmp_path):
     def broken():
         for number in range(7):
-            yield Lesson(mail(number), "ham")
+            yield LabelledMessage(mail(number), "ham")
         raise CorpusError("no more")
 
     with Mailbox(tmp_path / "mail.db") as mailbox:
@@ -143,11 +143,11 @@ def test_what_came_before_an_error_is_learned(tmp_path):
         with pytest.raises(TypeError):
             mailbox.learn_many([mail(1)])
         with pytest.raises(ValueError, match="bytes"):
-            mailbox.learn_many([Lesson("text", "ham")])
+            mailbox.learn_many([LabelledMessage("text", "ham")])
 
 
 def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
-    lessons = [Lesson(mail(n), "ham") for n in range(40)]
+    lessons = [LabelledMessage(mail(n), "ham") for n in range(40)]
     counted = []
     with Mailbox(tmp_path / "mail.db") as mailbox:
         count = mailbox.classifier.count
@@ -158,7 +158,7 @@ def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
         assert len(counted) == 40
         assert [outcome.what for outcome in mailbox.learn_many(lessons)] == ["known"] * 40
         assert len(counted) == 40
-        new = Lesson(mail(99), "ham")
+        new = LabelledMessage(mail(99), "ham")
         said = mailbox.learn_many([*lessons, new, *lessons])
         assert [outcome.what for outcome in said].count("learned") == 1
         assert len(counted) == 41
@@ -168,7 +168,7 @@ def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
 def test_what_is_known_no_more_when_it_is_learned_is_learned(tmp_path, others):
     path = tmp_path / "mail.db"
     with Mailbox(path) as mailbox, Mailbox(path) as other:
-        known = [Lesson(mail(n), "ham") for n in range(9)]
+        known = [LabelledMessage(mail(n), "ham") for n in range(9)]
         mailbox.learn_many(known)
 
         def lessons():
@@ -191,12 +191,12 @@ def test_a_group_that_fails_leaves_nothing(tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(SqlCounts, "commit", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                mailbox.learn_many([Lesson(mail(n), "ham") for n in range(9)])
+                mailbox.learn_many([LabelledMessage(mail(n), "ham") for n in range(9)])
         assert told(mailbox, tmp_path / "b") == before
         assert [type(member.counts) for member in mailbox.models] == [SqlCounts] * len(
             mailbox.models
         )
-        assert len(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(9)])) == 9
+        assert len(mailbox.learn_many([LabelledMessage(mail(n), "ham") for n in range(9)])) == 9
         assert mailbox.verify() == []
 
 
@@ -206,7 +206,9 @@ def test_others_are_answered_and_learn_between_groups(tmp_path):
 
         def lessons():
             for number in range(600):
-                yield Lesson(f"Subject: {number}\n\nw{number} {WORDS[number % 9]}".encode(), "ham")
+                yield LabelledMessage(
+                    f"Subject: {number}\n\nw{number} {WORDS[number % 9]}".encode(), "ham"
+                )
                 if number in (300, 500):  # within a group that is being read
                     other.learn(b"Subject: other\n\n%d" % number, "spam")
 
@@ -222,12 +224,12 @@ def test_another_kind_of_database_meanwhile(tmp_path, knows):
     with Mailbox(path) as mailbox, Mailbox(path) as other:
 
         def lessons():
-            yield Lesson(mail(1), "ham")
+            yield LabelledMessage(mail(1), "ham")
             with other.absorbing(Classifier(Tokenizer(), MultinomialNB())):
                 pass
             if knows:
                 mailbox.was_taught(b"x" * 32)
-            yield Lesson(mail(2), "spam")
+            yield LabelledMessage(mail(2), "spam")
 
         assert [outcome.what for outcome in mailbox.learn_many(lessons())] == ["learned"] * 2
         assert len(mailbox.counts) == 1
@@ -252,14 +254,14 @@ def test_the_command_tells_what_is_safe(tmp_path):
 def test_a_word_that_cannot_be_is_refused(tmp_path):
     with Mailbox(tmp_path / "mail.db") as mailbox:
         for wrong in (
-            Lesson(mail(1), "ham", b"x"),
-            Lesson(mail(1), None),
-            Lesson(mail(1), math.nan),
+            LabelledMessage(mail(1), "ham", b"x"),
+            LabelledMessage(mail(1), None),
+            LabelledMessage(mail(1), math.nan),
         ):
             with pytest.raises(ValueError, match=r"source|label"):
                 mailbox.learn_many([wrong])
         with pytest.raises(ValueError, match="source"):
-            mailbox.learn_batch([Lesson(mail(1), "ham")], "stream", 1, b"x")
+            mailbox.learn_batch([LabelledMessage(mail(1), "ham")], "stream", 1, b"x")
         with pytest.raises(ValueError, match="label"):
             mailbox.learn(mail(1), math.nan)
         assert mailbox.verify() == []
@@ -268,7 +270,7 @@ def test_a_word_that_cannot_be_is_refused(tmp_path):
 
 def test_what_was_read_before_ctrl_c_is_learned(tmp_path):
     def lessons():
-        yield Lesson(mail(1), "ham")
+        yield LabelledMessage(mail(1), "ham")
         raise KeyboardInterrupt
 
     with Mailbox(tmp_path / "mail.db") as mailbox:
@@ -278,29 +280,29 @@ def test_what_was_read_before_ctrl_c_is_learned(tmp_path):
 
 
 def test_a_group_takes_what_was_read_in_a_second(tmp_path, monkeypatch):
-    monkeypatch.setattr(groups, "_SECONDS", 0.0)
+    monkeypatch.setattr(batch, "_SECONDS", 0.0)
     with Mailbox(tmp_path / "mail.db") as mailbox:
         before = mailbox.database.changes
-        assert len(mailbox.learn_many([Lesson(mail(n), "ham") for n in range(5)])) == 5
-        monkeypatch.setattr(groups, "_SECONDS", 60.0)
+        assert len(mailbox.learn_many([LabelledMessage(mail(n), "ham") for n in range(5)])) == 5
+        monkeypatch.setattr(batch, "_SECONDS", 60.0)
         each = mailbox.database.changes - before
-        assert len(mailbox.learn_many([Lesson(mail(n), "spam") for n in range(5)])) == 5
+        assert len(mailbox.learn_many([LabelledMessage(mail(n), "spam") for n in range(5)])) == 5
         assert each >= 5
 
 
 def test_groups_of_many_classes_are_smaller(tmp_path, monkeypatch):
     sizes = []
-    learned = groups._learned_within
+    learned = batch._learned_within
     monkeypatch.setattr(
-        groups, "_learned_within", lambda *how: sizes.append(len(how[1])) or learned(*how)
+        batch, "_learned_within", lambda *how: sizes.append(len(how[1])) or learned(*how)
     )
-    monkeypatch.setattr(groups, "_LIMITS", (256, 2000, 1 << 25))
+    monkeypatch.setattr(batch, "_LIMITS", (256, 2000, 1 << 25))
     with Mailbox(tmp_path / "mail.db") as mailbox:
         for number in range(40):
             mailbox.learn(mail(number), f"c{number % 10}")
-        mailbox.learn_many([Lesson(mail(n), "c1") for n in range(40, 60)])
+        mailbox.learn_many([LabelledMessage(mail(n), "c1") for n in range(40, 60)])
     with Mailbox(tmp_path / "other.db") as mailbox:
-        mailbox.learn_many([Lesson(mail(n), "c1") for n in range(40, 60)])
+        mailbox.learn_many([LabelledMessage(mail(n), "c1") for n in range(40, 60)])
     assert sizes[0] < max(sizes)
 
 
@@ -335,13 +337,19 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(tmp_path, mon
             assert mailbox.verify() == []
             return found
 
-        two = [Lesson(mail(1), "ham"), Lesson(mail(1), "spam"), Lesson(mail(2), "ham")]
+        two = [
+            LabelledMessage(mail(1), "ham"),
+            LabelledMessage(mail(1), "spam"),
+            LabelledMessage(mail(2), "ham"),
+        ]
         said = lost(lambda: mailbox.learn_many(two))
         assert said == [("learned", None), ("corrected", "ham"), ("learned", None)]
         assert len(list(mailbox.ledger.rows("digest = ?", (digest(mail(1)),)))) == 2
         assert lost(lambda: mailbox.learn(mail(3), "ham")).what == "learned"
         assert lost(lambda: mailbox.learn(mail(3), "spam")) == ("corrected", "ham")
-        assert lost(lambda: mailbox.learn_batch([Lesson(mail(4), "ham")], "stream", 1)) == 1
+        assert (
+            lost(lambda: mailbox.learn_batch([LabelledMessage(mail(4), "ham")], "stream", 1)) == 1
+        )
         assert lost(lambda: mailbox.forget(mail(4))) == ("forgotten", "ham")
         known = len(list(mailbox.ledger.rows()))
         undone = lost(lambda: mailbox.undo(0))
@@ -354,7 +362,7 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(tmp_path, mon
 def test_labels_that_are_equal_and_are_not_spelt_alike(tmp_path):
     with Mailbox(tmp_path / "one") as one, Mailbox(tmp_path / "many") as many:
         some = [(1, 1), (1, True), (1, "True"), (1, "1"), (2, "1"), (2, 1), (3, True), (3, "1")]
-        lessons = [Lesson(mail(number), label) for number, label in [(9, 1), *some, *some]]
+        lessons = [LabelledMessage(mail(number), label) for number, label in [(9, 1), *some, *some]]
         expected = [one.learn(lesson.message, lesson.label) for lesson in lessons]
         assert many.learn_many(lessons) == expected
         assert many.verify() == []
