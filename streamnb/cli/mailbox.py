@@ -392,7 +392,7 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
     Exit status for one message: 0 spam, 1 ham or another class, 2 unsure, 3 error. For several
     messages: 0, or 3 after an error.
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.cli.quick import say_waiting
+    from streamnb.cli.quick import notify_not_ready
 
     if not source and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
@@ -418,6 +418,6 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
         if sys.stdout is not None:
             sys.stdout.flush()
     if not_ready:
-        say_waiting(not_ready)
+        notify_not_ready(not_ready)
     if len(statuses) == 1 or 3 in statuses:
         raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

@@ -9,6 +9,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.features.token_counts import TokenCounts
+from streamnb.features.vectorizer import VectorizerMixin
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
     Boolean,
@@ -23,7 +24,7 @@ from streamnb.parameters import (
 )
 
 
-class ScanningTransformer(ParametersMixin, base.Transformer):
+class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
     """Base of the tokenizers: owns one compiled scanner, which is made on first use.
 
     The scanner is not pickled. Threads can share a tokenizer: a lock covers each message.

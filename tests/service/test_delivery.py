@@ -167,7 +167,7 @@ def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
     message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
     for options, status, text in (
         ((), 0, b"passed on unmarked"),
-        (("--strict",), 75, b"no verdict, to be tried again"),
+        (("--strict",), 75, b"no verdict; exit status 75 asks for a retry"),
     ):
         done = run_filter(message, "--db", tmp_path / "none", *options)
         assert (done.returncode, done.stdout) == (status, passed_on(message))
@@ -550,7 +550,7 @@ def test_the_client_in_c_passes_mail_on_where_nothing_else_is_installed(
             check=False,
         )
         assert (done.returncode, done.stdout) == (75 if strict else 0, message)
-        text = b"no verdict, to be tried again (status 75)" if strict else b"passed on unmarked"
+        text = b"no verdict; exit status 75 asks for a retry" if strict else b"passed on unmarked"
         assert done.stderr == b"streamnb-filter: %s: streamnb: No such file or directory\n" % text
 
 
