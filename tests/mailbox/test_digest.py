@@ -127,12 +127,12 @@ def multipart(*attachments, preamble=b"", encoding=b"base64"):
 
 
 def test_attachments_tell_messages_apart_and_preambles_do_not():
-    one, two = (base64.encodebytes(byte * 5000) for byte in (b"a", b"b"))
-    assert digest(multipart(one)) != digest(multipart(two))
-    assert digest(multipart(one)) != digest(multipart(one, one))
-    assert digest(multipart(one)) == digest(multipart(one, preamble=b"This is MIME.\n"))
-    assert digest(multipart(one)) == digest(
-        multipart(one.replace(b"\n", b""), encoding=b"BASE64 (x)")
+    first, second = (base64.encodebytes(byte * 5000) for byte in (b"a", b"b"))
+    assert digest(multipart(first)) != digest(multipart(second))
+    assert digest(multipart(first)) != digest(multipart(first, first))
+    assert digest(multipart(first)) == digest(multipart(first, preamble=b"This is MIME.\n"))
+    assert digest(multipart(first)) == digest(
+        multipart(first.replace(b"\n", b""), encoding=b"BASE64 (x)")
     )
 
 
