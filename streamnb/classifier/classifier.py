@@ -16,8 +16,14 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
-from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
-from streamnb.features.words import ScanningTransformer, Tokenizer
+from streamnb.features.views import (
+    TOKENIZER,
+    Views,
+    as_tokenizer,
+    tokenizer_config,
+    tokenizer_from_config,
+)
+from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
@@ -77,9 +83,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
     """
 
     tokenizer: ScanningTransformer | Views = parameter(
-        has_method("count", "a tokenizer"),
+        TOKENIZER,
         "counts",
-        "What makes features of a message, or `Views` of it.",
+        "Makes features of a message: a tokenizer, a function from a text to its tokens, or "
+        "`Views`.",
         default=None,
     )
     model: TextModel = parameter(
@@ -99,8 +106,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name
 
     def _changed(self, name: str) -> None:
-        if name == "costs":  # any three numbers will do
+        if name == "costs" and type(self.costs) is not Costs:  # any three numbers will do
             object.__setattr__(self, "costs", Costs(*self.costs))
+        if name == "tokenizer":
+            object.__setattr__(self, "tokenizer", as_tokenizer(self.tokenizer))
         if name in ("tokenizer", "model") and {"tokenizer", "model"} <= vars(self).keys():
             _check_views(self.tokenizer, self.model)
 
@@ -116,7 +125,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
     def count(self, x: Any) -> Any:
         """The features of a message, as the model takes them."""
-        return self.tokenizer.count(x if self.on is None else x[self.on])
+        return self.tokenizer.count(read_message(x, self.on))
 
     @property
     def receipt(self) -> Receipt | None:
