@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import StateError, convert_os_errors
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
 
 _SQLITE = b"SQLite format 3\0"
 

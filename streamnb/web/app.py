@@ -23,11 +23,11 @@ from starlette.routing import Route
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.readiness import readiness
-from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
 from streamnb.web.figures import axis_ticks, ledger_rows, mistakes, reliability
 from streamnb.web.reading import fetch_recorded, tint
@@ -88,7 +88,7 @@ class _Site:
 
     def __init__(self, mailbox: Mailbox, session: str, account: Account | None) -> None:
         self.mailbox = mailbox
-        self.record = Record(mailbox)
+        self.record = VerdictLog(mailbox)
         self.session = session
         self.account = account
         self.form_token = hmac.new(session.encode(), b"form", hashlib.sha256).hexdigest()
@@ -202,7 +202,7 @@ class _Site:
             keys=class_keys(classes),
             readiness={label: self._readiness(label) for label in unsure_labels},
             where=f"/?{urlencode({'kind': kind, 'search': search})}",
-            bounds=self.record.bounds,
+            bounds=self.record.limits,
             is_empty=not any(self.mailbox.classifier.messages().values()),
             **self._did(query),
         )
@@ -247,7 +247,7 @@ class _Site:
         if entry is None:
             raise _MissingError
         text = fetch_recorded(self.mailbox, self.account, entry)
-        label = entry.taught or entry.label
+        label = entry.learned_label or entry.label
         verdict = self._verdict(entry, text)
         classes = self._classes()
         return self._render(
@@ -266,7 +266,7 @@ class _Site:
             **self._did(request.query_params),
         )
 
-    def _verdict(self, entry: Entry, text: bytes | None) -> Verdict:
+    def _verdict(self, entry: LoggedVerdict, text: bytes | None) -> Verdict:
         """Return the current verdict, with the site's model if the message can be read."""
         if text is not None and self.mailbox.base is not None:
             with contextlib.suppress(StreamNBError):
@@ -382,7 +382,7 @@ class _Site:
         learned = [
             number
             for number in stored
-            if self.record.teach(number, label).what in ("learned", "corrected", "confirmed")
+            if self.record.teach(number, label).result in ("learned", "corrected", "confirmed")
         ]
         missing = len(set(numbers)) - len(stored)
         return {"did": "taught", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}

@@ -42,9 +42,9 @@ import streamnb.mailbox.watch.maildir
 from streamnb import Mailbox
 from streamnb.cli import main as streamnb_command
 from streamnb.errors import StreamNBError
+from streamnb.mailbox.batch import LabelledMessage, learn_many
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson, learn_many
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.service.http import database_token
 from streamnb.mailbox.transfer.formats import export, import_file
@@ -171,11 +171,11 @@ class Many(Learn):
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
 
-        def lessons() -> Iterator[Lesson]:
+        def lessons() -> Iterator[LabelledMessage]:
             for i in draw.sample(range(part, len(MAILS), 2), draw.randrange(1, 60)):
                 label = draw.choice(LABELS)
                 say(f"begin {i} {label}")
-                yield Lesson(MAILS[i][0], label, str(i))
+                yield LabelledMessage(MAILS[i][0], label, str(i))
 
         while True:
             with telling(say), Mailbox(self.place, wait=60) as box:
@@ -241,7 +241,7 @@ class Compact(Taught):
                     box.learn(*MAILS[i])
                     say(f"done {i} {MAILS[i][1]}")
                 if part == 0:
-                    compact(box, once=-1, ledger=draw.choice([None, 1e-5]))
+                    compact(box, rare_days=-1, ledger=draw.choice([None, 1e-5]))
                     say("compacted")
 
 

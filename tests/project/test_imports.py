@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "storage", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
-    "sklearn": ("features", "naive_bayes", "parameters", "scores"),
+    "sklearn": ("_core", "classifier", "counts", "features", "naive_bayes", "parameters", "scores", "tables"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent
 
