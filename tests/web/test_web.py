@@ -608,7 +608,10 @@ def test_every_class_has_a_key_that_the_question_mark_shows(wide_page, browser, 
     assert set(listed) == labels
     tab.keyboard.press("?")
     assert not keys.is_visible()
-    for label in (max(labels - {"ham", "spam"}), "spam"):  # one whose button is folded away, and the usual one
+    for label in (
+        max(labels - {"ham", "spam"}),
+        "spam",
+    ):  # one whose button is folded away, and the usual one
         tab.goto(f"http://{wide_page.host}/?kind=all")
         tab.wait_for_load_state()
         tab.keyboard.press("j")
