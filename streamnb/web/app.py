@@ -223,7 +223,7 @@ class _Site:
             else 0,
         }
 
-    def _words(self, entry: Entry, max_words: int = 4) -> list[tuple[str, list[str]]]:
+    def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, list[str]]]:
         """Return the words with the strongest evidence in a message, by what they speak for.
 
         Bytes are left out where there are words.

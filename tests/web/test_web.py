@@ -526,7 +526,7 @@ def wide_page(home, tmp_path):
             box.learn(mail(6000 + i, f"{SPAM if i % 9 else HAM} issue{i}"), "spam")
         for i in range(4):
             message = f"From: {words}@{words}.example\nSubject: {words} {i}\n\n{UNSURE} {words} {i}"
-            Record(box).note(message.encode(), judge(box, message.encode()), words, words)
+            VerdictLog(box).note(message.encode(), judge(box, message.encode()), words, words)
     page = Page(home.root, "--db", tmp_path / "mail.db")
     yield page
     page.close()
