@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
@@ -47,7 +48,8 @@ class Views:
 
 
 TOKENIZERS: dict[str, type[ScanningTransformer]] = {
-    tokenizer.__name__: tokenizer for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
+    tokenizer.__name__: tokenizer
+    for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams, CharacterGrams)
 }
 
 
