@@ -49,11 +49,9 @@ class CharacterGrams(ScanningTransformer):
         text = message[: 16 * self.first]  # leaves enough after runs of white space are shortened
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogateescape")
-        if text.isascii():
-            text = ""
-        else:
-            text = " ".join(normalize_nfc(text).casefold().split())
-        return TokenCounts.unchecked(*self.scanner.scan(text), None, None)
+        text = "" if text.isascii() else " ".join(normalize_nfc(text).casefold().split())
+        fingerprints, counts = self.scanner.scan(text)
+        return TokenCounts.unchecked(fingerprints, counts, None, None)
 
     def name(self, fingerprint: int, stored_name: Any = None) -> str:
         """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
