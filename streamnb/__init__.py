@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamnb.features.mail_words import MailTokenizer
     from streamnb.features.token_counts import TokenCounts
     from streamnb.features.words import Tokenizer
-    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.mailbox import Mailbox
     from streamnb.naive_bayes import (
         BernoulliNB,
         ComplementNB,
@@ -73,7 +73,7 @@ _HOMES = {
         "features.mail_words": "MailTokenizer",
         "features.token_counts": "TokenCounts",
         "features.words": "Tokenizer",
-        "mailbox.store": "Mailbox",
+        "mailbox.mailbox": "Mailbox",
         "naive_bayes": "BernoulliNB ComplementNB DiscriminativeMultinomialNB MultinomialNB ViewsNB "
         "WindowNB",
         "tables": "AODE CategoricalNB GaussianDiscriminantAnalysis GaussianNB LazyBayesianRules "

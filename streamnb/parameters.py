@@ -10,13 +10,15 @@ from __future__ import annotations
 import copy
 import difflib
 import inspect
+import re
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
+from streamnb.locks import ForkSafeLock
 from streamnb.storage import label_from_json, label_to_json
 
 Prior = str | Mapping[Any, float]
@@ -35,7 +37,7 @@ def is_number(value: Any) -> bool:
 def shown(value: Any) -> str:
     """What a value is called where it is refused."""
     try:
-        return f"{value!r:.80}"
+        return f"{' '.join(repr(value).split()):.80}"
     except ValueError:  # Python does not write numbers of thousands of digits
         return f"a number of {value.bit_length()} bits" if type(value) is int else "what is there"
 
@@ -69,7 +71,21 @@ class Constraint:
     def __call__(self, name: str, value: Any) -> None:
         """Raise ValueError where a value is not one of them."""
         if not (value is None and self.none) and not self.fits(value):
-            raise ValueError(f"{name}: {shown(value)} is not {self.what}")
+            raise ValueError(f"{name}: {shown(value)} is not {self.what}{_value_hint(name, value)}")
+
+
+def _value_hint(name: str, value: Any) -> str:
+    """Return what to write instead of a value that other libraries take."""
+    if name == "stop_words" and isinstance(value, str):
+        return (
+            ": streamnb has no lists of stop words; pass the words, such as "
+            "sklearn.feature_extraction.text.ENGLISH_STOP_WORDS"
+        )
+    if name == "alpha" and is_number(value) and value == 0:
+        return ": for (almost) no smoothing use alpha=1e-10"
+    if isinstance(value, list) and len(value) == 2:
+        return f": write a tuple, ({value[0]!r:.20}, {value[1]!r:.20})"
+    return ""
 
 
 class Number(Constraint):
@@ -270,10 +286,19 @@ Made = TypeVar("Made", bound=type)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
-def parameter_class(*, kw_only: bool = False) -> Callable[[Made], Made]:
+def parameter_class(
+    *, kw_only: bool = False, parameters_of: type[Any] | None = None
+) -> Callable[[Made], Made]:
     """Make a constructor and documentation of the parameters a class declares and inherits.
 
     As of a dataclass, which would cost each process half a millisecond a class.
+
+    Parameters
+    ----------
+    kw_only
+        True for parameters that are passed by name only.
+    parameters_of
+        Another class whose parameters the class has, too.
     """
 
     def decorated(made: Made) -> Made:
@@ -289,7 +314,8 @@ def parameter_class(*, kw_only: bool = False) -> Callable[[Made], Made]:
                 delattr(done, name)
         done._fields = own
         every: dict[str, _Field | None] = {}
-        for base in reversed(made.__mro__):
+        sources = () if parameters_of is None else reversed(parameters_of.__mro__)
+        for base in (*sources, *reversed(made.__mro__)):
             every |= vars(base).get("_fields", {})
         fields = {name: of for name, of in every.items() if of is not None}
         done.parameter_table = {name: of.parameter for name, of in fields.items()}
@@ -318,6 +344,9 @@ def _constructor(fields: Mapping[str, _Field]) -> Callable[..., None]:
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
+            unknown = next((name for name in kwargs if name not in fields), None)
+            if unknown is not None:
+                raise TypeError(unknown_name_error(type(self), unknown)) from None
             raise TypeError(f"{type(self).__name__}() {error}") from None
         for name, of in fields.items():
             setattr(self, name, bound.arguments.get(name, of.parameter.default))
@@ -326,6 +355,53 @@ def _constructor(fields: Mapping[str, _Field]) -> Callable[..., None]:
 
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__
+
+
+# Names that scikit-learn has for the same thing: what to write here instead.
+_FOREIGN_NAMES = {
+    "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
+    "class_prior": "use prior={label: share, ...}",
+    "priors": "use prior={label: share, ...}",
+    "force_alpha": "alpha is never changed; the smallest is 1e-100",
+    "ngram_range": "use ngrams=(smallest, largest)",
+    "lowercase": "use casefold=True or False",
+    "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
+    "token_pattern": "use a callable from a text to its tokens as tokenizer, or inner=, "
+    "min_length= and max_length=",
+    "min_categories": "levels need not be declared: new ones can come at any time",
+    "solver": "there is one solver; see covariance= and shrinkage=",
+    "store_covariance": "covariances are computed from sums when they are needed",
+    "reg_param": "use shrinkage=",
+    "max_df": "leave frequent words out with stop_words=",
+    "min_df": "rare words do no harm: they have small weights",
+    "use_idf": "use sublinear=True or a model with length_norm=",
+    "sublinear_tf": "use sublinear=True",
+    "random_state": "the result does not depend on a seed",
+    "n_jobs": "use processes of your own, and merge() the models",
+}
+
+
+def unknown_name_error(made: type[Any], name: str, kind: str = "parameter") -> str:
+    """Return the text of the error for a name that a class does not have, with a suggestion.
+
+    Examples
+    --------
+    >>> from streamnb import Tokenizer
+    >>> unknown_name_error(Tokenizer, "lowercase")
+    "a Tokenizer has no parameter 'lowercase': use casefold=True or False"
+    """
+    table = made.parameter_table
+    message = f"a {made.__name__} has no {kind} {name!r}"
+    near = difflib.get_close_matches(name, table, n=1)
+    foreign = _FOREIGN_NAMES.get(name, "")
+    named = re.match(r"use (\w+)=", foreign)
+    if foreign and (named is None or named[1] in table):
+        return f"{message}: {foreign}"
+    if named is not None and ("tokenizer" in table or "words" in table):
+        return f"{message}: give it to the tokenizer, Tokenizer(...), and there {foreign}"
+    if near:
+        return f"{message}; did you mean {near[0]!r}?"
+    return f"{message}; it has {', '.join(table) or 'none'}"
 
 
 _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
@@ -374,7 +450,7 @@ class ParametersMixin:
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make the object and its lock, also where it is unpickled or copied."""
         self = super().__new__(cls)
-        object.__setattr__(self, "lock", threading.RLock())
+        object.__setattr__(self, "lock", ForkSafeLock())
         return self
 
     def _is_taught(self) -> bool:
@@ -391,9 +467,7 @@ class ParametersMixin:
         known = self.parameter_table.get(name)
         if known is None:
             if name[0] != "_" and name not in self._attributes:
-                near = difflib.get_close_matches(name, self.parameter_table, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{hint}")
+                raise AttributeError(unknown_name_error(type(self), name, "attribute"))
             object.__setattr__(self, name, value)
             return
         known.check(name, value)
@@ -419,6 +493,42 @@ class ParametersMixin:
         for name, value in (new_params or {}).items():
             setattr(same, name, value)
         return same
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, as scikit-learn reads them.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Whether to add the parameters of parameters, named as "words__ngrams".
+        """
+        params = {name: getattr(self, name) for name in self.parameter_table}
+        for name, value in list(params.items()):
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{key}": nested for key, nested in value.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, and those of parameters, as scikit-learn does.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or a value is not valid.
+        """
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, _, inner = key.partition("__")
+            if name not in self.parameter_table:
+                raise ValueError(unknown_name_error(type(self), name))
+            if inner:
+                nested.setdefault(name, {})[inner] = value
+            else:
+                setattr(self, name, value)
+        for name, values in nested.items():
+            getattr(self, name).set_params(**values)
+            self._changed(name)
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         return {

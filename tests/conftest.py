@@ -1,6 +1,5 @@
 """Fixtures and options of all tests."""
 
-import gc
 import os
 import re
 import signal
@@ -79,12 +78,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not SERVERS:
         for marker, program in REAL.items():
             skip(items, marker, f"starts {program}; STREAMNB_SERVERS=1 runs it")
-
-
-def pytest_collection_finish() -> None:
-    """Exclude imported objects from garbage collection, which takes 5 % of the time of all tests."""
-    gc.collect()
-    gc.freeze()
 
 
 def skip(items: list[pytest.Item], marker: str, reason: str) -> None:

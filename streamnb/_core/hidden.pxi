@@ -96,7 +96,7 @@ cdef dict _styles = {}
 cdef dict _colours = {}
 
 
-def read_colour(bytes text) -> int:
+cdef int32_t read_colour(bytes text) except? -3:
     """Return a colour as 0xRRGGBB; -1 for none, -2 for one that is not understood.
 
     A transparent colour of text is -3.
@@ -141,7 +141,7 @@ def _read_colour(text):
     return INHERITED if name in (b"inherit", b"none", b"initial", b"unset", b"auto") else _COLOURS.get(name, UNKNOWN)
 
 
-def read_style(bytes style) -> tuple:
+cdef tuple read_style(bytes style):
     """Return what a style attribute does to text: a sum of flags, its colour and its background."""
     result = _styles.get(style)
     if result is None:

@@ -36,8 +36,14 @@ cdef inline bint is_space(uint8_t c) noexcept nogil:
 cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes pattern) noexcept:
     """Return the position of a lower-case pattern at or after i, ignoring case; -1 if absent."""
     cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(pattern)
+    cdef const uint8_t *first
     cdef Py_ssize_t size = len(pattern), k
     while i + size <= n:
+        if not is_letter(w[0]):
+            first = <const uint8_t *> memchr(p + i, w[0], n - size + 1 - i)
+            if first == NULL:
+                return -1
+            i = first - p
         k = 0
         while k < size and lowered(p[i + k]) == w[k]:
             k += 1
@@ -106,30 +112,39 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
 
 cdef Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
     """Return the end of the comment whose <!-- ends at i, by the rules of browsers; -1 if none."""
+    cdef Py_ssize_t begin
+    cdef const uint8_t *close
     if i < n and p[i] == c">":
         return i + 1
     if i + 1 < n and p[i] == c"-" and p[i + 1] == c">":
         return i + 2
-    while i + 2 < n:
-        if p[i] == c"-" and p[i + 1] == c"-":
-            if p[i + 2] == c">":
-                return i + 3
-            if p[i + 2] == c"!" and i + 3 < n and p[i + 3] == c">":
-                return i + 4
-        i += 1
+    begin = i
+    while i < n:
+        close = <const uint8_t *> memchr(p + i, c">", n - i)
+        if close == NULL:
+            return -1
+        i = close - p + 1
+        if i - begin >= 3 and p[i - 2] == c"-" and p[i - 3] == c"-":
+            return i
+        if i - begin >= 4 and p[i - 2] == c"!" and p[i - 3] == c"-" and p[i - 4] == c"-":
+            return i
     return -1
 
 
 cdef Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
     """Set the bounds of the attribute value at p[i] without quotes; return the position after it."""
     cdef uint8_t quote = p[i] if i < n else 0
+    cdef const uint8_t *stop
     if quote == c'"' or quote == c"'":
         i += 1
         begin[0] = i
-        while i < n and p[i] != quote and p[i] != c"<":
-            i += 1
-        end[0] = i
-        return i + 1 if i < n and p[i] == quote else i
+        stop = <const uint8_t *> memchr(p + i, c"<", n - i)  # a value ends before the next tag
+        end[0] = n if stop == NULL else stop - p
+        stop = <const uint8_t *> memchr(p + i, quote, end[0] - i)
+        if stop == NULL:
+            return end[0]
+        end[0] = stop - p
+        return end[0] + 1
     begin[0] = i
     while i < n and not is_space(p[i]) and p[i] != c">" and p[i] != c"<":
         i += 1

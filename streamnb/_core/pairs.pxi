@@ -2,7 +2,7 @@
 
 cdef enum:
     MAX_TOKEN = 40  # bytes; longer runs are cut
-    LEAD = 3        # class of the first byte of a character that may be invisible: part of a word
+    LEAD = 3        # class of NUL and of the first byte of a character that may be invisible
 
 
 # Class of each byte: 0 white space, 1 part of a word (all non-ASCII bytes), 2 anything else.
@@ -12,9 +12,11 @@ cdef uint8_t[256] token_kind
 cdef void set_token_kinds() noexcept:
     cdef int c
     for c in range(256):
-        token_kind[c] = LEAD if c >= 0xC2 else 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
-    for c in (0, 9, 10, 11, 12, 13, 32):  # NULs are skipped
+        token_kind[c] = 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
+    for c in (9, 10, 11, 12, 13, 32):
         token_kind[c] = 0
+    for c in (0, 0xC2, 0xCD, 0xD8, 0xE1, 0xE2, 0xE3, 0xEF, 0xF3):  # those of `invisible_size`
+        token_kind[c] = LEAD
 
 
 set_token_kinds()
@@ -49,6 +51,29 @@ cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil
     if a == 0xE3:
         return 3 if b == 0x85 and c == 0xA4 else 0
     return 4 if a == 0xF3 and b == 0xA0 and left >= 4 else 0
+
+
+cdef Py_ssize_t copy_rest(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, uint8_t *to, Py_ssize_t *size, int kind) noexcept nogil:
+    """Copy the rest of a token without invisible characters and NULs; return the position after it.
+
+    Bytes behind the first `MAX_TOKEN` are skipped.
+    """
+    cdef int invisible, byte_kind
+    while i < n:
+        byte_kind = token_kind[p[i]]
+        if byte_kind == LEAD:
+            invisible = invisible_size(p + i, n - i) if p[i] else 1
+            if invisible:
+                i += invisible
+                continue
+            byte_kind = 1
+        if byte_kind != kind:
+            break
+        if size[0] < MAX_TOKEN:
+            to[size[0]] = lowered(p[i])
+            size[0] += 1
+        i += 1
+    return i
 
 
 cdef class PairScanner:
@@ -145,7 +170,7 @@ cdef class PairScanner:
         self.add_text(p + start, len(data) - start)
 
     cdef int add_text(self, const uint8_t *p, Py_ssize_t n) except -1:
-        cdef Py_ssize_t i = 0, start, size, skipped, end
+        cdef Py_ssize_t i = 0, start, size, end
         cdef uint8_t *to
         cdef int kind
         while i < n and self.tokens < self.max_tokens:
@@ -155,42 +180,22 @@ cdef class PairScanner:
                 continue
             buffer_room(&self.text, MAX_TOKEN + 1)
             if self.text.size:
-                self.text.bytes[self.text.size] = c" "
+                self.text.bytes[self.text.size] = 32
                 self.text.size += 1
             start = self.text.size
             to = self.text.bytes + start
+            end = i if kind == LEAD else min(n, i + MAX_TOKEN)
             size = 0
-            if kind == LEAD:
-                kind = 1
-            while True:
-                end = min(n, i + MAX_TOKEN - size)
-                while i < end and token_kind[p[i]] == kind:
-                    to[size] = lowered(p[i])
-                    size += 1
-                    i += 1
-                if i == n or (p[i] and token_kind[p[i]] != LEAD):
-                    break
-                skipped = invisible_size(p + i, n - i) if p[i] else 1  # NULs are skipped
-                if skipped == 0:
-                    if size == MAX_TOKEN or kind != 1:
-                        break
-                    to[size] = p[i]
-                    size += 1
-                    skipped = 1
-                i += skipped
-            while i < n and size == MAX_TOKEN:  # skip the part of a long run that is cut
-                skipped = 1
-                if token_kind[p[i]] == LEAD:
-                    skipped = invisible_size(p + i, n - i) or kind == 1
-                elif p[i] and token_kind[p[i]] != kind:
-                    break
-                if skipped == 0:
-                    break
-                i += skipped
-            if size == 0:
-                if self.text.size:
-                    self.text.size -= 1
-                continue
+            while i < end and token_kind[p[i]] == kind:
+                to[size] = lowered(p[i])
+                size += 1
+                i += 1
+            if i == end or token_kind[p[i]] == LEAD:
+                i = copy_rest(p, i, n, to, &size, 1 if kind == LEAD else kind)
+                if size == 0:
+                    if self.text.size:
+                        self.text.size -= 1
+                    continue
             self.text.size += size
             self.enter(start)
             if self.before >= 0:

@@ -1,7 +1,16 @@
 """Messages in, verdicts out: a tokenizer, a model, and what decisions cost."""
 
-from streamnb.classifier.classifier import Classifier
+from streamnb.classifier.classifier import COSTS, Classifier, as_messages
 from streamnb.classifier.presets import MailClassifier, TextClassifier
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 
-__all__ = ["Classifier", "Costs", "MailClassifier", "Reason", "TextClassifier", "Verdict"]
+__all__ = [
+    "COSTS",
+    "Classifier",
+    "Costs",
+    "MailClassifier",
+    "Reason",
+    "TextClassifier",
+    "Verdict",
+    "as_messages",
+]

@@ -16,8 +16,14 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
-from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
-from streamnb.features.words import ScanningTransformer, Tokenizer
+from streamnb.features.views import (
+    TOKENIZER,
+    Views,
+    as_tokenizer,
+    tokenizer_config,
+    tokenizer_from_config,
+)
+from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
@@ -49,7 +55,7 @@ def _are_costs(value: Any) -> bool:
 
 _CLEAR = 1e3  # nats that a clear message has at least
 
-_COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
 _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
@@ -77,9 +83,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
     """
 
     tokenizer: ScanningTransformer | Views = parameter(
-        has_method("count", "a tokenizer"),
+        TOKENIZER,
         "counts",
-        "What makes features of a message, or `Views` of it.",
+        "Makes features of a message: a tokenizer, a function from a text to its tokens, or "
+        "`Views`.",
         default=None,
     )
     model: TextModel = parameter(
@@ -91,7 +98,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
     positive: Label = parameter(
         _LABEL, "formula", "The class that false alarms are for.", default="spam"
     )
-    costs: Costs = parameter(_COSTS, "formula", "What decisions cost.", default=Costs())
+    costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
     on: str | None = parameter(
         Text(none=True), "formula", "Key of the message where x is a dict.", default=None
     )
@@ -99,8 +106,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name
 
     def _changed(self, name: str) -> None:
-        if name == "costs":  # any three numbers will do
+        if name == "costs" and type(self.costs) is not Costs:  # any three numbers will do
             object.__setattr__(self, "costs", Costs(*self.costs))
+        if name == "tokenizer":
+            object.__setattr__(self, "tokenizer", as_tokenizer(self.tokenizer))
         if name in ("tokenizer", "model") and {"tokenizer", "model"} <= vars(self).keys():
             _check_views(self.tokenizer, self.model)
 
@@ -116,7 +125,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
     def count(self, x: Any) -> Any:
         """The features of a message, as the model takes them."""
-        return self.tokenizer.count(x if self.on is None else x[self.on])
+        return self.tokenizer.count(read_message(x, self.on))
 
     @property
     def receipt(self) -> Receipt | None:
@@ -147,7 +156,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
         X is a sequence of messages, or with `on` a data frame that has a column of them.
         """
-        self.model.learn_many([self.count(x) for x in _messages(X)], y, w)
+        self.model.learn_many([self.count(x) for x in as_messages(X)], y, w)
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
         """Forget everything and learn many messages, shuffled: in whatever order they stand.
@@ -172,7 +181,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
         >>> TextClassifier().fit(texts, ["spam", "ham", "spam", "ham"]).predict_one("pills")
         'spam'
         """
-        messages, labels = _messages(X), as_labels(y)
+        messages, labels = as_messages(X), as_labels(y)
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
@@ -206,7 +215,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
         return self.model.lock
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
-        return self.model._scores_of([self.count(x) for x in _messages(X)])
+        return self.model._scores_of([self.count(x) for x in as_messages(X)])
 
     def classify(self, x: Any, reasons: int = 10, costs: Sequence[float] | None = None) -> Verdict:
         """Decide what to do with a message.
@@ -229,7 +238,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
         if reasons < 0:
             raise ValueError(f"reasons: at least 0, not {reasons}")
         if costs is not None:
-            _COSTS("costs", tuple(costs))
+            COSTS("costs", tuple(costs))
         asked = self.costs if costs is None else Costs(*costs)
         with self.model.lock:  # the reasons are those of the scores
             messages = self.messages()
@@ -455,7 +464,7 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
         )
 
 
-def _messages(X: Any) -> list[Any]:
+def as_messages(X: Any) -> list[Any]:
     """Messages one by one; the rows of a data frame are dicts."""
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is one message: many are a list of them")

@@ -9,7 +9,13 @@ from streamnb.classifier.classifier import Classifier
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
-from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
+from streamnb.features.views import (
+    OPTIONAL_TOKENIZER,
+    Views,
+    as_tokenizer,
+    tokenizer_config,
+    tokenizer_from_config,
+)
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
@@ -26,7 +32,6 @@ from streamnb.parameters import (
     NameList,
     Number,
     attribute,
-    has_method,
     parameter,
     parameter_class,
     parameters_from_json,
@@ -134,9 +139,10 @@ class PresetClassifier(Classifier):
         default=None,
     )
     words: MailTokenizer | Tokenizer | None = parameter(
-        has_method("count", "a tokenizer", none=True),
+        OPTIONAL_TOKENIZER,
         "counts",
-        "Tokenizer of the view of words; None for the default.",
+        "Tokenizer of the view of words, or a function from a text to its tokens; None for the "
+        "default.",
         default=None,
     )
     keep_names: bool = parameter(
@@ -161,7 +167,7 @@ class PresetClassifier(Classifier):
         words = self.words
         if words is None:
             words = self.tokenizer_class(**self.word_options, keep_names=self.keep_names)
-        self.tokenizer = self._views(words)
+        self.tokenizer = self._views(as_tokenizer(words))
         self.model = ViewsNB(
             [self._member(view) for view in self._chosen],
             self.rate,
@@ -233,7 +239,7 @@ class PresetClassifier(Classifier):
             "parameters": parameters_to_json(self, but=("positive", "costs", "on", "words")),
             # A preset may have other views in another version.
             "views": list(self._chosen),
-            "words": None if self.words is None else tokenizer_config(self.words),
+            "words": None if self.words is None else tokenizer_config(as_tokenizer(self.words)),
         }
 
     @classmethod

@@ -13,9 +13,9 @@ from streamnb.errors import StreamNBError
 class _Passing(options.MailCommand):
     """The message passes also where an option is wrong."""
 
-    misused = 75
+    usage_status = 75
 
-    def on_misuse(self) -> None:
+    def on_usage_error(self) -> None:
         pass_unmarked()
 
 
@@ -69,7 +69,7 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
     of that name, which are removed. On any trouble the message passes unmarked and the exit
     status is 0, or 75 with --strict. If it cannot be written it is 75: the message must be kept.
 
-    A running `streamnb serve` is asked, for at most two seconds, and else the database itself.
+    The verdict comes from a running `streamnb serve`, within two seconds, or from the database.
     The program `streamnb-filter` does the same faster.
 
     \b
@@ -77,14 +77,14 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
       streamnb filter < message.eml
       streamnb filter -u --threshold 0.99 < message.eml
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.cli.quick import filtered
+    from streamnb.cli.quick import filter_stream
 
     try:
-        asking = options.connect(learn=update, record=True)
+        client = options.connect(learn=update, record=True)
     except StreamNBError as error:
         pass_unmarked()
         options.notify(f"passed on unmarked: {error}")
         raise click.exceptions.Exit(75 if strict else 0) from None
-    status = filtered(asking, strict, unsure_field)
+    status = filter_stream(client, strict, unsure_field)
     if status:
         raise click.exceptions.Exit(status)

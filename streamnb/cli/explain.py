@@ -17,7 +17,7 @@ from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
-    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.mailbox import Mailbox
 
 
 def _count_option(default: int) -> Callable[[Command], Command]:

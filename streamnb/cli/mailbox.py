@@ -34,9 +34,9 @@ from streamnb.errors import (
 )
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.lessons import Outcome
+    from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.sources import Found
-    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.stored_classifier import Outcome
 
 Message = TypeVar("Message")
 _PROGRESS_S = 0.5  # seconds between two updates of the progress line
@@ -105,7 +105,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
     first: tuple[str, Outcome] | None = None
     try:
         for name, key, outcome in outcomes:
-            counts[outcome.what] += 1
+            counts[outcome.result] += 1
             first = first or (name, outcome)
             if as_json:
                 line = {"path": name, "digest": key.hex(), **outcome._asdict()}
@@ -113,7 +113,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
     finally:
         if not as_json and first is not None:
             if counts.total() == 1:
-                text = _OUTCOMES[first[1].what].format(before=first[1].before)
+                text = _OUTCOMES[first[1].result].format(before=first[1].before)
                 click.echo(printable(f"{first[0]}: {text}"))
             else:
                 summary = ", ".join(f"{n:,} {outcome}" for outcome, n in sorted(counts.items()))
@@ -148,8 +148,8 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
       streamnb learn spam=Maildir/.Junk ham=Maildir/.Archive
       streamnb learn ham message.eml
     """  # noqa: D301 (\b tells click to keep the lines)
+    from streamnb.mailbox.batch import LabelledMessage, learn_many
     from streamnb.mailbox.digest import digest
-    from streamnb.mailbox.groups import Lesson, learn_many
     from streamnb.mailbox.ledger import HUMAN, PROGRAM
 
     labelled_sources = _labelled_sources(arguments)
@@ -158,7 +158,9 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     labelled_by = PROGRAM if program else HUMAN
     with _collected_errors() as errors, options.open_mailbox(create=True) as mailbox:
         messages = _readable(_mixed(labelled_sources, binary), errors, names)
-        lessons = (Lesson(content, label, f"learn {name}") for label, name, content in messages)
+        lessons = (
+            LabelledMessage(content, label, f"learn {name}") for label, name, content in messages
+        )
         outcomes = (
             (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
             for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
@@ -266,7 +268,7 @@ def forget(
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_parse_digest(text) for text in digests]
     from streamnb.mailbox.digest import digest
-    from streamnb.mailbox.record import Record
+    from streamnb.mailbox.verdict_log import VerdictLog
 
     with _collected_errors() as errors, options.open_mailbox() as mailbox:
         messages = _readable((("", item) for item in read_sources(source)), errors)
@@ -278,7 +280,7 @@ def forget(
             _report(chain(by_digest, by_content), as_json)
             return
         keys += [digest(content) for _, _, content in messages]
-        erased = Record(mailbox).erase(keys, sender)
+        erased = VerdictLog(mailbox).erase(keys, sender)
     if as_json:
         click.echo(json.dumps({"erased": erased, "named": len(keys)}))
     else:
@@ -390,7 +392,7 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
     Exit status for one message: 0 spam, 1 ham or another class, 2 unsure, 3 error. For several
     messages: 0, or 3 after an error.
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.cli.quick import say_waiting
+    from streamnb.cli.quick import notify_not_ready
 
     if not source and sys.stdin is not None and sys.stdin.isatty():
         raise click.UsageError("Missing argument 'SOURCE...' (or a message on standard input).")
@@ -416,6 +418,6 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
         if sys.stdout is not None:
             sys.stdout.flush()
     if not_ready:
-        say_waiting(not_ready)
+        notify_not_ready(not_ready)
     if len(statuses) == 1 or 3 in statuses:
         raise click.exceptions.Exit(max(statuses) if 3 in statuses else statuses[0])

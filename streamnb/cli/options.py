@@ -18,16 +18,16 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.service.response import JudgeOptions
-    from streamnb.mailbox.store import Mailbox
 
 
 class FiniteRange(click.FloatRange):
     """A number within a range; NaN is in none."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """The number that was given."""
+        """Return the number; fail if it is not finite."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
@@ -35,21 +35,21 @@ class FiniteRange(click.FloatRange):
 
 
 class MailCommand(click.Command):
-    """A command that mail programs run: what is wrong with its options has its own status."""
+    """A command that mail programs run: wrong options have an exit status of their own."""
 
-    misused = 3
+    usage_status = 3
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """The options as they were given."""
+        """Parse the options; a wrong one raises UsageError with `usage_status`."""
         try:
             return super().make_context(*args, **extra)
         except click.UsageError as error:
-            error.exit_code = self.misused  # type: ignore[misc]  # of this error alone
-            self.on_misuse()
+            error.exit_code = self.usage_status  # type: ignore[misc]  # of this error alone
+            self.on_usage_error()
             raise
 
-    def on_misuse(self) -> None:
-        """What must be done all the same."""
+    def on_usage_error(self) -> None:
+        """Do the part of the work that a wrong option must not stop; nothing by default."""
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -74,14 +74,14 @@ on_error_option: Decorator = click.option(
 
 
 def combine_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Several options as one decorator; the last comes first in the help."""
+    """Return several options as one decorator; the last comes first in the help."""
 
-    def decorated(command: Command) -> Command:
+    def add_options(command: Command) -> Command:
         for option in options:
             command = option(command)
         return command
 
-    return decorated
+    return add_options
 
 
 def echo_err(line: object) -> None:
@@ -90,12 +90,12 @@ def echo_err(line: object) -> None:
 
 
 def notify(line: object) -> None:
-    """Print on standard error what somebody should know, and who says so."""
+    """Print a notice on standard error, after the name of the program."""
     echo_err(f"streamnb: {line}")
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
-    """Find out what is wrong with --plot before the work is done."""
+    """Check the file name of --plot before the command begins to work."""
     if path is not None:
         from streamnb.pictures import check_target
 
@@ -103,25 +103,25 @@ def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) ->
     return path
 
 
-def plot_option(what: str) -> Callable[[Command], Command]:
-    """Where a picture goes, as `plot`."""
-    told = f"Draw {what}: .svg, .pdf or .png."
-    return click.option("--plot", metavar="FILE", callback=_check_plot, help=told)
+def plot_option(subject: str) -> Callable[[Command], Command]:
+    """Return the option --plot, the file of a picture, as `plot`."""
+    summary = f"Draw {subject}: .svg, .pdf or .png."
+    return click.option("--plot", metavar="FILE", callback=_check_plot, help=summary)
 
 
 def set_option(example: str) -> Callable[[Command], Command]:
-    """Settings of a configuration, one by one, as `settings`."""
-    told = f"Change a setting: {example}"
-    return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=told)
+    """Return the option --set, one setting of a configuration, as `settings`."""
+    summary = f"Change a setting: {example}"
+    return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=summary)
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Keep a value for `shared_value`: what many commands share is no parameter of each."""
+    """Store a value for `shared_value`, so that commands need no parameter for it."""
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
 def shared_value(name: str) -> Any:
-    """The value of a shared option of the command that runs; a user's database is `db`."""
+    """Return the value of a shared option of the command that runs; `db` also for --user."""
     return click.get_current_context().meta[f"streamnb.{name}"]
 
 
@@ -131,7 +131,7 @@ shared_option: Callable[..., Decorator] = partial(click.option, expose_value=Fal
 def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -> None:
     from streamnb.mailbox.location import user_path
 
-    if db == "":  # a variable that is not set, perhaps
+    if db == "":  # perhaps from a shell variable that is not set
         raise click.BadParameter("it is empty", ctx, param)
     user = ctx.meta["streamnb.user"]
     if user is not None:
@@ -145,68 +145,68 @@ def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -
 
 
 def site_model_path() -> str | None:
-    """What --base names, or stands for it."""
+    """Return the path of the site's model, from --base or its default; None if there is none."""
     from streamnb.mailbox.location import base_path
 
     return shared_value("base") or base_path(shared_value("user"))
 
 
-# Add --db, --base, --user and --wait, for `open_mailbox` and `asking`.
+# Add --db, --base, --user and --wait, for `open_mailbox` and `connect`.
 database_options: Decorator = combine_options(
     shared_option(
         "--wait",
         type=FiniteRange(0, 3600),
         default=10.0,
         show_default=True,
-        help="Seconds to wait for another process that writes; then exit status 75.",
+        help="Seconds to wait while another process writes; then exit status 75.",
     ),
     shared_option(
         "--user",
         metavar="NAME",
         is_eager=True,
-        help="One of many: the database is NAME.db in STREAMNB_USERS, else in streamnb/users.",
+        help="The user, one of many: NAME.db in STREAMNB_USERS; default: in streamnb/users.",
     ),
     shared_option(
         "--base",
         metavar="FILE",
-        help="A model or database of the whole site, asked beside your own; else STREAMNB_BASE, "
-        "or with --user site.snb or site.db beside the users' databases.",
+        help="A model or database of the whole site, used with yours. Default: STREAMNB_BASE, "
+        "or with --user site.snb or site.db in the folder of the users.",
     ),
     shared_option(
         "--db",
         metavar="FILE",
         callback=_keep_database,
-        help="The database; else STREAMNB_DB, else streamnb/mail.db in your data folder.",
+        help="The database. Default: STREAMNB_DB, or streamnb/mail.db in your data folder.",
     ),
 )
 
 
-# Add how messages are judged, for `current_judge_options`.
+# Add the options of decisions, for `current_judge_options`.
 judge_options: Decorator = combine_options(
     shared_option(
         "--costs",
         type=(FiniteRange(0), FiniteRange(0), FiniteRange(0)),
         metavar="ALARM MISS UNSURE",
-        help="What a false alarm, a missed spam and a look cost. Default: 10 1 0.2.",
+        help="Costs of a false alarm, a missed spam and an unsure verdict. Default: 10 1 0.2.",
     ),
     shared_option(
         "--threshold",
         type=FiniteRange(0.5, 1),
         metavar="P",
-        help="Be sure of a class from this probability on, in place of the costs.",
+        help="Be sure of a class from this probability on; replaces the costs.",
     ),
 )
 
 
 def current_judge_options(reasons: int = 0) -> JudgeOptions:
-    """How messages are judged."""
+    """Return the options of decisions of the command that runs."""
     from streamnb.mailbox.service.response import JudgeOptions
 
     return JudgeOptions(reasons, shared_value("threshold"), shared_value("costs"))
 
 
 def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> MailboxClient:
-    """Who is asked what a message is."""
+    """Return the client of the selected mailbox."""
     from streamnb.mailbox.service.client import MailboxClient
 
     return MailboxClient(
@@ -221,7 +221,7 @@ def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> Mail
 
 
 def open_mailbox(create: bool = False) -> Mailbox:
-    """The mailbox that --db or --user names."""
+    """Open the mailbox that --db or --user names."""
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.site_model import open_with_site_model
 
@@ -263,16 +263,16 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def parse_time(text: str) -> float:
-    """A moment, in seconds since 1970: `2026-11-20 14:30`, or `2h` for two hours ago."""
+    """Return a time in seconds since 1970: `2026-11-20 14:30`, or `2h` for two hours ago."""
     span = _SPAN.fullmatch(text.strip().lower())
     try:
         if span:
-            at = time.time() - int(span[1]) * _SECONDS[span[2]]
+            time_s = time.time() - int(span[1]) * _SECONDS[span[2]]
         else:
-            at = datetime.fromisoformat(text.strip()).timestamp()
-        datetime.fromtimestamp(at)  # it can be shown
-        return at
+            time_s = datetime.fromisoformat(text.strip()).timestamp()
+        datetime.fromtimestamp(time_s)  # raises if it cannot be printed
+        return time_s
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r:.80} is no time: echo_err 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
+            f"{text!r:.80} is not a time; write 2026-11-20, 2026-11-20T14:30, or 2h, 3d, 1w (ago)"
         ) from None

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +27,29 @@ if TYPE_CHECKING:
     from streamnb.corpus.tabular import Table
 
 _RESULT_NAMES = ("label", "probability", "unsure")
+_BLANKS = str.maketrans("\t\r\n", "   ")
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 class _Item(NamedTuple):
-    """A message to label: its columns in the output, and its text, or why it cannot be read."""
+    """A message to label.
 
-    columns: dict[str, Any]
+    Attributes
+    ----------
+    cells
+        The values of its columns, in the order of `_Data.names`.
+    text
+        The text to classify, or why it cannot be read.
+    json_object
+        The row as it stands in JSON Lines; "" in other formats.
+    json_names
+        The keys of that row.
+    """
+
+    cells: Sequence[Any]
     text: bytes | str | StreamNBError
+    json_object: str = ""
+    json_names: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +68,8 @@ class _Data:
         Delimiter of the input, for output in CSV.
     has_header
         Whether the input names its columns.
+    is_literal
+        Whether double quotes stand for themselves in the input, whose delimiter is a tab.
     """
 
     names: list[str]
@@ -59,6 +77,7 @@ class _Data:
     format: str = "csv"
     delimiter: str = ","
     has_header: bool = True
+    is_literal: bool = False
 
 
 @click.command()
@@ -101,6 +120,7 @@ def predict(
     Exit status: 0 success, 2 wrong option, 3 the data cannot be read, 4 the model cannot be read,
     5 the output cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
+    from streamnb.corpus.tabular import bare_suffix, open_compressed
     from streamnb.replay.build import is_for_mail
     from streamnb.storage import open_output
 
@@ -108,7 +128,7 @@ def predict(
         raise ConfigError(f"--json, --format {output_format}: choose one of them")
     classifier = _load_classifier(model_file)
     source = _open_data(data, text_column, is_for_mail(classifier))
-    suffix = Path(output).suffix.lower()
+    suffix = bare_suffix(Path(output))
     if output != "-" and output_format is None and suffix == ".parquet":
         raise ConfigError(f"--out {output}: Parquet cannot be written; use .csv, .tsv or .jsonl")
     output_format = output_format or ("jsonl" if as_json else _FORMATS.get(suffix, source.format))
@@ -116,7 +136,11 @@ def predict(
     labels: Counter[str] = Counter()
     unsure = 0
     show_progress = output != "-" and not quiet and sys.stderr.isatty()
-    with open_output(output, "the output") as file, _progress(show_progress) as draw:
+    with (
+        open_output(output, "the output") as raw_file,
+        open_compressed(raw_file, Path(output)) as file,
+        _progress(show_progress) as draw,
+    ):
         write = _make_writer(file, output_format, source)
         for item in source.items:
             if isinstance(item.text, StreamNBError):
@@ -127,7 +151,7 @@ def predict(
                 skipped.append(str(item.text))
                 continue
             verdict = classifier.classify(item.text, reasons=0)
-            write(item.columns, verdict.label, verdict.probability, verdict.unsure)
+            write(item, verdict.label, verdict.probability, verdict.unsure)
             labels[str(verdict.label)] += 1
             unsure += verdict.unsure
             draw(completed=labels.total())
@@ -291,19 +315,24 @@ def _choose_text_column(path: Path, names: Sequence[str], wanted: str | None) ->
 
 def _open_columns(table: Table, text_column: str | None) -> _Data:
     text_name = _choose_text_column(table.path, table.names, text_column)
+    text_index = table.names.index(text_name)
+    if table.names.count(text_name) > 1:
+        raise CorpusError(f"{table.path}:1: two columns are called {text_name!r:.80}; rename one")
 
     def items() -> Iterator[_Item]:
         for row in table.rows():
             if row.problem:
-                yield _Item({}, CorpusError(row.problem))
-                continue
-            columns = dict(zip(table.names, row.cells, strict=True))
-            yield _Item(columns, columns[text_name])
+                yield _Item((), CorpusError(row.problem))
+            else:
+                cells = row.cells if row.values is None else row.values
+                yield _Item(cells, row.cells[text_index])
 
     is_tabs = table.format == "csv" and table.delimiter == "\t"
     delimiter = table.delimiter if table.format == "csv" else ","
     has_header = table.has_header or table.format != "csv"
-    return _Data(table.names, items(), "tsv" if is_tabs else "csv", delimiter, has_header)
+    is_literal = is_tabs and table.quoting == "none"
+    output_format = "tsv" if is_tabs else "csv"
+    return _Data(table.names, items(), output_format, delimiter, has_header, is_literal)
 
 
 def _open_json_lines(path: Path, text_column: str | None) -> _Data:
@@ -312,29 +341,31 @@ def _open_json_lines(path: Path, text_column: str | None) -> _Data:
 
     names = open_table(path, "jsonl").names
     text_name = _choose_text_column(path, names, text_column)
-    return _Data(names, _read_json_lines(path, text_name), "jsonl")
+    return _Data(names, _read_json_lines(path, names, text_name), "jsonl")
 
 
-def _read_json_lines(path: Path, text_name: str) -> Iterator[_Item]:
+def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterator[_Item]:
     from streamnb.corpus.tabular import decode_line, enumerate_whole_lines, open_decompressed
 
     with open_decompressed(path) as file:
         for line_no, line in enumerate_whole_lines(file):
             if not line.strip():
                 continue
+            json_object = decode_line(line).strip()
             try:
-                columns = json.loads(decode_line(line))
+                columns = json.loads(json_object)
                 if not isinstance(columns, dict):
                     raise ValueError("not an object")
             except (ValueError, RecursionError):
-                yield _Item({}, CorpusError(f"{path}:{line_no}: not a JSON object"))
+                yield _Item((), CorpusError(f"{path}:{line_no}: not a JSON object"))
                 continue
             text = columns.get(text_name)
             if isinstance(text, str):
-                yield _Item(columns, text)
+                cells = [columns.get(name) for name in names]
+                yield _Item(cells, text, json_object, columns.keys())
             else:
                 problem = f"no text in the key {text_name!r:.80}"
-                yield _Item(columns, CorpusError(f"{path}:{line_no}: {problem}"))
+                yield _Item((), CorpusError(f"{path}:{line_no}: {problem}"))
 
 
 def _open_lines(path: Path) -> _Data:
@@ -345,10 +376,10 @@ def _open_lines(path: Path) -> _Data:
         with open_decompressed(path) as file:
             for line_no, line in enumerate_whole_lines(file):
                 if b"\0" in line:
-                    yield _Item({}, CorpusError(f"{path}:{line_no}: not text: it has zero bytes"))
+                    yield _Item((), CorpusError(f"{path}:{line_no}: not text: it has zero bytes"))
                 elif line.strip():
                     text = decode_line(line).rstrip("\r\n")
-                    yield _Item({"text": text}, text)
+                    yield _Item([text], text)
 
     return _Data(["text"], items())
 
@@ -371,10 +402,10 @@ def _open_text_files(folder: Path) -> _Data:
             try:
                 content = read(Entry(name, "", str(path)))
             except StreamNBError as error:
-                yield _Item({"name": name}, error)
+                yield _Item([name], error)
                 continue
             text = decode_line(content) if isinstance(content, bytes) else content
-            yield _Item({"name": name}, text)
+            yield _Item([name], text)
 
     return _Data(["name"], items())
 
@@ -383,59 +414,97 @@ def _open_messages(source: str) -> _Data:
     """Open mails: a file, an mbox, a Maildir, a folder, or standard input."""
     from streamnb.mailbox.sources import messages
 
-    items = (_Item({"name": message.name}, message.content) for message in messages(source))
+    items = (_Item([message.name], message.content) for message in messages(source))
     return _Data(["name"], items)
 
 
 # Output
 
 
-def _make_writer(
-    file: BinaryIO, output_format: str, data: _Data
-) -> Callable[[dict[str, Any], Any, float, bool], None]:
-    """Return the function that writes a row: its columns, label, probability and unsure."""
-    result_names = _free_names(data.names)
+_Writer = Callable[[_Item, Any, float, bool], None]
+
+
+def _make_writer(file: BinaryIO, output_format: str, data: _Data) -> _Writer:
+    """Return the function that writes a row: its cells, label, probability and unsure."""
     if output_format == "jsonl":
-
-        def write_json(columns: dict[str, Any], label: Any, p: float, unsure: bool) -> None:
-            names = _free_names(columns) if columns.keys() - set(data.names) else result_names
-            row = {**columns, **dict(zip(names, (label, p, unsure), strict=True))}
-            # A byte that is not UTF-8 becomes the escape of its surrogate, which JSON allows.
-            text = json.dumps(row, ensure_ascii=False, default=str)
-            file.write(text.encode("utf-8", "backslashreplace") + b"\n")
-
-        return write_json
+        return _make_json_writer(file, data)
     delimiter = "\t" if output_format == "tsv" else data.delimiter
     if output_format == "csv" and delimiter == "\t":
         delimiter = ","
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
 
-    def write_row(cells: Iterable[Any]) -> None:
-        writer.writerow(cells)
-        file.write(buffer.getvalue().encode("utf-8", "surrogateescape"))
-        buffer.seek(0)
-        buffer.truncate()
+    def write_cells(cells: Iterable[Any]) -> None:
+        if data.is_literal and output_format == "tsv":
+            line = "\t".join(str(cell).translate(_BLANKS) for cell in cells) + "\n"
+        else:
+            writer.writerow(cells)
+            line = buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+        file.write(line.encode("utf-8", "surrogateescape"))
 
     if data.has_header:
-        write_row([*data.names, *result_names])
+        write_cells([*data.names, *_free_names(data.names)])
 
-    def write_csv(columns: dict[str, Any], label: Any, p: float, unsure: bool) -> None:
-        cells = (_cell(columns.get(name)) for name in data.names)
-        write_row([*cells, label, f"{p:.6g}", "true" if unsure else "false"])
+    def write_row(item: _Item, label: Any, probability: float, unsure: bool) -> None:
+        results = (label, f"{probability:.6g}", "true" if unsure else "false")
+        write_cells([*map(_to_csv_cell, item.cells), *results])
 
-    return write_csv
+    return write_row
 
 
-def _cell(value: Any) -> Any:
-    """Return a value of JSON as a cell of CSV."""
-    if value is None:
-        return ""
-    return (
-        value
-        if isinstance(value, str | float | int) and not isinstance(value, bool)
-        else (json.dumps(value, ensure_ascii=False))
-    )
+def _make_json_writer(file: BinaryIO, data: _Data) -> _Writer:
+    """Return the function that writes a row as an object of JSON Lines.
+
+    An object of the input is not written anew: its text is kept, with all digits of its numbers.
+    """
+    names = _number_duplicates(data.names)
+    result_names = _free_names(names)
+
+    def write_row(item: _Item, label: Any, probability: float, unsure: bool) -> None:
+        text, row_names = item.json_object, result_names
+        if not text:
+            cells = map(_to_json_value, item.cells)
+            text = _to_json(dict(zip(names, cells, strict=True)))
+        elif set(item.json_names) - set(names):
+            row_names = _free_names(item.json_names)
+        results = dict(zip(row_names, (label, probability, unsure), strict=True))
+        line = f"{text[:-1]}, {_to_json(results)[1:]}\n"
+        # A byte that is not UTF-8 becomes the escape of its surrogate, which JSON allows.
+        file.write(line.encode("utf-8", "backslashreplace"))
+
+    return write_row
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _to_json_value(value: Any) -> Any:
+    """Return a value of Parquet as JSON can hold it: NaN and infinity become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def _number_duplicates(names: Iterable[str]) -> list[str]:
+    """Return names that are all different: "a", "a" become "a", "a_2"."""
+    unique_names: list[str] = []
+    for name in names:
+        number, unique_name = 1, name
+        while unique_name in unique_names:
+            number += 1
+            unique_name = f"{name}_{number}"
+        unique_names.append(unique_name)
+    return unique_names
+
+
+def _to_csv_cell(value: Any) -> Any:
+    """Return a value of JSON or Parquet as a cell of CSV; null is the empty cell."""
+    from streamnb.corpus.tabular import to_cell
+
+    return value if isinstance(value, str) else to_cell(value)
 
 
 def _free_names(names: Iterable[str]) -> list[str]:

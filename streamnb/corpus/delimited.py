@@ -12,6 +12,7 @@ from streamnb.corpus.tabular import (
     DELIMITERS,
     Table,
     decode_head,
+    is_number_text,
     normalize_names,
     open_table,
     split_line,
@@ -81,8 +82,8 @@ def open_delimited(
         labels = Labels()
         for row in table.rows():
             location, problem, cells = f"{path}:{row.line}", row.problem, row.cells
-            if not problem and not cells[label_index].strip():
-                problem = f"{location}: no label in the column {table.names[label_index]!r:.80}"
+            if not problem:
+                problem = _label_problem(table, location, label_index, cells[label_index])
             yield Entry(
                 f"{file_name}:{row.line}",
                 "" if problem else labels.normalize(cells[label_index], location),
@@ -95,6 +96,16 @@ def open_delimited(
     kind = "tabs" if table.format == "csv" and table.delimiter == "\t" else table.format
     description = f"{path.name}, {table.describe()}, {columns}"
     return Corpus(kind, root, description, "text", entries)
+
+
+def _label_problem(table: Table, location: str, label_index: int, label: str) -> str:
+    """Return why a cell is not a label, with its location; "" if it is one."""
+    column = f"in the column {table.names[label_index]!r:.80}"
+    if not label.strip():
+        return f"{location}: no label {column}"
+    if table.format in ("jsonl", "parquet") and label.startswith(("[", "{")):
+        return f"{location}: {label!r:.40} {column} is not a label; expected one text or number"
+    return ""
 
 
 def is_tabbed(head: bytes) -> bool:
@@ -236,6 +247,35 @@ def _is_unknown_header(first_row: list[str], labels: list[str]) -> bool:
     )
 
 
+def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
+    """Return why the values of a column cannot be labels; "" if they can.
+
+    Labels repeat. Measured values do not, and are fractions; keys do not, either.
+
+    Parameters
+    ----------
+    labels
+        The values of the first rows.
+    column
+        The name of the column.
+    """
+    if len(labels) < MIN_ROWS:
+        return ""
+    distinct = set(labels)
+    if len(distinct) == len(labels):
+        return f"all {len(labels)} labels in the column {column!r:.80} are different"
+    if len(labels) >= 4 * MIN_ROWS and len(distinct) > 0.9 * len(labels):
+        return f"{len(distinct)} of {len(labels)} labels in the column {column!r:.80} are different"
+    if 2 * len(distinct) > len(labels) and all(
+        is_number_text(label) and not float(label).is_integer() for label in distinct
+    ):
+        return (
+            f"the labels in the column {column!r:.80} are measured values "
+            f"({', '.join(sorted(distinct)[:3])}, ...), not classes"
+        )
+    return ""
+
+
 def _check_columns(table: Table, label_index: int, text_index: int) -> None:
     """Raise CorpusError if the first rows show that the columns cannot be labels and texts."""
     rows = table.head()
@@ -244,15 +284,18 @@ def _check_columns(table: Table, label_index: int, text_index: int) -> None:
     labels = [row[label_index].strip() for row in rows]
     texts = [row[text_index] for row in rows]
     label_name, text_name = table.names[label_index], table.names[text_index]
+    problem = describe_wrong_labels(labels, label_name)
     has_longer_labels = sum(map(len, labels)) > sum(map(len, texts))
-    if len(set(labels)) == len(labels):
-        problem = f"all {len(labels)} labels in the column {label_name!r:.80} are different"
-    elif has_longer_labels and len(set(labels)) > min(len(set(texts)), len(labels) / 2):
+    if (
+        not problem
+        and has_longer_labels
+        and len(set(labels)) > min(len(set(texts)), len(labels) / 2)
+    ):
         problem = (
             f"the labels in the column {label_name!r:.80} are longer than the texts in the "
             f"column {text_name!r:.80}"
         )
-    else:
+    if not problem:
         return
     raise CorpusError(
         f"{table.path}: {problem}; set corpus.label_column and corpus.text_column "

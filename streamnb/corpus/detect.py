@@ -14,7 +14,13 @@ from streamnb.corpus.delimited import has_known_header, is_tabbed, open_delimite
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.corpus.folders import is_maildir, open_class_folders, open_maildir
 from streamnb.corpus.mbox import is_mbox, open_mbox
-from streamnb.corpus.tabular import FORMATS, detect_format, is_utf_16, read_head
+from streamnb.corpus.tabular import (
+    FORMATS,
+    describe_json_array,
+    detect_format,
+    is_utf_16,
+    read_head,
+)
 from streamnb.corpus.trec import is_trec_index, open_trec_index
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors
 
@@ -77,7 +83,9 @@ def open_corpus(
     if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
         raise CorpusError(f"{path}: cannot be listed: permission denied")
     if not (path.is_dir() or path.is_file()):
-        raise CorpusError(f"{path}: neither a file nor a folder")
+        raise CorpusError(
+            f"{path}: neither a file nor a folder; to read a pipe, use - and standard input"
+        )
     opener = _Opener(kind, label_header, (label_column, text_column), delimiter, has_header)
     corpus = opener.open_folder(path) if path.is_dir() else opener.open_file(path)
     if corpus is None:
@@ -173,6 +181,9 @@ class _Opener:
             return open_trec_index(path)
         if kind == "mbox" or (kind is None and is_mbox(head)):
             return open_mbox([path], path, self.label_header)
+        json_problem = describe_json_array(path, head) if kind in (None, *FORMATS) else ""
+        if json_problem:
+            raise CorpusError(json_problem)
         return self.open_table(path, path, head)
 
     def open_table(self, path: Path, root: Path, head: bytes) -> Corpus | None:

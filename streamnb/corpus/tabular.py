@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from streamnb.corpus.entry import iterate_lines
-from streamnb.errors import CorpusError, convert_os_errors, require_extra
+from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 
 FORMATS = ("csv", "jsonl", "parquet", "fasttext")
 SUFFIXES = {
@@ -60,11 +61,14 @@ class Row(NamedTuple):
         One text for each column; empty if there is a problem.
     problem
         Why the row cannot be read, with file and line; "" if it can be read.
+    values
+        The values of the cells with their types, in Parquet; None in other formats.
     """
 
     line: int
     cells: list[str]
     problem: str = ""
+    values: Sequence[Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,10 @@ class Table:
         one line and literally where that fails, "none" literally.
     is_last_wide
         Whether delimiters in the last column belong to its text.
+    skips_blanks
+        Whether blanks between a delimiter and a cell of a CSV file are ignored.
+    first_line
+        The number of the line with which a CSV file begins: 2 below a line "sep=;".
     """
 
     path: Path
@@ -97,6 +105,8 @@ class Table:
     delimiter: str = ","
     quoting: str = "csv"
     is_last_wide: bool = False
+    skips_blanks: bool = False
+    first_line: int = 1
 
     def rows(self) -> Iterator[Row]:
         """Read the rows below the header.
@@ -112,10 +122,14 @@ class Table:
             "parquet": _read_parquet,
             "fasttext": _read_fasttext,
         }
+        header = self.names if self.has_header and self.format == "csv" else None
         with convert_os_errors(CorpusError, f"{self.path}: cannot be read", *_BROKEN):
             for row in readers[self.format](self):
                 if not row.problem and len(row.cells) != len(self.names):
                     yield row._replace(cells=[], problem=self._count_problem(row))
+                elif row.cells == header and len(row.cells) > 1:
+                    problem = "the names of the columns again, as in joined files; delete this line"
+                    yield row._replace(cells=[], problem=f"{self.path}:{row.line}: {problem}")
                 else:
                     yield row
 
@@ -197,6 +211,9 @@ def open_table(
         return Table(path, "parquet", _unique_names(list(names), path))
     if is_utf_16(head):
         raise CorpusError(f"{path}: not UTF-8 text, perhaps UTF-16; save the file as UTF-8")
+    json_problem = describe_json_array(path, head)
+    if json_problem:
+        raise CorpusError(json_problem)
     if format == "fasttext":
         return Table(path, "fasttext", ["label", "text"], has_header=False)
     if format == "jsonl":
@@ -222,6 +239,16 @@ def detect_format(path: Path, head: bytes) -> str | None:
         if is_object:
             return "jsonl"
     return SUFFIXES.get(bare_suffix(path))
+
+
+def describe_json_array(path: Path, head: bytes) -> str:
+    """Return the error text for a file with a JSON array of objects; "" for any other file."""
+    if re.match(rb"\s*\[\s*\{", head.removeprefix(BOM_UTF8)) is None:
+        return ""
+    return (
+        f"{path}: a JSON array; expected JSON Lines, one object a line: convert it with "
+        "jq -c '.[]', or in pandas with to_json(orient=\"records\", lines=True)"
+    )
 
 
 def bare_suffix(path: Path) -> str:
@@ -289,6 +316,38 @@ def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
     return cast(BinaryIO, stream)
 
 
+@contextmanager
+def open_compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    """Open a stream that compresses what is written to a file, by the suffix of a path.
+
+    Raises
+    ------
+    ConfigError
+        If the suffix is that of Zstandard, which is only read.
+    """
+    suffix = path.suffix.lower()
+    stream: Any
+    if suffix == ".gz":
+        import gzip
+
+        stream = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+    elif suffix == ".bz2":
+        import bz2
+
+        stream = bz2.BZ2File(file, "wb")
+    elif suffix == ".xz":
+        import lzma
+
+        stream = lzma.LZMAFile(file, "wb")  # noqa: SIM115 (closed below)
+    elif suffix in COMPRESSIONS:
+        raise ConfigError(f"{path}: {suffix} cannot be written; use .gz, .bz2 or .xz")
+    else:
+        yield file
+        return
+    with stream:
+        yield cast(BinaryIO, stream)
+
+
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
     """Return the first bytes of a file, decompressed."""
     with (
@@ -316,13 +375,26 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Read numbered lines without byte order mark; what exceeds `MAX_ROW` bytes is skipped."""
     for number, line in iterate_lines(file, MAX_ROW):
+        if number == 1 and b"\r" in line and not line.endswith(b"\n"):
+            yield from enumerate(_split_at_returns(line), 1)
+            return
         remainder = line
         while remainder and not remainder.endswith(b"\n"):
             remainder = file.readline(1 << 20)
         yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
 
 
+def _split_at_returns(content: bytes) -> list[bytes]:
+    """Return the lines of a file without line feeds: they end at carriage returns."""
+    lines = content.removeprefix(BOM_UTF8).split(b"\r")
+    return [line + b"\n" for line in lines if line]
+
+
 # CSV
+
+# A line that tells spreadsheets the delimiter of the lines below it.
+_DELIMITER_LINE = re.compile(r"sep=(.)\s*")
+_HEADER_LINES = 20  # lines at the beginning of a file in which a misplaced header is looked for
 
 
 def _open_csv(
@@ -334,7 +406,11 @@ def _open_csv(
     required_names: Collection[str],
 ) -> Table:
     lines = decode_head(head)
-    first_line = next((line for line in lines if line.strip()), "")
+    delimiter_line = _DELIMITER_LINE.fullmatch(lines[0]) if lines else None
+    if delimiter_line:
+        delimiter = delimiter or delimiter_line[1]
+        del lines[0]
+    lines_with_text = [line for line in lines[:_HEADER_LINES] if line.strip()] or [""]
     delimiters = delimiter or ("\t" + DELIMITERS if bare_suffix(path) == ".tsv" else DELIMITERS)
 
     def is_header(names: list[str]) -> bool:
@@ -343,10 +419,25 @@ def _open_csv(
         plain = set(normalize_names(names))
         return bool(known_names) and all(plain & set(group) for group in known_names)
 
-    first_cells = {char: split_line(first_line, char) for char in delimiters}
-    matching = [char for char in delimiters if is_header(first_cells[char])]
-    chosen = matching[0] if matching else _detect_delimiter(lines, delimiters)
-    table = Table(path, "csv", [], delimiter=chosen, quoting=_detect_quoting(lines, chosen))
+    matching = [char for char in delimiters if is_header(split_line(lines_with_text[0], char))]
+    if not matching and has_header is not False:
+        for line in lines_with_text[1:]:
+            if any(is_header(split_line(line, char)) for char in delimiters):
+                line_no = lines.index(line) + (2 if delimiter_line else 1)
+                raise CorpusError(
+                    f"{path}:{line_no}: the names of the columns are on this line; delete the "
+                    "lines above it"
+                )
+    chosen = matching[0] if matching else _detect_delimiter(lines, delimiters, bare_suffix(path))
+    table = Table(
+        path,
+        "csv",
+        [],
+        delimiter=chosen,
+        quoting=_detect_quoting(lines, chosen),
+        skips_blanks=_has_blanks_before_quotes(lines, chosen),
+        first_line=2 if delimiter_line else 1,
+    )
     names = next(iter(_read_csv_rows(table)), Row(1, [])).cells
     if has_header is None:
         has_header = bool(matching) or not _lacks_header(table)
@@ -388,8 +479,11 @@ def normalize_names(names: Iterable[str]) -> list[str]:
     return [name.strip().lower() for name in names]
 
 
-def _detect_delimiter(lines: list[str], delimiters: str) -> str:
-    """Return the delimiter that gives most lines the same number of columns, above one."""
+def _detect_delimiter(lines: list[str], delimiters: str, suffix: str) -> str:
+    """Return the delimiter that gives most lines the same number of columns, above one.
+
+    Where no delimiter does, the file has one column, and the end of its name decides.
+    """
     scores = []
     for rank, delimiter in enumerate(delimiters):
         counts = Counter(
@@ -397,7 +491,24 @@ def _detect_delimiter(lines: list[str], delimiters: str) -> str:
         )
         count, lines_with_count = max(counts.items(), key=lambda item: item[1], default=(0, 0))
         scores.append((lines_with_count if count > 1 else 0, -rank))
+    if max(scores)[0] == 0 and suffix == ".csv" and "," in delimiters:
+        return ","
     return delimiters[-max(scores)[1]]
+
+
+def _has_blanks_before_quotes(lines: list[str], delimiter: str) -> bool:
+    """Return whether rows have equally many columns only if blanks before quotes are ignored."""
+    if not any(f'{delimiter} "' in line for line in lines):
+        return False
+
+    def count_lengths(skips_blanks: bool) -> int:
+        rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=skips_blanks)
+        return len({len(row) for row in rows if row})
+
+    try:
+        return count_lengths(False) > 1 == count_lengths(True)
+    except csv.Error:
+        return False
 
 
 def _detect_quoting(lines: list[str], delimiter: str) -> str:
@@ -461,7 +572,7 @@ def _read_csv_rows(table: Table) -> Iterator[Row]:
 
 def _read_unquoted(table: Table) -> Iterator[Row]:
     for number, line in _read_lines(table.path):
-        if line.strip():
+        if line.strip() and number >= table.first_line:
             yield Row(number, _split_unquoted(line.rstrip("\r\n"), table))
 
 
@@ -484,12 +595,15 @@ def _read_quoted(table: Table) -> Iterator[Row]:
     """
     lines = (
         part
-        for _, line in _read_lines(table.path)
+        for number, line in _read_lines(table.path)
+        if number >= table.first_line
         for part in (split_lines(line) if "\r" in line.rstrip("\r\n") else (line,))
     )
-    reader = csv.reader(lines, delimiter=table.delimiter, strict=True)
+    reader = csv.reader(
+        lines, delimiter=table.delimiter, strict=True, skipinitialspace=table.skips_blanks
+    )
     while True:
-        number = reader.line_num + 1
+        number = reader.line_num + table.first_line
         limit = csv.field_size_limit(MAX_ROW)
         try:
             cells = next(reader, None)
@@ -541,10 +655,10 @@ def _read_json_lines(table: Table) -> Iterator[Row]:
         if isinstance(value, str):
             yield Row(number, [], value)
         else:
-            yield Row(number, [_to_cell(value.get(name)) for name in table.names])
+            yield Row(number, [to_cell(value.get(name)) for name in table.names])
 
 
-def _to_cell(value: Any) -> str:
+def to_cell(value: Any) -> str:
     """Return a value of JSON or Parquet as text; null is the empty text."""
     if isinstance(value, str):
         return value
@@ -569,7 +683,7 @@ def _read_parquet(table: Table) -> Iterator[Row]:
     for batch in _parquet_file(table.path).iter_batches(batch_size=1000):
         columns = [column.to_pylist() for column in batch.columns]
         for values in zip(*columns, strict=True):
-            yield Row(next(numbers), list(map(_to_cell, values)))
+            yield Row(next(numbers), list(map(to_cell, values)), values=values)
 
 
 def _read_fasttext(table: Table) -> Iterator[Row]:
@@ -577,9 +691,8 @@ def _read_fasttext(table: Table) -> Iterator[Row]:
         text = line.strip()
         labels = []
         while text.startswith("__label__"):
-            label, _, text = text.partition(" ") if " " in text else (text, "", "")
-            labels.append(label.removeprefix("__label__").strip())
-            text = text.lstrip()
+            label, text = [*text.split(None, 1), ""][:2]
+            labels.append(label.removeprefix("__label__"))
         if len(labels) == 1 and labels[0]:
             yield Row(number, [labels[0], text])
         elif line.strip():

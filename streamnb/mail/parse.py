@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from streamnb._core import hidden_spans, split_header
@@ -20,6 +20,7 @@ from streamnb.mail.decode import (
 )
 
 _TYPE = re.compile(rb"(?:\s|\([^()]*+\))*+\"?([^\s/;\"(]{1,64})\s*/\s*([^\s;\"(]{1,64})")
+_TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
 # The name of a header field, in a line of a header; a line of a header without it is no field.
 FIELD_NAME = rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:"
 _LINE_ENDS = re.compile(rb"\r+\n|\r")
@@ -238,10 +239,12 @@ def _without_cut_character(content: bytes) -> bytes:
     return content
 
 
-def _content_type(value: bytes, default: str) -> str:
-    match = _TYPE.match(value) if value else None
+@lru_cache(maxsize=1024)
+def _content_type(value: bytes) -> str:
+    """Return the type of the beginning of a Content-Type; text/plain if it is damaged."""
+    match = _TYPE.match(value)
     if match is None:
-        return "text/plain" if value else default
+        return "text/plain"
     return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
 
 
@@ -286,13 +289,13 @@ class _Parser:
         A part that others follow gets half of what is left, so it cannot hide them.
         """
         limit = self.budget // 2 if self.stack else self.budget
-        if role not in ("body", "message"):
+        if role != "body" and role != "message":
             limit = min(limit, self.limits.size // _UNSHOWN_SHARE)
-        granted = min(size, limit)
-        self.budget -= granted
-        if granted < size:
+        if size > limit:
             self.add_defect(f"more than {self.limits.size} bytes of text")
-        return granted
+            size = limit
+        self.budget -= size
+        return size
 
     def header(self, data: bytes, start: int, end: int) -> tuple[Fields, Index, int]:
         """Read the header fields of a slice; return the start of its body, too."""
@@ -337,10 +340,13 @@ class _Parser:
         role: str = "body",
     ) -> None:
         """Add a leaf; of text only as many bytes as the budget allows."""
-        size = end - start
-        granted = self.spend(size, role) if _is_text(content_type) else size
+        size = granted = end - start
+        if _is_text(content_type):
+            granted = self.spend(size, role)
         payload = data[start : start + granted]
-        self.leaf(fields, index, content_type, payload, role, granted < size)
+        self.mail.parts.append(
+            Part(fields, content_type, payload, role, index, is_cut=granted < size)
+        )
         if content_type in _OPAQUE:
             self.add_defect(f"{_OPAQUE[content_type]} content is not read")
 
@@ -360,7 +366,7 @@ class _Parser:
                 self.mail.fields = fields
                 self.mail.index = index
             value = index.get(b"content-type", b"")
-            content_type = _content_type(value, default_type)
+            content_type = _content_type(value[:_TYPE_BYTES]) if value else default_type
             is_container = content_type.startswith("multipart/")
             if is_container or content_type in ("message/rfc822", "message/global"):
                 if depth < self.limits.depth:
@@ -450,8 +456,8 @@ class _Parser:
     def set_charsets(self) -> None:
         """Let parts and header fields without a charset use that of the first part with one."""
         for part in self.mail.parts:
-            if b"content-type" in part.index and part.charset:
-                self.mail.charset = charset = part.charset
+            if b"content-type" in part.index and (charset := part.charset):
+                self.mail.charset = charset
                 for part in self.mail.parts:
                     part.fallback = charset
                 return

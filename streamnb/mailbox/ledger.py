@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.counts.blocks import distinct
-from streamnb.counts.protocol import Label, check_labels
+from streamnb.counts.database import SqlCounts
+from streamnb.counts.protocol import Ints, Keys, Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.packed import PLACED, FeaturesAt, PlacesOf, pack_tokens, unpack_tokens
+from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import TextModel
 
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
+_COMMANDS = "commands"  # the state that holds the spans of commands
+_COMMAND_SPANS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
 
 # Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
 IS_RETIRED = f"labelled_by = '{RETIRED}'"
@@ -28,18 +32,18 @@ IS_MESSAGE = f"tokens IS NOT NULL AND NOT {IS_SUM}"  # one whose features are kn
 
 
 def check_origin(labelled_by: str, source: str) -> None:
-    """Raise ValueError for what is no labelled_by, or no source, of a lesson."""
+    """Raise ValueError unless these can be the author and the source of a label."""
     if labelled_by not in (HUMAN, PROGRAM) or not isinstance(source, str):
         raise ValueError(f"labelled_by: {HUMAN!r} or {PROGRAM!r}, source: text")
 
 
 def read_label(text: str) -> str:
-    """The class that somebody names; ham and spam in small letters.
+    """Return the class that a text names; ham and spam in lower case.
 
     Raises
     ------
     ValueError
-        For what is no word, or stands for something else.
+        If the text is not one word, or has a meaning of its own, such as ``unsure``.
     """
     label = text.strip()
     if label.lower() in ("ham", "spam"):
@@ -67,7 +71,7 @@ def check_label(label: Label) -> Label:
 
 
 def of_known(labels: Sequence[Label], label: Label) -> Label:
-    """The class that is spelt as that, of those that are known."""
+    """Return the known label with the same spelling, or `label` itself."""
     return next((other for other in labels if str(other) == str(label)), label)
 
 
@@ -77,27 +81,27 @@ class Row(NamedTuple):
     Attributes
     ----------
     id
-        Its number in this database; 0 for one that is not yet there.
+        Its number in this database; 0 for a row that is not written yet.
     digest
-        Which message.
+        Identity of the message (`digest.digest`).
     label
-        Number of its class.
+        Index of its class.
     labelled_by
         One of `LABELLERS`.
     source
-        Where the message came from, for people to read.
+        Origin of the message, for people to read.
     time
-        When it was learned, seconds since 1970; of what was imported, there.
+        When it was learned, in seconds since 1970; imported rows keep their own time.
     added_at, removed_at
-        When it came into this ledger, and when it was taken back: these never run backwards.
+        Moments at which it came into this ledger and was removed (`StoredClassifier.moment`).
     predicted
-        Number of the class that it had been taken for, None where nothing was known.
+        Index of the class predicted before learning, None before anything was learned.
     tokenizer
-        Which tokenizer made the tokens.
+        Identity of the tokenizer that made the tokens.
     receipt
-        What was added_at.
+        The changes that learning made.
     tokens
-        The features of each view, without their names; None where they were dropped.
+        The features of each view, without names; None if they were dropped.
     """
 
     id: int
@@ -118,21 +122,21 @@ COLUMNS = (
     "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, "
     "receipt, tokens"
 )
-# What whatever was done to a row may raise; a database that fails raises something else.
+# Errors that a damaged row can raise; a failing database raises others.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-# What each column but the last two must be.
+# Types of all columns but the last two.
 _TYPES = (int, bytes, int, str, str, float, float, float | None, int | None, str)
 
 
 def _storable(columns: Sequence[Any]) -> list[Any]:
-    """Columns with text that SQLite can hold: names of files need not be UTF-8."""
+    """Return columns with text that SQLite can store: file names may not be UTF-8."""
     return [
         x.encode("utf-8", "backslashreplace").decode() if isinstance(x, str) else x for x in columns
     ]
 
 
 def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
-    """The row that the columns of the table are; any exception where they are not sound."""
+    """Return the row of columns of the table. Damage raises any exception."""
     *plain, receipt, tokens = columns
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
@@ -140,38 +144,64 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
+def check_row(row: Row, model: TextModel, classes: int) -> None:
+    """Raise ValueError for a row of another model or of more classes."""
+    if row.label not in range(classes) or row.predicted not in (None, *range(classes)):
+        raise ValueError("unknown class")
+    if row.tokens is not None and len(row.tokens) != len(model.view_models):
+        raise ValueError("another number of views")
+    model.check_receipt(row.receipt, classes)
+    if row.receipt.decay_halvings != 0:
+        raise ValueError("counts in a database do not age")
+    if row.removed_at is not None and not row.added_at <= row.removed_at < math.inf:
+        raise ValueError("removed before it was added")
+    if row.labelled_by not in LABELLERS:
+        raise ValueError(f"labelled_by: expected one of {', '.join(LABELLERS)}")
+
+
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
-    """The columns of one row; None where there is none of that number."""
+    """Return the columns of one row, None if there is no such number."""
     return database.connection.execute(
         f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
         (number,),
     ).fetchone()
 
 
-@dataclass(eq=False, repr=False)
 class Ledger:
     """The rows of a database's ledger, within its transactions.
 
     Parameters
     ----------
     database
-        Where it is.
-    check
-        Raises ValueError for a row that does not belong there.
-    features_at, places_of
-        As packed features ask for them.
+        The database that holds them.
+
+    Attributes
+    ----------
+    model
+        The model that learned the rows.
+    counts
+        The counts of its views, which know where each feature lies.
     """
 
-    database: Transactions
-    check: Callable[[Row], None]
-    features_at: FeaturesAt
-    places_of: PlacesOf
-    _held: dict[bytes, Row] | None = None
+    model: TextModel
+    counts: list[SqlCounts]
+
+    def __init__(self, database: Transactions) -> None:
+        self.database = database
+        self._held: dict[bytes, Row] | None = None
+
+    def features_at(self, view: int, places: Ints) -> Keys:
+        """Return the features at some places of a view."""
+        return self.counts[view].features_at(places)
+
+    def places_of(self, view: int, features: Keys) -> Ints:
+        """Return the place of each feature of a view, -1 for a feature without one."""
+        return self.counts[view].places_of(features)
 
     def _row(self, columns: Sequence[Any]) -> Row:
         try:
             row = row_of(columns, self.features_at)
-            self.check(row)
+            check_row(row, self.model, len(self.counts[0].labels))
             return row
         except _UNSOUND as error:
             raise corrupted(
@@ -186,10 +216,10 @@ class Ledger:
         ).fetchone()
         return None if columns is None else self._row(columns)
 
-    def said_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
-        """The number of a message's class, who said so, and its source; None where nothing was.
+    def label_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
+        """Return class index, `labelled_by` and source of a message, None if it is not learned.
 
-        They are as they stand. Unlike `active` it does not read what was learned.
+        The values are unchecked. Unlike `active` this does not read the features.
         """
         if self._held is not None and digest in self._held:
             row = self._held[digest]
@@ -221,9 +251,9 @@ class Ledger:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Write new rows in the end: until then their features lie nowhere.
+        """Write new rows when the context ends, since their features have no place before.
 
-        Of each message there is to be one at most, and only `said_of` knows of it.
+        Each message may have one row at most. Until then only `label_of` finds it.
         """
         held = self._held = {}
         try:
@@ -234,7 +264,7 @@ class Ledger:
             self.write(row)
 
     def row(self, number: int) -> Row:
-        """The row of a number, which is there; StateError where it is not."""
+        """Return a row. Raise StateError if it does not exist."""
         for row in list(self.rows("id = ?", (number,))):
             return row
         raise corrupted(self.database.path, f"row {number} of the ledger is missing")
@@ -255,7 +285,7 @@ class Ledger:
         )
 
     def replace_tokens(self, row: Row, by_place: bool = True) -> None:
-        """Write the tokens of a row anew, by the places where features lie or by fingerprints."""
+        """Replace the tokens of a row, packed by places or by fingerprints."""
         places_of = self.places_of if by_place else None
         packed = None if row.tokens is None else pack_tokens(row.tokens, places_of)
         self.database.connection.execute(
@@ -263,7 +293,7 @@ class Ledger:
         )
 
     def repack(self, numbers: Sequence[int], by_place: bool) -> None:
-        """Write the tokens of rows anew, by their numbers; they are held in memory."""
+        """Replace the tokens of rows, given by id; all are held in memory."""
         rows = [self.row(number) for number in numbers]
         tokens = [row.tokens for row in rows if row.tokens]
         for view, row_tokens in enumerate(zip(*tokens, strict=True) if by_place else ()):
@@ -275,7 +305,7 @@ class Ledger:
             self.replace_tokens(row, by_place)
 
     def packed(self, by_place: bool) -> list[int]:
-        """Numbers of the rows some of whose features are written as places, or none."""
+        """Return the ids of rows with some features packed by place, or with none."""
         return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
 
     def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
@@ -284,18 +314,28 @@ class Ledger:
         return [number for (number,) in self.database.connection.execute(statement, values)]
 
     def replace_receipts(self, receipts: Mapping[int, Receipt]) -> None:
-        """Write the receipts of rows, by their numbers, anew."""
+        """Replace the receipts of rows, given by id."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
             [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:
-        """Say when a row was taken back; None: it holds again."""
+        """Set the moment at which a row was removed; None restores it."""
         self.database.connection.execute(
             "UPDATE ledger SET removed_at = ? WHERE id = ?", (time, row.id)
         )
 
     def remove(self, row: Row) -> None:
-        """Leave no trace of a row."""
+        """Delete a row."""
         self.database.connection.execute("DELETE FROM ledger WHERE id = ?", (row.id,))
+
+    def record_command(self, start: float, end: float) -> None:
+        """Record that one command made all changes after the moment `start`, until `end`."""
+        spans = [span for span in self.command_spans() if span[0] != start]
+        spans.append((start, end))
+        self.database.keep(_COMMANDS, spans[-_COMMAND_SPANS:])
+
+    def command_spans(self) -> list[tuple[float, float]]:
+        """Return the latest commands: the moment before its first change and that of its last."""
+        return [(start, end) for start, end in self.database.value(_COMMANDS) or ()]

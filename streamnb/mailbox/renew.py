@@ -9,9 +9,9 @@ from streamnb.errors import StateError
 from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.stored_classifier import Outcome
 
 _OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
@@ -57,4 +57,4 @@ def missing(old: Mailbox, new: Mailbox) -> int:
     find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
-        return sum(new.ledger.said_of(key) is None for (key,) in keys)
+        return sum(new.ledger.label_of(key) is None for (key,) in keys)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
@@ -12,8 +11,9 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError, convert_os_errors
+from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -35,7 +35,7 @@ class SiteModel:
         self._mailbox: Mailbox | None = None
         self._classifier: Classifier | None = None
         self._version = ""
-        self._lock = threading.Lock()  # threads of a server share it
+        self._lock = ForkSafeLock()  # threads of a server share it
 
     def close(self) -> None:
         """Close the database, if it is one."""

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from streamnb.errors import StateError
 from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.rebuild import is_due
-from streamnb.mailbox.store import Mailbox
 from streamnb.naive_bayes.receipt import Receipt
 
 _FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"

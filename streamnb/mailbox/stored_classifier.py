@@ -6,12 +6,11 @@ import json
 import math
 import os
 import time
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier
 from streamnb.counts.database import SqlCounts
@@ -19,54 +18,65 @@ from streamnb.counts.places import make_tables
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.blend import GAINS, SiteScores, fitted
+from streamnb.mailbox.blend import (
+    GAINS,
+    SiteScores,
+    blended,
+    evidence_of,
+    fitted,
+    remember,
+    scores_of,
+)
 from streamnb.mailbox.database import opened
-from streamnb.mailbox.ledger import LABELLERS, Ledger, Row
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT
-from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions, TransientError
+from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
 from streamnb.naive_bayes.text_model import CountingNB, TextModel
+from streamnb.scores import best_label
 
 Done = TypeVar("Done")
 
 _CALLS = 64  # calls that a database remembers
-_COMMANDS = "commands"  # the state that holds the spans of commands
-_COMMAND_SPANS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
 
 
 def classifier_of(identity: Any) -> Classifier:
-    """The classifier that was described, without counts; any exception where that is not sound."""
+    """Return a described classifier, without counts. Damage raises any exception."""
     model = TextModel.from_header(identity["model"])
     return Classifier.from_settings(model, identity["settings"])
 
 
-def check_kind(classifier: Classifier, where: str) -> None:
-    """Raise StateError where a classifier is not one that a database can hold."""
+def check_kind(classifier: Classifier, path: str) -> None:
+    """Raise StateError unless a database can hold this classifier."""
     try:
         classifier.model.check_storable()
     except ValueError as error:
-        raise StateError(f"{where}: {error}") from None
+        raise StateError(f"{path}: {error}") from None
 
 
-def check_row(row: Row, model: TextModel, classes: int) -> None:
-    """Raise ValueError for a row of another model or of more classes."""
-    if row.label not in range(classes) or row.predicted not in (None, *range(classes)):
-        raise ValueError("a class that is not known")
-    if row.tokens is not None and len(row.tokens) != len(model.view_models):
-        raise ValueError("a message of other views")
-    model.check_receipt(row.receipt, classes)
-    if row.receipt.decay_halvings != 0:
-        raise ValueError("counts in a database do not age")
-    if row.removed_at is not None and not row.added_at <= row.removed_at < math.inf:
-        raise ValueError("taken back before it was learned")
-    if row.labelled_by not in LABELLERS:
-        raise ValueError("said by nobody that is known")
+class Outcome(NamedTuple):
+    """The result of learning or forgetting a message.
+
+    Attributes
+    ----------
+    result
+        "learned"; "corrected" (another label was unlearned first); "known" (nothing to do);
+        "confirmed" (a person gives the label that a program had given); "kept" (a program
+        contradicts a person); "forgotten"; "unknown" (nothing to forget); "retired" (learned so
+        long ago that its features were dropped: nothing changed).
+    before
+        The label it had, None where it had none.
+    """
+
+    result: str
+    before: Label | None = None
 
 
 class StoredClassifier:
     """A classifier, its counts and its ledger in a database.
 
-    It is read when a transaction begins, and what it keeps beside counts and ledger is written when
-    one ends. Steps within a transaction are functions (`lessons`, `undo`, `groups`).
+    The classifier is read when a transaction begins. When the transaction ends, its state is
+    written, next to the counts and the ledger. The methods that learn and unlearn one message run
+    within a transaction; `Mailbox` opens one for each call.
 
     Parameters
     ----------
@@ -76,21 +86,21 @@ class StoredClassifier:
     Attributes
     ----------
     database
-        Where it is.
+        The transactions of the database.
     classifier
-        What learns and judges; its counts are `counts`, one for each view.
+        The classifier; the counts of its views are `counts`.
     ledger
-        What was learned, message by message.
+        The rows of all learned messages.
     base
-        What a site knows, or None.
+        The model of the site, or None.
     gains
-        What this mailbox's own word and the base's are worth.
-    gains_left
-        Whether they are to be fitted anew when the transaction ends.
+        The weights of this mailbox's scores and of the site's.
+    refit_pending
+        Whether the gains are fitted again when the transaction ends.
     settled
-        Missed turns that learning anew (`rebuild`) could not mend.
+        Messages in runs of one class that the last `rebuild` left.
     compactions
-        Transactions in which something was dropped (`compact`).
+        Number of transactions in which `compact` dropped something.
     """
 
     def __init__(
@@ -105,18 +115,12 @@ class StoredClassifier:
         self.tokenizer_id: str
         self.database: Transactions = opened(path, create, wait)
         self.counts: list[SqlCounts] = []
-        own = weakref.proxy(self)  # in a cycle a server's closed mailboxes would be kept for long
-        self.ledger: Ledger = Ledger(
-            self.database,
-            lambda row: check_row(row, own.classifier.model, len(own.labels)),
-            lambda view, places: own.counts[view].features_at(places),
-            lambda view, features: own.counts[view].places_of(features),
-        )
+        self.ledger: Ledger = Ledger(self.database)
         self._identity = ""
         self._moment = 0.0
         self.base = base
         self.gains: tuple[float, float] = GAINS
-        self.gains_left: bool = False
+        self.refit_pending: bool = False
         self.settled: float = 0.0
         self.compactions: int = 0
         self._calls: list[str] = []  # those done last, where a server's answer may be lost
@@ -144,7 +148,7 @@ class StoredClassifier:
         self.close()
 
     def close(self) -> None:
-        """Close the database; what was learned is safe with or without this."""
+        """Close the database; committed transactions are safe without it."""
         self.database.close()
 
     @property
@@ -156,7 +160,7 @@ class StoredClassifier:
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
         """Open a transaction like `writing`; an empty database takes over that classifier first.
 
-        Gives whether nothing was.
+        Yields whether the database was empty.
         """
         check_kind(classifier, str(self.path))
         with self.database.writing() as connection:
@@ -180,7 +184,7 @@ class StoredClassifier:
             self._load()  # what was written is sound, or none of it is written
 
     def _become(self, identity: Any) -> None:
-        """Make the classifier that the database says it holds."""
+        """Make the classifier that the database describes."""
         try:
             self.classifier = classifier_of(identity)
             self.classifier.on = None
@@ -193,13 +197,14 @@ class StoredClassifier:
         self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
         for member, counts in zip(self.models, self.counts, strict=True):
             member.counts = counts  # a model does not know which it holds
+        self.ledger.model, self.ledger.counts = self.classifier.model, self.counts
         text = json.dumps(identity, sort_keys=True)
         self._identity = sha256(text.encode()).hexdigest()[:16]
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
 
     def untaught(self) -> TextModel:
-        """A model of the same kind, in memory, that knows the classes and nothing else."""
+        """Return a model of the same kind in memory that knows the classes and nothing else."""
         model = TextModel.from_header(self.database.value("identity")["model"])
         for member in model.view_models:
             member.keep_names = False
@@ -207,7 +212,7 @@ class StoredClassifier:
         return model
 
     def views_of(self, row: Row) -> tuple[TokenCounts, ...]:
-        """The features of a row; none of any view where they were dropped."""
+        """Return the features of a row, empty ones for each view if they were dropped."""
         return row.tokens or (TokenCounts.from_dict({}),) * len(self.counts)
 
     def check_places(self) -> None:
@@ -232,9 +237,9 @@ class StoredClassifier:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A transaction in which the classifier knows what the database does.
+        """Open a transaction that reads the classifier's state from the database.
 
-        Within another one it is part of that.
+        Within another transaction it is part of that one.
         """
         with self.database.reading():
             if not self._loaded:
@@ -247,10 +252,10 @@ class StoredClassifier:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A transaction in which the classifier can learn; all of it is done, or nothing."""
+        """Open a transaction in which the classifier can learn, committed as a whole."""
         with self.database.writing():
             self._load()
-            self.gains_left = False
+            self.refit_pending = False
             with self._learning():
                 yield
 
@@ -290,9 +295,9 @@ class StoredClassifier:
 
     def _keep(self) -> None:
         self.settled = min(self.settled, self.classifier.model.messages_in_runs)
-        if self.gains_left:
-            self.gains_left = False
-            self.gains = fitted(self.database.connection, [str(label) for label in self.labels])
+        if self.refit_pending:
+            self.refit_pending = False
+            self.gains = fitted(self.database, [str(label) for label in self.labels])
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
@@ -305,11 +310,13 @@ class StoredClassifier:
         }
         self.database.keep(STATE, now)
 
-    def once(self, act: Callable[[], Done], also: Callable[[], None] | None = None) -> Done:
-        """Do something in a transaction, once, also where a server goes away meanwhile.
+    def transact(
+        self, act: Callable[[], Done], run_first: Callable[[], None] | None = None
+    ) -> Done:
+        """Run `act` in a transaction and return its result.
 
-        `also`, if given, runs first in the same transaction. If the connection is lost, all of it
-        is run again, unless the database's list of recent calls shows that it was committed.
+        `run_first` runs before it in the same transaction. If the connection to a server is lost,
+        both run again, unless the list of recent calls shows that the transaction was committed.
         """
         call = os.urandom(6).hex() if self.database.loses_answers else ""
         results: list[Done] = []
@@ -318,63 +325,166 @@ class StoredClassifier:
             with self.writing():
                 if call and call in self._calls:
                     return results[0]
-                if also is not None:
-                    also()
+                if run_first is not None:
+                    run_first()
                 results[:] = [act()]
                 if call:
                     self._calls = [*self._calls, call][-_CALLS:]
             return results[0]
 
-        return self.retrying(attempt)
+        return self.database.retry(attempt)
 
-    def retrying(self, action: Callable[[], Done]) -> Done:
-        """Do a transaction, and do it again while the server is away, as long as `wait` says."""
-        until = time.monotonic() + self.database.wait
-        pause = 0.01
-        while True:
-            try:
-                return action()
-            except TransientError:
-                if self.database.writes is not None or time.monotonic() + pause > until:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, 1.0)
+    def moment(self, timestamp: float | None = None) -> float:
+        """Return a moment that is later than every earlier one, even if the clock went back.
 
-    def moment(self, when: float | None = None) -> float:
-        """Now, within a transaction: later than any moment before, whatever clocks do.
-
-        No two lessons share one, so that `undo` can tell them apart, also after a clock was ahead.
+        It is the clock's time where that is later, in seconds since 1970. Each row of the ledger
+        has a moment of its own, so `undo` can tell them apart. Within a transaction.
         """
         now = time.time()
-        now = now if when is None else min(when, now)
+        now = now if timestamp is None else min(timestamp, now)
         self._moment = now if now > self._moment else math.nextafter(self._moment, math.inf)
         return self._moment
 
     @property
     def latest_moment(self) -> float:
-        """The latest moment of the ledger, within a transaction."""
+        """Return the latest moment of the ledger, within a transaction."""
         return self._moment
 
-    def record_command(self, start: float) -> None:
-        """Record, within a transaction, that one command made all changes after `start`."""
-        spans = [span for span in self.command_spans() if span[0] != start]
-        spans.append((start, self._moment))
-        self.database.keep(_COMMANDS, spans[-_COMMAND_SPANS:])
-
-    def command_spans(self) -> list[tuple[float, float]]:
-        """Return the latest commands, within a transaction.
-
-        Each is the moment before its first change and the moment of its last.
-        """
-        return [(start, end) for start, end in self.database.value(_COMMANDS) or ()]
-
-    def fit_gains_anew(self) -> None:
-        """Fit the gains when the transaction ends, where there is anything to fit."""
-        self.gains_left = self.gains_left or self.base is not None or self.gains != GAINS
+    def request_refit(self) -> None:
+        """Fit the gains when the transaction ends, unless there is no site model."""
+        self.refit_pending = self.refit_pending or self.base is not None or self.gains != GAINS
 
     def has_learned(self, key: bytes, label: Label) -> bool:
         """Return whether a message is learned with that label."""
         with self.database.reading():
-            current = self.ledger.said_of(key)
+            current = self.ledger.label_of(key)
         spelt = {i: str(label) for i, label in enumerate(self.labels)}
         return current is not None and spelt.get(current[0]) == str(label)
+
+    def learn_features(
+        self,
+        count: Callable[[], tuple[Any, dict[str, float] | None]],
+        key: bytes,
+        label: Label,
+        labelled_by: str,
+        source: str,
+        timestamp: float | None,
+    ) -> Outcome:
+        """Learn a message within a transaction.
+
+        `count` returns the message's features and the site's scores; it is called only if needed.
+        """
+        now = self.moment(timestamp)
+        label = of_known(self.labels, check_label(label))
+        current = self.ledger.label_of(key)
+        number = self.labels.index(label) if label in self.labels else None
+        if (
+            current is not None
+            and current[0] == number
+            and (labelled_by != HUMAN or current[1] == HUMAN)
+        ):
+            return Outcome("known", label)
+        before = None if current is None else self.ledger.active(key)
+        if before is not None:
+            outcome = self._overrule(before, label, labelled_by, source, now)
+            if outcome is not None:
+                return outcome
+        counted, site = count()
+        predicted = self._predicted(counted, key, site)
+        receipt = self.classifier.model.learn(counted, label)
+        number = self.labels.index(label)
+        predicted_index = None if predicted is None else self.labels.index(predicted)
+        row_time = time.time() if timestamp is None else timestamp
+        views = self.classifier.model.views_of(counted)
+        self.ledger.write(
+            Row(
+                0, key, number, labelled_by, source, row_time, now, None, predicted_index,
+                self.tokenizer_id, receipt, views,
+            )
+        )  # fmt: skip
+        if before is None:
+            return Outcome("learned")
+        return Outcome("corrected", self.labels[before.label])
+
+    def _predicted(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:
+        """Return the class predicted for a message before it is learned, None without any class."""
+        if site is None or self.base is None:
+            return self.classifier.model.predict_one(counted)
+        evidence = evidence_of(scores_of(self.classifier, counted), site)
+        remember(self.database, key, self.base.version, evidence)
+        self.refit_pending = True
+        scores = blended(evidence, self.gains)
+        best = best_label(scores)
+        return next((label for label in self.labels if str(label) == best), None)
+
+    def _overrule(
+        self, before: Row, label: Label, labelled_by: str, source: str, now: float
+    ) -> Outcome | None:
+        """Retire the current label of a message; return an outcome if nothing is to be learned."""
+        current_label = self.labels[before.label]
+        if current_label == label:
+            self.confirm(before, source, now)
+            return Outcome("confirmed", current_label)
+        if before.labelled_by == HUMAN and labelled_by == PROGRAM:
+            return Outcome("kept", current_label)
+        if before.tokens is None:
+            return Outcome("retired", current_label)
+        self.take_back(before, now)
+        return None
+
+    def confirm(self, before: Row, source: str, now: float) -> None:
+        """Record that a person confirms the label that a program had given."""
+        self.ledger.end(before, now)
+        self.ledger.write(before._replace(labelled_by=HUMAN, source=source, time=now, added_at=now))
+
+    def retract_label(
+        self, key: bytes, back_to: Sequence[Label] | None, timestamp: float | None
+    ) -> Outcome:
+        """Unlearn the last label of a message and restore the one it corrected.
+
+        A label that is not in `back_to` is not restored; None stands for all labels.
+        """
+        row = self.ledger.active(key)
+        if row is None:
+            return Outcome("unknown")
+        label = self.labels[row.label]
+        if row.tokens is None:
+            return Outcome("retired", label)
+        now = self.moment(timestamp)
+        self.take_back(row, now)
+        condition = "digest = ? AND removed_at = ? AND id < ?"
+        for old in list(self.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
+            if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
+                # Later than the end of the removed row: it is no correction of that.
+                self.add_row(old._replace(id=0, added_at=self.moment(timestamp), removed_at=None))
+        return Outcome("forgotten", label)
+
+    def unlearn_row(self, row: Row) -> None:
+        """Subtract a row's counts."""
+        self.request_refit()
+        model = self.classifier.model
+        try:
+            label = self.labels[row.label]
+            model.unlearn(model.join_views(self.views_of(row)), label, row.receipt)
+        except (ValueError, IndexError) as error:
+            raise StateError(
+                f"{self.path}: the counts do not agree with the ledger ({error}); "
+                "see `streamnb verify`"
+            ) from None
+
+    def take_back(self, row: Row, now: float) -> None:
+        """Subtract a row's counts and mark the row as removed."""
+        self.unlearn_row(row)
+        self.ledger.end(row, now)
+
+    def add_row(self, row: Row) -> None:
+        """Add a row's counts by its receipt, and the row."""
+        self.relearn_row(row)
+        self.ledger.write(row)
+
+    def relearn_row(self, row: Row) -> None:
+        """Add a row's counts."""
+        self.request_refit()
+        model = self.classifier.model
+        message = model.join_views(self.views_of(row))
+        model.reapply(message, self.labels[row.label], row.receipt)

@@ -1,4 +1,4 @@
-"""Going back to what was known at a time, and undoing that."""
+"""Undo: restore the state of a mailbox at a time, and redo the changes since."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import time
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS, IS_RETIRED
-from streamnb.mailbox.lessons import relearn_row, unlearn_row
 from streamnb.mailbox.stored_classifier import StoredClassifier
 
-# What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
+# Rows that the last `undo` removed from the ledger ('removed') or restored ('restored').
 _SCHEMA = "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE"
 
 
 class Undone(NamedTuple):
     """Numbers of labels that `undo` removes, restores, and cannot remove.
 
-    It cannot take back a message whose features the ledger no longer has (`compact`).
+    A message whose features `compact` dropped cannot be unlearned.
     """
 
     unlearned: int
@@ -28,12 +27,12 @@ class Undone(NamedTuple):
 class Redone(NamedTuple):
     """Numbers of labels that `redo` learns again, removes again, and leaves unchanged.
 
-    It leaves a message of which something else was said since.
+    It leaves a message unchanged if its label was changed since.
     """
 
     learned: int
-    removed_at: int
-    left: int
+    removed: int
+    unchanged: int
 
 
 def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
@@ -44,7 +43,7 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
     first, before = None, math.inf  # the change's first row yet, the moment before it
     changes = 0
     with mailbox.reading():
-        spans = mailbox.command_spans()
+        spans = mailbox.ledger.command_spans()
         rows = mailbox.database.connection.execute(
             f"SELECT added_at FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
         )
@@ -60,39 +59,39 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
     return first
 
 
-def moment_of(mailbox: StoredClassifier, when: float) -> float:
+def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
     """Return the moment of the ledger for a time by the clock, in seconds since 1970.
 
     Moments always rise (`StoredClassifier.moment`). If the clock was ahead once, they stay ahead
     until that time has come. Until then, this is the moment of the earliest of the latest rows
-    whose own time is not before `when`.
+    whose own time is not before `timestamp`.
     """
     now = time.time()
     with mailbox.reading():
         run = mailbox.database.connection.execute
         newest = run("SELECT max(added_at), max(removed_at) FROM ledger").fetchone()
         if max(moment or 0.0 for moment in newest) <= now:
-            return when
+            return timestamp
         moment = math.inf
         lessons = f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
         for added_at, row_time in run(lessons):
-            if row_time < when:
+            if row_time < timestamp:
                 break
             moment = added_at
     return moment if math.isfinite(moment) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
 def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
-    """Go back to what was known at a time: nothing that was done since then has happened.
+    """Restore the state at a time: remove all labels that were added since.
 
     Parameters
     ----------
     mailbox
-        Where.
+        The mailbox.
     since
         Seconds since 1970.
     dry_run
-        Only say what would be done.
+        Count only; change nothing.
     """
     if not math.isfinite(since):
         raise ValueError(f"since: a finite number, not {since}")
@@ -105,7 +104,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         run = mailbox.database.connection.execute
         new = run(f"{find} added_at >= ?", (since,)).fetchall()
         old = run(f"{find} added_at < ? AND removed_at >= ?", (since, since)).fetchall()
-        # Of messages whose features were dropped, who said so can be undone, and no more.
+        # If the features were dropped, only a change of `labelled_by` can be undone.
         same = {key for _, key, retired, _ in old if retired}
         lost = {key for _, key, retired, holds in new if retired and holds and key not in same}
         new = [number for number, key, *_ in new if key not in lost]
@@ -118,13 +117,13 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
             for number in reversed(new):
                 row = mailbox.ledger.row(number)
                 if row.removed_at is None and row.tokens is not None:
-                    unlearn_row(mailbox, row)
+                    mailbox.unlearn_row(row)
                 run(keep, ("removed", number))
                 mailbox.ledger.remove(row)
             for number in old:
                 row = mailbox.ledger.row(number)
                 if row.tokens is not None:
-                    relearn_row(mailbox, row)
+                    mailbox.relearn_row(row)
                 run(keep, ("restored", number))
                 mailbox.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
@@ -133,11 +132,11 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         with mailbox.reading():
             return undone()
 
-    return mailbox.retrying(looked) if dry_run else mailbox.once(undone)
+    return mailbox.database.retry(looked) if dry_run else mailbox.transact(undone)
 
 
 def redo(mailbox: StoredClassifier) -> Redone:
-    """Undo the last `undo`, once: what it took back is learned again, exactly."""
+    """Reverse the last `undo`, once: learn again the labels that it removed, exactly."""
 
     def redone() -> Redone:
         removed_at = 0
@@ -153,7 +152,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
             rows = list(mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
             for row in rows:
                 if row.tokens is not None:
-                    unlearn_row(mailbox, row)
+                    mailbox.unlearn_row(row)
                 mailbox.ledger.end(row, removal)
             removed_at += len(rows)
         removed = [(n, end) for kind, n, _, end in undone_rows if kind == "removed"]
@@ -165,15 +164,15 @@ def redo(mailbox: StoredClassifier) -> Redone:
             )
             row = mailbox.ledger.row(number)
             if over is None and row.tokens is not None:
-                relearn_row(mailbox, row)
+                mailbox.relearn_row(row)
         mailbox.database.forget_undone()
         return Redone(len(removed), removed_at, len(later))
 
-    return mailbox.once(redone)
+    return mailbox.transact(redone)
 
 
 def undone_messages(mailbox: StoredClassifier) -> set[bytes]:
-    """The digests of what the last `undo` took back, and of what it restored."""
+    """Return the digests of messages that the last `undo` changed."""
     if "undone" not in mailbox.database.tables():
         return set()
     return {key for (key,) in mailbox.database.connection.execute("SELECT digest FROM undone")}

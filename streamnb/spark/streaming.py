@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's usual alias)
 from pyspark.sql.types import BinaryType, StringType
 
-from streamnb.mailbox.groups import Lesson
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.batch import LabelledMessage
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.spark.arrow_io import LABEL, MESSAGE, POSITION, get_field
 
 _QUERY_ID = "sql.streaming.queryId"  # Spark's property with the id that a checkpoint gives a query
@@ -100,7 +100,7 @@ def _batch_task(store: str, query_id: str, batch_id: int, source: str) -> Any:
             for message, label in zip(*columns, strict=True):
                 if message is not None and label is not None:
                     data = message.encode() if isinstance(message, str) else message
-                    messages.append(Lesson(data, label))
+                    messages.append(LabelledMessage(data, label))
         with Mailbox(store) as mailbox:
             learned = mailbox.learn_batch(messages, query_id, batch_id, source)
         yield pa.RecordBatch.from_arrays([pa.array([learned])], names=["learned"])

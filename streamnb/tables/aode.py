@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb._core import CountTable
 from streamnb.counts.protocol import Floats, Ints, Keys
-from streamnb.parameters import POSITIVE, Boolean, NameList, Number, parameter, parameter_class
+from streamnb.parameters import (
+    POSITIVE,
+    Boolean,
+    Constraint,
+    NameList,
+    Number,
+    parameter,
+    parameter_class,
+)
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_probabilities
 from streamnb.tables.parameters import PriorParameter
@@ -188,14 +196,14 @@ class _Parents(NameList):
 
     def __init__(self) -> None:
         super().__init__(object, none=True)
-        names = self.fits
+        is_name_list = self.fits
 
         def fits(value: Any) -> bool:
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            return whole or names(value)
+            is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            return is_number or is_name_list(value)
 
-        self.fits = fits
-        self.what = "a number of features >= 1, or a list of their names, or None"
+        description = "a number of features >= 1, or a list of their names"
+        Constraint.__init__(self, fits, description, none=True)
 
     def plain(self, value: Any) -> Any:
         """Return a number as it is, names as a list."""

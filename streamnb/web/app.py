@@ -20,11 +20,11 @@ from starlette.routing import Route
 
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.readiness import readiness
-from streamnb.mailbox.record import WEB, Entry, Record
 from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
 from streamnb.web.figures import ledger_rows, mistakes, reliability
 from streamnb.web.reading import fetch_recorded, tint
@@ -81,7 +81,7 @@ class _Site:
 
     def __init__(self, mailbox: Mailbox, session: str, account: Account | None) -> None:
         self.mailbox = mailbox
-        self.record = Record(mailbox)
+        self.record = VerdictLog(mailbox)
         self.session = session
         self.account = account
         self.form_token = hmac.new(session.encode(), b"form", hashlib.sha256).hexdigest()
@@ -189,7 +189,7 @@ class _Site:
             more=entries[_PAGE - 1].id if len(entries) > _PAGE else None,
             classes=self._classes(),
             where=f"/?{urlencode({'kind': kind, 'search': search})}",
-            bounds=self.record.bounds,
+            bounds=self.record.limits,
             is_empty=not any(self.mailbox.classifier.messages().values()),
             **self._did(query),
         )
@@ -210,7 +210,7 @@ class _Site:
             else 0,
         }
 
-    def _words(self, entry: Entry, max_words: int = 4) -> list[tuple[str, float]]:
+    def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, float]]:
         """Return the words with the strongest evidence in a message, and their log-odds."""
         try:
             features = self.record.counted(entry.id)
@@ -226,7 +226,7 @@ class _Site:
         if entry is None:
             raise _MissingError
         text = fetch_recorded(self.mailbox, self.account, entry)
-        label = entry.taught or entry.label
+        label = entry.learned_label or entry.label
         verdict = self._verdict(entry, text)
         return self._render(
             "message.html",
@@ -240,7 +240,7 @@ class _Site:
             **self._did(request.query_params),
         )
 
-    def _verdict(self, entry: Entry, text: bytes | None) -> Verdict:
+    def _verdict(self, entry: LoggedVerdict, text: bytes | None) -> Verdict:
         """Return the current verdict, with the site's model if the message can be read."""
         if text is not None and self.mailbox.base is not None:
             with contextlib.suppress(StreamNBError):
@@ -338,7 +338,7 @@ class _Site:
         learned = [
             number
             for number in stored
-            if self.record.teach(number, label).what in ("learned", "corrected", "confirmed")
+            if self.record.teach(number, label).result in ("learned", "corrected", "confirmed")
         ]
         missing = len(set(numbers)) - len(stored)
         return {"did": "taught", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}

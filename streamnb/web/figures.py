@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import HUMAN
-from streamnb.mailbox.record import Record
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.verdict_log import VerdictLog
 
 _MAX_PERIODS = 12  # points of the chart
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -83,7 +83,7 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
     """Return the proportion of correct verdicts, by their probability."""
     labelled = [
         entry
-        for entry in Record(mailbox).entries("taught", most=100_000)
+        for entry in VerdictLog(mailbox).entries("taught", most=100_000)
         if entry.labelled_by == HUMAN and entry.label is not None
     ]
     proportions = []
@@ -93,7 +93,7 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
             for entry in labelled
             if low <= entry.probability < high or entry.probability == high == 1
         ]
-        correct = sum(entry.label == entry.taught for entry in matches)
+        correct = sum(entry.label == entry.learned_label for entry in matches)
         proportions.append(_proportion(f"{low:.0%} to {high:.0%}", correct, len(matches)))
     return proportions
 
@@ -108,7 +108,7 @@ def ledger_rows(mailbox: Mailbox, limit: int = 25) -> list[LedgerRow]:
             "ORDER BY id DESC LIMIT ?",
             (limit,),
         ).fetchall()
-        entries = Record(mailbox).entries("taught", most=1000)
+        entries = VerdictLog(mailbox).entries("taught", most=1000)
     subjects = {entry.digest: entry.subject for entry in entries}
     return [
         LedgerRow(

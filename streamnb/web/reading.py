@@ -10,8 +10,8 @@ from typing import NamedTuple
 from streamnb.errors import StreamNBError
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.record import Entry
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.verdict_log import LoggedVerdict
 from streamnb.mailbox.watch.account import Account
 
 _MAX_CHARS = 100_000  # of a text that is shown
@@ -30,7 +30,7 @@ class TintedText(NamedTuple):
     log_odds: float
 
 
-def fetch_recorded(mailbox: Mailbox, account: Account | None, entry: Entry) -> bytes | None:
+def fetch_recorded(mailbox: Mailbox, account: Account | None, entry: LoggedVerdict) -> bytes | None:
     """Return the message of a stored verdict; None if it cannot be reached."""
     try:
         name, folder, uid = json.loads(entry.place)

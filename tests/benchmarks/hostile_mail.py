@@ -29,8 +29,8 @@ from serving import HAM, SPAM, LongServer, Sink, as_sent
 from test_web import Page
 
 from streamnb import Mailbox
-from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.service.client import MailboxClient
+from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 
 def mutated(draw: random.Random, mails: list[bytes]) -> bytes:
@@ -67,7 +67,7 @@ def main() -> None:
             for i in range(70):
                 box.learn(SPAM % i, "spam")
                 box.learn(HAM % i, "ham")
-            Record(box).limit(Bounds(1000, 30))
+            VerdictLog(box).limit(LogLimits(1000, 30))
         ports = {subject: free_port() for subject in ("smtp", "lmtp", "http")}
         options = [f"--{subject}=127.0.0.1:{port}" for subject, port in ports.items()]
         next_hop = f"--next=smtp:127.0.0.1:{controller.port}"
@@ -119,7 +119,7 @@ def main() -> None:
         ]
         page = Page("--db", base / "mail.db")
         with Mailbox(base / "mail.db") as box:
-            entries = Record(box).entries(most=1000)
+            entries = VerdictLog(box).entries(most=1000)
         printed = [f"/message/{entry.id}" for entry in entries] + [
             "/?kind=all",
             "/figures",

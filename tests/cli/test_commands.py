@@ -227,7 +227,7 @@ def test_wrong_options_are_one_line(sample, tmp_path):
     for arguments, message in (
         (["replay", sample, "--ordr", "name"], "no such option"),
         (["replay", sample, "--jobs", "0"], "--jobs"),
-        (["undo", "--since", "2x", "--db", tmp_path / "db"], "is no time"),
+        (["undo", "--since", "2x", "--db", tmp_path / "db"], "is not a time"),
         (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
         (["nothing"], "no such command"),
         (["classfy", sample], "did you mean 'classify'?"),

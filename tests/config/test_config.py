@@ -17,7 +17,7 @@ from streamnb.parameters import Integer, Text, parameters_from_json, parameters_
 
 class Point(Section):
     kind: str = key(Text(), default="point")
-    at: tuple[int, ...] = key(list_type(Integer(0), 2))
+    corner: tuple[int, ...] = key(list_type(Integer(0), 2))
     names: dict[str, int] = key(mapping_type(Integer()), default={})
 
 
@@ -31,18 +31,18 @@ shape = section_type(Point, Circle, default="circle")
 
 
 def test_sections_read_and_write_plain_data():
-    section = shape("shape", {"middle": {"at": [1, 2], "names": {"a": 3}}})
+    section = shape("shape", {"middle": {"corner": [1, 2], "names": {"a": 3}}})
     assert isinstance(section, Circle)
-    assert (section.middle.at, section.middle.names, section.radius) == ((1, 2), {"a": 3}, 1)
+    assert (section.middle.corner, section.middle.names, section.radius) == ((1, 2), {"a": 3}, 1)
     assert section.explicit_keys == {"middle"}
     assert section.to_dict() == {
         "kind": "circle",
-        "middle": {"kind": "point", "at": [1, 2], "names": {"a": 3}},
+        "middle": {"kind": "point", "corner": [1, 2], "names": {"a": 3}},
         "radius": 1,
     }
     assert shape("", section.to_dict()) == section == shape("", section)
     assert section != section.with_changes(radius=2)
-    assert Point(at=(1, 2)) == Point.from_dict("", {"at": [1, 2]})
+    assert Point(corner=(1, 2)) == Point.from_dict("", {"corner": [1, 2]})
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,18 @@ def test_sections_read_and_write_plain_data():
     [
         (3, "s: expected keys and values"),
         (None, "s.middle: missing"),
-        ({"middle": None}, "s.middle.at: missing"),
-        ({"middle": {"at": [1]}}, r"s.middle.at: \[1\] is not a list of 2 values or more"),
-        ({"middle": {"at": [1, "2"]}}, r"s.middle.at\[1\]: '2' is not a whole number"),
-        ({"middle": {"at": [1, 2], "names": [1]}}, r"s.middle.names: \[1\] is not a mapping of"),
-        ({"middle": {"at": [1, 2], "names": {1: 2}}}, "s.middle.names: 1 is not a name; put it in"),
-        ({"middle": {"at": [1, 2], "names": {"": 2}}}, "s.middle.names: '' is not a name"),
+        ({"middle": None}, "s.middle.corner: missing"),
+        ({"middle": {"corner": [1]}}, r"s.middle.corner: \[1\] is not a list of 2 values or more"),
+        ({"middle": {"corner": [1, "2"]}}, r"s.middle.corner\[1\]: '2' is not a whole number"),
+        (
+            {"middle": {"corner": [1, 2], "names": [1]}},
+            r"s.middle.names: \[1\] is not a mapping of",
+        ),
+        (
+            {"middle": {"corner": [1, 2], "names": {1: 2}}},
+            "s.middle.names: 1 is not a name; put it in",
+        ),
+        ({"middle": {"corner": [1, 2], "names": {"": 2}}}, "s.middle.names: '' is not a name"),
         ({"kind": "square"}, "s.kind: 'square' is not one of point, circle"),
         ({"kind": []}, r"s.kind: \[\] is not one of"),
         ({None: 1}, "s.null: unknown key"),

@@ -79,6 +79,7 @@ FILES = {
     "parquet without suffix": parquet(),
     "byte order mark.csv": b"\xef\xbb\xbf" + csv_bytes(),
     "windows.csv": csv_bytes().replace(b"\n", b"\r\n"),
+    "spreadsheet.csv": b"sep=;\n" + csv_bytes(";"),
 }
 
 
@@ -145,6 +146,10 @@ def test_commands_read_standard_input(tmp_path, name):
     [
         ("a.txt", "__label__spam buy now\n\n__label__ham lunch, at noon\n", None),
         ("a.csv", "__label__2 buy now\n__label__1 lunch\n", [("2", "buy now"), ("1", "lunch")]),
+        ("a.txt", "__label__spam\tbuy now\n__label__ham\tlunch, at noon\n", None),
+        ("a.csv", 'label, text\nham, "lunch, at noon"\nspam, "buy, now"\n', [("ham", "lunch, at noon"), ("spam", "buy, now")]),
+        ("a.csv", "label,text\rham,lunch\rspam,buy now\r", [("ham", "lunch"), ("spam", "buy now")]),
+        ("a.txt", "label\ttext\rham\tlunch\rspam\tbuy now", [("ham", "lunch"), ("spam", "buy now")]),
         ("a.txt", "lunch at noon\tham\nbuy now\tspam\nthe report is in\tham\n", None),
         ("a.txt", "sentence\tlabel\nit is fine\t1\nall bad\t0\n", [("1", "it is fine"), ("0", "all bad")]),
         ("a.csv", "v1,v2,,\nham,lunch,,\nspam,buy now,,\n", [("ham", "lunch"), ("spam", "buy now")]),
@@ -155,7 +160,7 @@ def test_commands_read_standard_input(tmp_path, name):
     ],
 )  # fmt: skip
 def test_files_that_people_have(tmp_path, name, content, rows):
-    (tmp_path / name).write_text(content)
+    (tmp_path / name).write_text(content, newline="")
     found_rows = corpus_rows(tmp_path / name)
     if rows is None:
         assert {label for label, _ in found_rows} == {"ham", "spam"}
@@ -229,6 +234,56 @@ def test_columns_that_cannot_be_labels_and_texts_are_refused(
         assert "corpus.label_column" in str(error.value)
 
 
+# Values that no column of labels has, in 40 rows, and a part of the error.
+WRONG_LABELS = {
+    "keys": ([f"k{i}" for i in range(40)], "all 40 labels"),
+    "keys, one twice": (["k1", *(f"k{i}" for i in range(1, 40))], "39 of 40 labels"),
+    "measured values": ([f"{i // 1.5 / 8 + 0.01:.3f}" for i in range(40)], "measured values"),
+}
+
+
+def table_of_labels(labels):
+    return "length,text,label\n" + "".join(
+        f"{len(label)},{TEXTS[i % 12].replace(',', '')},{label}\n" for i, label in enumerate(labels)
+    )
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("kind", WRONG_LABELS)
+def test_every_entrance_refuses_values_that_cannot_be_labels(tmp_path, kind, entrance):
+    labels, message = WRONG_LABELS[kind]
+    (tmp_path / "t.csv").write_text(table_of_labels(labels))
+    with pytest.raises(CorpusError, match=f"{message}.*'label'|'label'.*{message}"):
+        ENTRANCES[entrance](tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", "b"] * 20, [str(i % 5) for i in range(40)], ["0.5", "1.0"] * 20]
+)
+def test_labels_that_repeat_are_read(tmp_path, labels):
+    (tmp_path / "t.csv").write_text(table_of_labels(labels))
+    assert [label for label, _ in corpus_rows(tmp_path / "t.csv")] == labels
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize(
+    ("lines_above", "lines_below", "message"),
+    [
+        ("# made by a program\n", "", ":2: the names of the columns are on this line"),
+        ("\nText report\n\n", "", ":4: the names of the columns are on this line"),
+        ("", "text,label,length\n", ":42: the names of the columns again"),
+    ],
+)
+def test_every_entrance_refuses_a_header_below_the_first_line(
+    tmp_path, entrance, lines_above, lines_below, message
+):
+    rows = "".join(f"a text,{'ab'[i % 2]},6\n" for i in range(40))
+    content = f"{lines_above}text,label,length\n{rows}{lines_below}"
+    (tmp_path / "t.csv").write_text(content)
+    with pytest.raises(CorpusError, match=message):
+        ENTRANCES[entrance](tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("options", [{"label_column": "label"}, {"text_column": "text"}])
 def test_options_of_tables_are_refused_for_mail(tmp_path, options):
     for name in ("ham/1", "spam/2"):
@@ -253,6 +308,10 @@ def test_options_of_tables_are_refused_for_mail(tmp_path, options):
         ("a.jsonl", b'{"label": "a", "text": "b"}\n{"label": \n', ":2: not JSON"),
         ("a.jsonl", b'{"label": "a", "text": "b"}\n[1]\n', ":2: expected one JSON object"),
         ("a.jsonl", b'{"label": "a", "text": "b"}\n' + b"[" * 100_000, ":2: not JSON"),
+        ("a.jsonl", b'{"label": ["a"], "text": "b"}\n', ":1: .* is not a label"),
+        ("a.jsonl", b'{"label": {"id": 1}, "text": "b"}\n', ":1: .* is not a label"),
+        ("a.json", b'[{"label": "a", "text": "b"}]', "a JSON array; expected JSON Lines"),
+        ("a.txt", b'[\n  {"label": "a"}\n]', "a JSON array; expected JSON Lines"),
         ("a.txt", b"__label__a b\nc\n", ":2: no label"),
         ("a.txt", b"__label__a __label__b c\n", ":1: 2 labels"),
         ("a.csv", b'label,text\nham,"two\nlines"\nspam\n', ":4: fewer columns"),

@@ -31,7 +31,7 @@ YEAR = 365 * 86400.0
 
 
 class Fault(NamedTuple):
-    """What fails, with which errno, and by how many seconds the clock jumps."""
+    """The calls that fail, their errno, and the jump of the clock in seconds."""
 
     failing: int = 0
     number: int = 0
@@ -56,7 +56,7 @@ WRITERS = ("learn", "rebuild", "compact", "import", "serve", "watch")
 
 
 class Control:
-    """What the library is told, in memory that all processes share."""
+    """Settings of the library, in memory that all processes share."""
 
     LAYOUT = struct.Struct("dddqqqq")
 
@@ -71,26 +71,26 @@ class Control:
 
     @property
     def hits(self) -> int:
-        """How many calls have failed."""
+        """Number of calls that failed."""
         return int(self.LAYOUT.unpack_from(self.memory)[5])
 
 
-def made(folder: Path) -> Path:
-    """The library."""
+def build_library(folder: Path) -> Path:
+    """Compile the library and return its path."""
     library = folder / "faults.so"
     command = ["cc", "-O2", "-shared", "-fPIC", "-o", library, HERE / "faults.c", "-ldl"]
     subprocess.run([str(word) for word in command], check=True)
     return library
 
 
-def below(command: list[str]) -> int:
+def run_below(command: list[str]) -> int:
     """Run a script with the library between it and the system."""
     with tempfile.TemporaryDirectory(prefix="streamnb-faults-") as name:
         control = Path(name) / "control"
         control.write_bytes(Control.LAYOUT.pack(0.0, 1.0, 0.0, 0, 0, 0, 0))
         data = Path(name) / "data"
         data.mkdir()
-        environment = {**os.environ, "LD_PRELOAD": str(made(Path(name))), "FAULTS": str(control),
+        environment = {**os.environ, "LD_PRELOAD": str(build_library(Path(name))), "FAULTS": str(control),
                        "FAULTS_UNDER": str(data)}  # fmt: skip
         return subprocess.run([sys.executable, *command], env=environment).returncode
 
@@ -98,34 +98,36 @@ def below(command: list[str]) -> int:
 def run(
     name: str, fault: Fault, times: int, folder: Path, control: Control
 ) -> tuple[Counter[str], list[str]]:
-    """Let a fault come and go below a writer; what was said, and what was wrong."""
+    """Let a fault come and go below a writer; return counts and problems."""
     import kills
 
     rng = random.Random(f"{name} {fault}")
     folder.mkdir()
     writer = kills.WRITERS[name](folder / "mail.db", rng)
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     problems: list[str] = []
     for _ in range(times):
         if isinstance(writer, kills.Serve):
             writer.begin()
         hits = control.hits
         children = [kills.Child(partial(writer.act, part)) for part in range(writer.children)]
-        said = writer.meanwhile(rng.uniform(0, writer.longest))
+        reports = writer.meanwhile(rng.uniform(0, writer.longest))
         control.fail(fault)
-        said += writer.meanwhile(rng.uniform(0, writer.longest))
+        reports += writer.meanwhile(rng.uniform(0, writer.longest))
         control.fail(Fault())
-        said += writer.meanwhile(rng.uniform(0, writer.longest))
-        told["failed calls"] += control.hits - hits
+        reports += writer.meanwhile(rng.uniform(0, writer.longest))
+        counts["failed calls"] += control.hits - hits
         for child in children:
-            lines, _ = child.kill()
-            said += [ENDED.get(line, line) for line in lines]
-        errors = [line for line in said if line.startswith("error ")]
+            child_lines, _ = child.kill()
+            reports += [ENDED.get(line, line) for line in child_lines]
+        errors = [line for line in reports if line.startswith("error ")]
         problems += [line for line in errors if "\\n" in line or "internal error" in line]
-        told["refused"] += len(errors)
-        told["acknowledged"] += len([line for line in said if line.startswith(kills.ACKNOWLEDGED)])
-        problems += writer.check(said)
-    return told, problems
+        counts["refused"] += len(errors)
+        counts["acknowledged"] += len(
+            [line for line in reports if line.startswith(kills.ACKNOWLEDGED)]
+        )
+        problems += writer.check(reports)
+    return counts, problems
 
 
 def main() -> None:
@@ -134,11 +136,11 @@ def main() -> None:
     parser.add_argument("--faults", default=",".join(FAULTS), help=", ".join(FAULTS))
     parser.add_argument("--times", type=int, default=20, help="that each fault comes and goes")
     chosen = parser.parse_args()
-    for known, wanted in ((WRITERS, chosen.writers), (FAULTS, chosen.faults.split(","))):
-        if unknown := sorted(set(wanted) - set(known)):
-            parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+    for choices, wanted in ((WRITERS, chosen.writers), (FAULTS, chosen.faults.split(","))):
+        if unknown := sorted(set(wanted) - set(choices)):
+            parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(choices)}")
     if "FAULTS" not in os.environ:
-        sys.exit(below(sys.argv))
+        sys.exit(run_below(sys.argv))
     control, data = Control(os.environ["FAULTS"]), Path(os.environ["FAULTS_UNDER"])
     everything: list[str] = []
     hits: Counter[str] = Counter()
@@ -147,14 +149,14 @@ def main() -> None:
             if FAULTS[fault].failing == SLOW and name != "serve":
                 continue  # nobody else speaks over a network
             begun = time.monotonic()
-            told, problems = run(
+            counts, problems = run(
                 name, FAULTS[fault], chosen.times, data / f"{name}-{fault}", control
             )
-            print(f"{name:8} {fault:15} {told['failed calls']:>7,} calls failed {told['refused']:>6,} refused "
-                  f"{told['acknowledged']:>6,} acknowledged {len(problems):>3} problems "
+            print(f"{name:8} {fault:15} {counts['failed calls']:>7,} calls failed {counts['refused']:>6,} refused "
+                  f"{counts['acknowledged']:>6,} acknowledged {len(problems):>3} problems "
                   f"{time.monotonic() - begun:>5.0f} s", flush=True)  # fmt: skip
             everything += [f"{name}, {fault}: {problem}" for problem in problems]
-            hits[fault] += told["failed calls"]
+            hits[fault] += counts["failed calls"]
     for fault, number in hits.items():
         if FAULTS[fault].failing not in (0, SLOW) and not number:
             everything.append(f"{fault}: no call has ever failed")

@@ -48,14 +48,14 @@ def main() -> None:
             writer = kills.Learn(disk / "mail.db", rng)
             children = [kills.Child(partial(writer.act, part)) for part in range(2)]
             writer.meanwhile(rng.uniform(1, 3))
-            said = [line for child in children for line in child.kill()[0]]
+            reports = [line for child in children for line in child.kill()[0]]
             ballast.unlink()  # somebody makes room
-            acknowledged += sum(line.startswith("done") for line in said)
-            refused += sum(line.startswith("error") for line in said)
-            problems += writer.check(said)
+            acknowledged += sum(line.startswith("done") for line in reports)
+            refused += sum(line.startswith("error") for line in reports)
+            problems += writer.check(reports)
             with Mailbox(disk / "mail.db") as box:
-                again = box.learn(b"Subject: there is room again\n\nhello\n", "ham")
-            problems += [] if again.what == "learned" else ["it learns no more"]
+                outcome = box.learn(b"Subject: there is room again\n\nhello\n", "ham")
+            problems += [] if outcome.result == "learned" else ["it learns no more"]
     if not refused:
         problems.append("the disk was never full")
     print(f"{chosen.times} full disks, {refused} refusals of one line: {acknowledged:,} messages "

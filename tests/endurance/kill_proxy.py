@@ -32,30 +32,30 @@ def main() -> None:
         database = folder / ("users/ann.db" if way == "lmtp" else "mail.db")
         train(database, {"spam": SPAM, "ham": HAM})
         site = Site(Path(__file__).parents[2], folder, way)
-        sent = again = 0
+        sent = retries = 0
         try:
             for _ in range(kills):
                 messages = [HAM % (1000 + sent + i) for i in range(AT_ONCE)]
                 sent += len(messages)
                 with ThreadPoolExecutor(1) as pool:
-                    told = pool.submit(site.send, messages)
+                    answer = pool.submit(site.send, messages)
                     time.sleep(draw.uniform(0, 0.3))
                     site.kill()
                     site.start()
-                    again += told.result()
+                    retries += answer.result()
             wanted = {str(1000 + i) for i in range(sent)}
             end = time.monotonic() + 120
             while True:
                 texts = site.delivered()
-                found = Counter(re.search(rb"lunch (\d+)", text)[1].decode() for text in texts)
-                if wanted <= set(found) or time.monotonic() > end:
+                arrivals = Counter(re.search(rb"lunch (\d+)", text)[1].decode() for text in texts)
+                if wanted <= set(arrivals) or time.monotonic() > end:
                     break
                 time.sleep(1)
         finally:
             site.close()
-    print(f"{way}: {kills} kills, {sent} messages: {len(wanted - set(found))} lost, "
-          f"{sum(found.values()) - len(found)} came twice, {again} times told to try again")  # fmt: skip
-    sys.exit(bool(wanted - set(found)))
+    print(f"{way}: {kills} kills, {sent} messages: {len(wanted - set(arrivals))} lost, "
+          f"{sum(arrivals.values()) - len(arrivals)} came twice, {retries} times told to try again")  # fmt: skip
+    sys.exit(bool(wanted - set(arrivals)))
 
 
 if __name__ == "__main__":

@@ -42,9 +42,9 @@ import streamnb.mailbox.watch.maildir
 from streamnb import Mailbox
 from streamnb.cli import main as streamnb_command
 from streamnb.errors import StreamNBError
+from streamnb.mailbox.batch import LabelledMessage, learn_many
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Lesson, learn_many
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.service.http import database_token
 from streamnb.mailbox.transfer.formats import export, import_file
@@ -57,7 +57,7 @@ ACKNOWLEDGED = ("done", "imported", "rebuilt", "compacted", "came")
 
 
 def command(arguments: list[str]) -> None:
-    """What the installed command does, in this process."""
+    """Run the installed command in this process."""
     sys.argv[1:] = arguments
     streamnb_command()
 
@@ -86,22 +86,22 @@ class Child:
             os._exit(code)
 
     def kill(self) -> tuple[list[str], bool]:
-        """What it said, and whether it was alive until now; an error where it had failed."""
+        """Kill it; return its reports, and True if it was alive until now."""
         os.kill(self.pid, signal.SIGKILL)
         return self.wait()
 
     def wait(self) -> tuple[list[str], bool]:
-        """Let it end by itself; what it said, and whether it was killed."""
+        """Let it end by itself; return its reports, and True if it was killed."""
         with open(self.reading) as lines:
-            said = lines.read().splitlines()
+            reports = lines.read().splitlines()
         _, status = os.waitpid(self.pid, 0)
         if status not in (0, signal.SIGKILL):
-            said.append(f"FAILED with wait status {status}")
-        return said, status == signal.SIGKILL
+            reports.append(f"FAILED with wait status {status}")
+        return reports, status == signal.SIGKILL
 
 
-def failures(said: list[str]) -> list[str]:
-    return [line for line in said if line.startswith("FAILED")]
+def failures(reports: list[str]) -> list[str]:
+    return [line for line in reports if line.startswith("FAILED")]
 
 
 @contextlib.contextmanager
@@ -140,23 +140,23 @@ class Learn:
         time.sleep(seconds)
         return []
 
-    def check(self, said: list[str]) -> list[str]:
-        """What was acknowledged is there, and what was only begun is there or not."""
-        problems = failures(said)
+    def check(self, reports: list[str]) -> list[str]:
+        """Check that acknowledged changes are there; changes only begun may be."""
+        problems = failures(reports)
         self.last.clear()
-        for line in said:
-            what, _, rest = line.partition(" ")
-            number, _, label = rest.partition(" ")
-            if what == "begin":
+        for line in reports:
+            word, _, rest_of_line = line.partition(" ")
+            number, _, label = rest_of_line.partition(" ")
+            if word == "begin":
                 self.last[int(number)].add(label)
-            elif what == "done":
+            elif word == "done":
                 self.labels[int(number)] = label
                 self.last.pop(int(number), None)
         with Mailbox(self.place, wait=60) as box:
             problems += box.verify()
-            known = {i: box.label_of(digest(MAILS[i][0])) for i in {*self.labels, *self.last}}
-            for i, found in known.items():
-                label = "" if found is None else found[0]
+            ledger = {i: box.label_of(digest(MAILS[i][0])) for i in {*self.labels, *self.last}}
+            for i, entry in ledger.items():
+                label = "" if entry is None else entry[0]
                 if label not in {self.labels.get(i, ""), *self.last.get(i, ())}:
                     problems.append(f"message {i} is {label!r}, was {self.labels.get(i, '')!r}")
                 self.labels[i] = label
@@ -171,11 +171,11 @@ class Many(Learn):
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
 
-        def lessons() -> Iterator[Lesson]:
+        def lessons() -> Iterator[LabelledMessage]:
             for i in draw.sample(range(part, len(MAILS), 2), draw.randrange(1, 60)):
                 label = draw.choice(LABELS)
                 say(f"begin {i} {label}")
-                yield Lesson(MAILS[i][0], label, str(i))
+                yield LabelledMessage(MAILS[i][0], label, str(i))
 
         while True:
             with telling(say), Mailbox(self.place, wait=60) as box:
@@ -191,7 +191,7 @@ class Taught:
     def __init__(self, place: Path, rng: random.Random) -> None:
         self.place = place
         self.rng = rng
-        self.known = dict(enumerate(label for _, label in MAILS[: self.number]))
+        self.labels_known = dict(enumerate(label for _, label in MAILS[: self.number]))
         with Mailbox(place) as box:
             for content, label in MAILS[: self.number]:
                 box.learn(content, label)
@@ -203,17 +203,17 @@ class Taught:
     def act(self, part: int, say: Say) -> None:
         raise NotImplementedError
 
-    def check(self, said: list[str]) -> list[str]:
-        problems = failures(said)
-        self.known |= {
-            int(line.split()[1]): line.split()[2] for line in said if line.startswith("done")
+    def check(self, reports: list[str]) -> list[str]:
+        problems = failures(reports)
+        self.labels_known |= {
+            int(line.split()[1]): line.split()[2] for line in reports if line.startswith("done")
         }
         with Mailbox(self.place, wait=60) as box:
             problems += box.verify()
-            for i, label in self.known.items():
-                found = box.label_of(digest(MAILS[i][0]))
-                if found is None or found[0] != label:
-                    problems.append(f"message {i} was {label}, is {found}")
+            for i, label in self.labels_known.items():
+                entry = box.label_of(digest(MAILS[i][0]))
+                if entry is None or entry[0] != label:
+                    problems.append(f"message {i} was {label}, is {entry}")
         return problems
 
 
@@ -228,7 +228,7 @@ class Rebuild(Taught):
 
 
 class Compact(Taught):
-    """What is rare is dropped, and the ledger cut, while another process learns."""
+    """Rare features are dropped, and the ledger cut, while another process learns."""
 
     children = 2
 
@@ -241,7 +241,7 @@ class Compact(Taught):
                     box.learn(*MAILS[i])
                     say(f"done {i} {MAILS[i][1]}")
                 if part == 0:
-                    compact(box, once=-1, ledger=draw.choice([None, 1e-5]))
+                    compact(box, rare_days=-1, ledger=draw.choice([None, 1e-5]))
                     say("compacted")
 
 
@@ -270,12 +270,12 @@ class Import(Taught):
                 done = True
         time.sleep(60)
 
-    def check(self, said: list[str]) -> list[str]:
-        problems = super().check(said)
+    def check(self, reports: list[str]) -> list[str]:
+        problems = super().check(reports)
         with Mailbox(self.place) as box:
             count = sum(box.classifier.messages().values())
         if count not in (
-            (2 * self.number,) if "imported" in said else (self.number, 2 * self.number)
+            (2 * self.number,) if "imported" in reports else (self.number, 2 * self.number)
         ):
             problems.append(f"{count} messages after an import of {self.number}")
         for path in self.place.parent.glob(f"{self.place.name}*"):
@@ -310,7 +310,7 @@ class Serve(Taught):
                 break
             time.sleep(0.01)
         end = time.monotonic() + seconds
-        said = []
+        reports = []
         while time.monotonic() < end:
             i = self.rng.randrange(len(MAILS))
             content, label = MAILS[i]
@@ -318,14 +318,14 @@ class Serve(Taught):
                 contextlib.suppress(OSError, http.client.HTTPException),
                 contextlib.closing(
                     http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-                ) as asked,
+                ) as connection,
             ):
-                asked.request("POST", f"/learn?label={quote(label)}", content, headers)
-                answer = asked.getresponse()
+                connection.request("POST", f"/learn?label={quote(label)}", content, headers)
+                answer = connection.getresponse()
                 body = answer.read().decode("utf-8", "replace").strip()
                 ok = answer.status == 200
-                said.append(f"done {i} {label}" if ok else f"error {answer.status} {body}")
-        return said
+                reports.append(f"done {i} {label}" if ok else f"error {answer.status} {body}")
+        return reports
 
 
 class Watch(Taught):
@@ -379,15 +379,15 @@ class Watch(Taught):
         """Look once, to the end; what went wrong."""
         return failures(Child(lambda _: command([*self.arguments, "--once"])).wait()[0])
 
-    def found(self) -> Counter[bytes]:
+    def count_delivered(self) -> Counter[bytes]:
         return Counter(path.read_bytes() for path in self.root.rglob("*.x.host*"))
 
-    def check(self, said: list[str]) -> list[str]:
-        problems = self.look() + super().check(said)
-        found = self.found()
+    def check(self, reports: list[str]) -> list[str]:
+        problems = self.look() + super().check(reports)
+        deliveries = self.count_delivered()
         wanted = {self.message(number) for number in range(self.count)}
-        problems += ["a message is lost"] * len(wanted - found.keys())
-        problems += ["a message is there twice"] * (found.total() - len(found))
+        problems += ["a message is lost"] * len(wanted - deliveries.keys())
+        problems += ["a message is there twice"] * (deliveries.total() - len(deliveries))
         with Mailbox(self.place, wait=60) as box:
             for number in self.junk:
                 label = box.label_of(digest(self.message(number)))
@@ -411,9 +411,9 @@ class Imap(Watch):
 
     @property
     def arguments(self) -> list[str]:
-        where = f"imap://{self.user}@localhost:{self.server.port}/"
+        url = f"imap://{self.user}@localhost:{self.server.port}/"
         trust = ["--ca-file", str(self.server.certificate)]
-        return ["watch", where, *trust, "--db", str(self.place), "--move", "--every", "0.1"]
+        return ["watch", url, *trust, "--db", str(self.place), "--move", "--every", "0.1"]
 
     def deliver(self, number: int, by_hand: bool) -> None:
         if by_hand:
@@ -422,14 +422,14 @@ class Imap(Watch):
             "Junk" if by_hand else "INBOX", self.message(number).replace(b"\n", b"\r\n")
         )
 
-    def found(self) -> Counter[bytes]:
-        found: Counter[bytes] = Counter()
+    def count_delivered(self) -> Counter[bytes]:
+        deliveries: Counter[bytes] = Counter()
         for folder in ("INBOX", "Junk"):
             self.person.select_folder(folder, readonly=True)
             numbers = self.person.search("UNDELETED")
-            for one in self.person.fetch(numbers, ["BODY.PEEK[]"]).values() if numbers else ():
-                found[one[b"BODY[]"].replace(b"\r\n", b"\n")] += 1
-        return found
+            for message in self.person.fetch(numbers, ["BODY.PEEK[]"]).values() if numbers else ():
+                deliveries[message[b"BODY[]"].replace(b"\r\n", b"\n")] += 1
+        return deliveries
 
 
 WRITERS: dict[str, type[Learn] | type[Taught]] = {
@@ -446,7 +446,7 @@ def run(
     done = acknowledged = rounds = 0
     problems: list[str] = []
     writer: Learn | Taught | None = None
-    shown = time.monotonic()
+    shown_at = time.monotonic()
     while done < kills:
         if rounds % ROUNDS == 0:
             place = folder / f"{name}{rounds}.db"
@@ -458,25 +458,27 @@ def run(
         for part in range(writer.children):
             rng.random()  # each child draws from where this has come
             children.append(Child(partial(writer.act, part)))
-        said = writer.meanwhile(rng.uniform(0, writer.longest))
+        reports = writer.meanwhile(rng.uniform(0, writer.longest))
         if server is not None and rounds % 4 == 3:
             server.kill()
             server.start()
         for child in children:
             lines, killed = child.kill()
             # Where its server was killed, a child may end by itself, with one line.
-            gone = server is not None and rounds % 4 == 3
-            said += [line for line in lines if not (gone and line.startswith("FAILED"))]
+            server_was_killed = server is not None and rounds % 4 == 3
+            reports += [
+                line for line in lines if not (server_was_killed and line.startswith("FAILED"))
+            ]
             done += killed
-        acknowledged += sum(line.startswith(ACKNOWLEDGED) for line in said)
+        acknowledged += sum(line.startswith(ACKNOWLEDGED) for line in reports)
         try:
-            found = writer.check(said)
+            round_problems = writer.check(reports)
         except StreamNBError as error:
-            found = [f"it cannot be checked: {error}"]
-        problems += [f"{name}, round {rounds}: {problem}" for problem in found]
+            round_problems = [f"it cannot be checked: {error}"]
+        problems += [f"{name}, round {rounds}: {problem}" for problem in round_problems]
         rounds += 1
-        if time.monotonic() - shown > 20:
-            shown = time.monotonic()
+        if time.monotonic() - shown_at > 20:
+            shown_at = time.monotonic()
             print(
                 f"{name}: {done:,} kills, {acknowledged:,} acknowledged, {len(problems)} problems",
                 flush=True,

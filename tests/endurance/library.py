@@ -29,13 +29,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("library.jsonl"))
     chosen = parser.parse_args()
-    made = MailClassifier(label_noise=0.0, keep_names=False, decay=chosen.decay)
-    model: Classifier = made
+    classifier = MailClassifier(label_noise=0.0, keep_names=False, decay=chosen.decay)
+    model: Classifier = classifier
     if chosen.window:
-        model = Classifier(made.tokenizer, WindowNB(made.model, chosen.window))
+        model = Classifier(classifier.tokenizer, WindowNB(classifier.model, chosen.window))
 
     def measures() -> dict[str, float]:
-        tables = [member.counts.table for member in made.models]
+        tables = [member.counts.table for member in classifier.models]
         return {
             "memory": resident(),
             "features": float(sum(map(len, tables))),
@@ -46,18 +46,18 @@ def main() -> None:
     mending: deque[tuple[int, Message, Receipt | None]] = deque()
     for number, message in enumerate(stream(chosen.messages, chosen.seed)):
         with slices.timed("judge"):
-            found = model.predict_one(message.content)
+            verdict = model.predict_one(message.content)
         with slices.timed("learn"):
-            model.learn_one(message.content, message.said)
-        if not chosen.window and (message.said != message.label or message.forgotten):
+            model.learn_one(message.content, message.first_label)
+        if not chosen.window and (message.first_label != message.label or message.forgotten):
             mending.append((number + LATER, message, model.receipt))
         while mending and mending[0][0] <= number:
             _, slip, receipt = mending.popleft()
             with slices.timed("unlearn"):
-                model.unlearn_one(slip.content, slip.said, receipt=receipt)
+                model.unlearn_one(slip.content, slip.first_label, receipt=receipt)
             if not slip.forgotten:
                 model.learn_one(slip.content, slip.label)
-        slices.note(found, message.label)
+        slices.note(verdict, message.label)
 
 
 if __name__ == "__main__":

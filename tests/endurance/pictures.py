@@ -16,12 +16,12 @@ from streamnb.pictures.style import COLOURS, DASHES, new_figure, save, styled
 SHARES = {"p50": "median", "p99": "99 %", "p999": "99.9 %", "worst": "worst"}
 
 
-def latencies(axes: Axes, lines: list[dict[str, Any]], what: str, title: str) -> None:
+def latencies(axes: Axes, lines: list[dict[str, Any]], column: str, title: str) -> None:
     """Milliseconds by percentile."""
-    some = [line for line in lines if what in line]
-    axes.set_visible(bool(some))
+    timed = [line for line in lines if column in line]
+    axes.set_visible(bool(timed))
     for (share, name), colour, dash in zip(SHARES.items(), COLOURS, DASHES, strict=False):
-        axes.semilogy([line["messages"] for line in some], [line[what][share] for line in some],
+        axes.semilogy([line["messages"] for line in timed], [line[column][share] for line in timed],
                       color=colour, linestyle=dash, label=name, linewidth=1)  # fmt: skip
     axes.set_title(title)
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
@@ -32,28 +32,36 @@ def latencies(axes: Axes, lines: list[dict[str, Any]], what: str, title: str) ->
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """What a run wrote down; ValueError where there is nothing, or no such thing."""
+    """Read the records of a run; ValueError if there are none, or the file is something else."""
     lines = path.read_text().splitlines() if path.is_file() else []
-    found = [json.loads(line) for line in lines]
-    if not found or not all(isinstance(line, dict) and "messages" in line for line in found):
+    records = [json.loads(line) for line in lines]
+    if not records or not all(isinstance(line, dict) and "messages" in line for line in records):
         raise ValueError
-    return found
+    return records
 
 
 def drawn(path: Path, lines: list[dict[str, Any]], folder: Path) -> None:
-    """The picture of a run."""
+    """Draw the picture of a run."""
     figure = new_figure(9, 6)
     (judge, learn), (errors, sizes) = figure.subplots(2, 2)
     latencies(judge, lines, "judge", "Judging a message")
     latencies(learn, lines, "learn", "Learning a message")
-    at = [line["messages"] for line in lines]
-    errors.plot(at, [100 * line["errors"] for line in lines], color=COLOURS[0], linewidth=1)
+    message_numbers = [line["messages"] for line in lines]
+    errors.plot(
+        message_numbers, [100 * line["errors"] for line in lines], color=COLOURS[0], linewidth=1
+    )
     errors.set_title("Errors")
     errors.set_ylabel("%")
     errors.set_ylim(bottom=0)
     for name, colour, dash in zip(("memory", "database", "table"), COLOURS, DASHES, strict=False):
         if name in lines[0]:
-            sizes.plot(at, [line[name] for line in lines], color=colour, linestyle=dash, label=name)
+            sizes.plot(
+                message_numbers,
+                [line[name] for line in lines],
+                color=colour,
+                linestyle=dash,
+                label=name,
+            )
     sizes.set_title("Memory and size")
     sizes.set_ylabel("megabytes")
     sizes.set_ylim(bottom=0)

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from faults import YEAR, Control, Fault, below
+from faults import YEAR, Control, Fault, run_below
 from slices import Slices, resident
 from stream import MONTHS, Message, stream
 
@@ -126,12 +126,12 @@ def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
         for number, message in enumerate(stream(chosen.messages, chosen.seed)):
             months(control, number, chosen.messages, site)
             with slices.timed("judge"), MailboxClient(site.database) as asking:
-                found = asking.classify(message.content).label
+                verdict = asking.classify(message.content).label
                 assert asking.mailbox is None, "the server was not asked"
-            if found != message.label or number % 10 == 0 or message.said != message.label:
+            if verdict != message.label or number % 10 == 0 or message.first_label != message.label:
                 with slices.timed("learn"):
-                    box.learn(message.content, message.said)
-                if message.said != message.label or message.forgotten:
+                    box.learn(message.content, message.first_label)
+                if message.first_label != message.label or message.forgotten:
                     mending.append((number + LATER, message))
             while mending and mending[0][0] <= number:
                 _, slip = mending.popleft()
@@ -139,12 +139,12 @@ def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
                     box.forget(slip.content)
                 else:
                     box.learn(slip.content, slip.label)
-            slices.note(found, message.label)
+            slices.note(verdict, message.label)
     site.close()
 
 
 class Lines:
-    """What a process says, read as it comes, with the time."""
+    """Output lines of a process, read as they come, with the time."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.queue: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()
@@ -158,15 +158,17 @@ class Lines:
 
     def until(self, wanted: Callable[[str], object], seconds: float = 120) -> tuple[float, str]:
         """The first line that is wanted, and when it came."""
-        said: deque[str] = deque(maxlen=5)
+        last_lines: deque[str] = deque(maxlen=5)
         while True:
             try:
-                at, line = self.queue.get(timeout=seconds)
+                arrived_at, line = self.queue.get(timeout=seconds)
             except queue.Empty:
-                raise RuntimeError(f"nothing is said any more; at last: {''.join(said)}") from None
+                raise RuntimeError(
+                    f"nothing is said any more; at last: {''.join(last_lines)}"
+                ) from None
             if wanted(line):
-                return at, line
-            said.append(line)
+                return arrived_at, line
+            last_lines.append(line)
 
 
 def watch(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
@@ -184,20 +186,20 @@ def watch(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
     lines = Lines(site.process)
     lines.until(lambda line: "watching" in line)
     slices = Slices(chosen.out, chosen.messages, 120, site.measures)
-    kept: deque[Path] = deque()
-    some: list[tuple[int, Message]] = []
+    read_paths: deque[Path] = deque()
+    batch: list[tuple[int, Message]] = []
     for number, message in enumerate(stream(chosen.messages, chosen.seed)):
-        some.append((number, message))
-        if len(some) == AT_ONCE or number == chosen.messages - 1:
+        batch.append((number, message))
+        if len(batch) == AT_ONCE or number == chosen.messages - 1:
             months(control, number, chosen.messages, site)
-            for (_, one), (where, path) in zip(
-                some, _delivered(root, some, lines, slices), strict=True
+            for (_, delivered), (folder_class, path) in zip(
+                batch, _delivered(root, batch, lines, slices), strict=True
             ):
-                kept.append(_read(root, path, where, one.label))
-                slices.note(where, one.label)
-            some = []
-        while len(kept) > 500:
-            kept.popleft().unlink(missing_ok=True)
+                read_paths.append(_read(root, path, folder_class, delivered.label))
+                slices.note(folder_class, delivered.label)
+            batch = []
+        while len(read_paths) > 500:
+            read_paths.popleft().unlink(missing_ok=True)
     site.close()
 
 
@@ -206,29 +208,32 @@ AT_ONCE = 20  # messages that come together
 
 
 def _delivered(
-    root: Path, some: list[tuple[int, Message]], lines: Lines, slices: Slices
+    root: Path, batch: list[tuple[int, Message]], lines: Lines, slices: Slices
 ) -> list[tuple[str, Path]]:
     """Deliver messages and wait until each was judged: as what, and where it lies."""
     begun = {}
-    for number, message in some:
+    for number, message in batch:
         name = f"{number}.x.host"
         (root / "tmp" / name).write_bytes(message.content)
         begun[name] = time.perf_counter()
         os.rename(root / "tmp" / name, root / "new" / name)
-    found = {}
-    while len(found) < len(some):
-        at, line = lines.until(lambda line: re.search(r"INBOX/\S+: \S+ -?\d", line))
+    verdicts = {}
+    while len(verdicts) < len(batch):
+        judged_at, line = lines.until(lambda line: re.search(r"INBOX/\S+: \S+ -?\d", line))
         name = re.findall(r"INBOX/(\S+): ", line)[0]
-        if name in begun and name not in found:
-            slices.times["judge"].append(at - begun[name])
+        if name in begun and name not in verdicts:
+            slices.times["judge"].append(judged_at - begun[name])
             moved = re.search(r"moved to (\S+)", line)
-            where = {"Junk": "spam", "Lists": "list"}[moved[1]] if moved else "ham"
+            folder_class = {"Junk": "spam", "Lists": "list"}[moved[1]] if moved else "ham"
             lies = "cur" if moved else "new"
-            found[name] = where, next((root / FOLDERS[where] / lies).glob(f"{name}*"))
-    return [found[name] for name in begun]
+            verdicts[name] = (
+                folder_class,
+                next((root / FOLDERS[folder_class] / lies).glob(f"{name}*")),
+            )
+    return [verdicts[name] for name in begun]
 
 
-def _read(root: Path, path: Path, where: str, label: str) -> Path:
+def _read(root: Path, path: Path, folder_class: str, label: str) -> Path:
     """Read a message, and move it to where it belongs."""
     folder = root / FOLDERS[label] / "cur"
     target = folder / f"{path.name.partition(':')[0]}:2,S"
@@ -245,7 +250,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
     if "FAULTS" not in os.environ:
-        sys.exit(below(sys.argv))
+        sys.exit(run_below(sys.argv))
     control = Control(os.environ["FAULTS"])
     chosen.messages = chosen.messages or {"serve": 300_000, "watch": 30_000}[chosen.way]
     chosen.out = chosen.out or Path(f"{chosen.way}.jsonl")

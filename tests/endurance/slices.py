@@ -1,4 +1,4 @@
-"""What a long run writes down, a slice of its messages at a time."""
+"""Records of a long run, written a slice of its messages at a time."""
 
 import json
 import time
@@ -52,16 +52,16 @@ class Slices:
         self.begun = self.since = time.monotonic()
 
     @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
+    def timed(self, action: str) -> Iterator[None]:
         """Note how long something took."""
         begun = time.perf_counter()
         yield
-        self.times[what].append(time.perf_counter() - begun)
+        self.times[action].append(time.perf_counter() - begun)
 
-    def note(self, found: object, label: str) -> None:
+    def note(self, prediction: object, label: str) -> None:
         """Note a verdict, before its message is taught; at the end of a slice, write it down."""
         self.judged += 1
-        if found != label:
+        if prediction != label:
             self.wrong += 1
             self.wrong_of[label] += 1
         self.number += 1
@@ -78,9 +78,9 @@ class Slices:
             "errors_of": dict(self.wrong_of),
             **self.measures(),
         }
-        for what, times in self.times.items():
+        for action, times in self.times.items():
             ordered = np.sort(times)
-            line[what] = {
+            line[action] = {
                 name: round(
                     float(ordered[min(int(share * len(ordered)), len(ordered) - 1)]) * 1e3, 4
                 )

@@ -35,16 +35,16 @@ class Message(NamedTuple):
         The mail.
     label
         What it is.
-    said
-        What its reader says first: a slip where it is another label.
+    first_label
+        The label its reader gives first; a slip if it differs from `label`.
     forgotten
-        Whether the reader takes that back altogether.
+        True if the reader undoes that label altogether.
     """
 
     month: int
     content: bytes
     label: str
-    said: str
+    first_label: str
     forgotten: bool
 
 
@@ -69,16 +69,16 @@ def _block(
     slips, others = rng.random(size), rng.integers(1, 3, size)
     for i in range(size):
         k = int(classes[i])
-        said = everything[ends[i] - lengths[i] : ends[i]]
+        message_words = everything[ends[i] - lengths[i] : ends[i]]
         if campaign is not None and k == 1 and i % 2:
-            said = campaign + said[:5]
+            message_words = campaign + message_words[:5]
         label = _CLASSES[k]
         wrong = _CLASSES[(k + int(others[i])) % (3 if month >= LATE else 2)]
         yield Message(
             month,
             b"From: %b%d@%b.example\nTo: ann@site.example\nSubject: %b\nMessage-ID: <%d@x>\n\n%b\n"
             % (label[:1].encode(), senders[i], label.encode() if i % 3 else b"mail",
-               " ".join(said[:4]).encode(), start + i, " ".join(said).encode()),
+               " ".join(message_words[:4]).encode(), start + i, " ".join(message_words).encode()),
             label,
             wrong if slips[i] < 0.005 else label,
             0.005 <= slips[i] < 0.006,
@@ -95,12 +95,14 @@ def _words(rng: np.random.Generator, classes: np.ndarray, month: int) -> list[st
     ranks = _ranks(rng, len(classes))
     own = rng.random(len(classes)) < 0.4
     stray = rng.random(len(classes)) < 0.45  # a word of any class
-    of = np.where(stray, rng.integers(0, 3 if month >= LATE else 2, len(classes)), classes)
+    word_classes = np.where(
+        stray, rng.integers(0, 3 if month >= LATE else 2, len(classes)), classes
+    )
     since = (month + ranks % 4) // 4  # how often it was replaced
     return [
-        f"{'hsl'[k]}{rank}x{age}" if mine else _COMMON[rank] if rank < 50_000 else f"w{rank}"
-        for rank, mine, k, age in zip(
-            ranks.tolist(), own.tolist(), of.tolist(), since.tolist(), strict=True
+        f"{'hsl'[k]}{rank}x{age}" if is_own else _COMMON[rank] if rank < 50_000 else f"w{rank}"
+        for rank, is_own, k, age in zip(
+            ranks.tolist(), own.tolist(), word_classes.tolist(), since.tolist(), strict=True
         )
     ]
 

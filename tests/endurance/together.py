@@ -44,13 +44,15 @@ class Others:
     ----------
     box
         The mailbox.
-    number, of
-        Which thread this is, of how many.
+    number
+        Number of this thread, from 0.
+    threads_in_all
+        Number of threads of all processes.
     """
 
-    def __init__(self, box: Mailbox, number: int, of: int, folder: Path) -> None:
+    def __init__(self, box: Mailbox, number: int, threads_in_all: int, folder: Path) -> None:
         self.box = box
-        self.mine = range(number, len(MAILS), of)
+        self.indices = range(number, len(MAILS), threads_in_all)
         self.labels: dict[int, str] = {}
         self.draw = random.Random(number)
         self.file = folder / f"export{number}"
@@ -59,7 +61,7 @@ class Others:
 
     def step(self) -> None:
         """Do one thing."""
-        i, chance = self.draw.choice(self.mine), self.draw.random()
+        i, chance = self.draw.choice(self.indices), self.draw.random()
         if chance < 0.3:
             label = self.draw.choice(LABELS)
             self.box.learn(MAILS[i][0], label)
@@ -70,35 +72,35 @@ class Others:
             self.labels.pop(i, None)
             self.done["forgotten"] += 1
         elif chance < 0.998 or not self.first:
-            found = self.box.classify(MAILS[i][0])
-            assert 0 <= found.probability <= 1 + 1e-9
-            known = self.box.label_of(digest(MAILS[i][0]))
-            assert (None if known is None else known[0]) == self.labels.get(i)
+            verdict = self.box.classify(MAILS[i][0])
+            assert 0 <= verdict.probability <= 1 + 1e-9
+            entry = self.box.label_of(digest(MAILS[i][0]))
+            assert (None if entry is None else entry[0]) == self.labels.get(i)
             self.done["asked"] += 1
         else:
             self.maintain()
 
     def maintain(self) -> None:
         """Something that takes the whole database."""
-        what = self.draw.choice(["verify", "export", "rebuild", "compact"])
-        if what == "verify":
+        task = self.draw.choice(["verify", "export", "rebuild", "compact"])
+        if task == "verify":
             assert self.box.verify() == []
-        elif what == "export":
+        elif task == "export":
             export(self.box, str(self.file))
-        elif what == "rebuild":
+        elif task == "rebuild":
             rebuild(self.box)
         else:
             compact(self.box, once=None, ledger=None)
-        self.done[what] += 1
+        self.done[task] += 1
 
     def check(self) -> list[str]:
-        """What is not as it was left."""
-        found = []
-        for i in self.mine:
-            known = self.box.label_of(digest(MAILS[i][0]))
-            if (None if known is None else known[0]) != self.labels.get(i):
-                found.append(f"message {i}: {known}, not {self.labels.get(i)}")
-        return found
+        """Return the messages whose label is not the last one given."""
+        differences = []
+        for i in self.indices:
+            entry = self.box.label_of(digest(MAILS[i][0]))
+            if (None if entry is None else entry[0]) != self.labels.get(i):
+                differences.append(f"message {i}: {entry}, not {self.labels.get(i)}")
+        return differences
 
 
 def threads(acts: list[Callable[[], None]]) -> list[str]:
@@ -112,52 +114,54 @@ def threads(acts: list[Callable[[], None]]) -> list[str]:
             problems.append(traceback.format_exc())
 
     started = [threading.Thread(target=guarded, args=[act]) for act in acts]
-    for one in started:
-        one.start()
-    for one in started:
-        one.join()
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
     return problems
 
 
-def process(place: Path, first: int, number: int, of: int, until: float, told: Any) -> None:
+def process(
+    place: Path, first: int, number: int, threads_in_all: int, until: float, results: Any
+) -> None:
     """Some threads that share one object, until it is time."""
     with Mailbox(place, wait=60) as box:
-        others = [Others(box, first + i, of, place.parent) for i in range(number)]
+        others = [Others(box, first + i, threads_in_all, place.parent) for i in range(number)]
 
-        def go_on(one: Others) -> None:
+        def go_on(messages: Others) -> None:
             while time.time() < until:
                 try:
-                    one.step()
+                    messages.step()
                 except BusyError:
-                    one.done["busy"] += 1
+                    messages.done["busy"] += 1
 
-        problems = threads([lambda one=one: go_on(one) for one in others])  # type: ignore[misc]
-        problems += [problem for one in others for problem in one.check()]
-        told.put((sum((one.done for one in others), Counter()), problems))
+        problems = threads([lambda messages=messages: go_on(messages) for messages in others])  # type: ignore[misc]
+        problems += [problem for messages in others for problem in messages.check()]
+        results.put((sum((messages.done for messages in others), Counter()), problems))
 
 
 def database(minutes: float, processes: int, number: int) -> tuple[Counter[str], list[str]]:
     """Processes with threads on one database: what they did, and what was wrong."""
-    told: Any = multiprocessing.Queue()
+    results: Any = multiprocessing.Queue()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "mail.db"
         Mailbox(place).close()
-        until, of = time.time() + 60 * minutes, processes * number
+        until, threads_in_all = time.time() + 60 * minutes, processes * number
         started = [
             multiprocessing.Process(
-                target=process, args=[place, i * number, number, of, until, told]
+                target=process, args=[place, i * number, number, threads_in_all, until, results]
             )
             for i in range(processes)
         ]
-        for one in started:
-            one.start()
+        for worker in started:
+            worker.start()
         done: Counter[str] = Counter()
         problems: list[str] = []
         for _ in started:
-            more, wrong = told.get(timeout=60 * minutes + 600)
-            done, problems = done + more, problems + wrong
-        for one in started:
-            one.join()
+            worker_counts, worker_problems = results.get(timeout=60 * minutes + 600)
+            done, problems = done + worker_counts, problems + worker_problems
+        for worker in started:
+            worker.join()
         with Mailbox(place) as box:
             problems += box.verify()
     return done, problems
@@ -169,7 +173,7 @@ def model(minutes: float, number: int) -> tuple[Counter[str], list[str]]:
     until = time.monotonic() + 60 * minutes
     done = [Counter[str]() for _ in range(number)]
 
-    def one(thread: int) -> None:
+    def act(thread: int) -> None:
         draw = random.Random(thread)
         learned: list[tuple[int, str, Any]] = []
         while time.monotonic() < until:
@@ -178,32 +182,32 @@ def model(minutes: float, number: int) -> tuple[Counter[str], list[str]]:
                 counted = shared.count(MAILS[i][0])
                 label = draw.choice(LABELS)
                 learned.append((i, label, shared.model.learn(counted, label)))
-                what = "learned"
+                action = "learned"
             elif chance < 0.55 and learned:
                 j, label, receipt = learned.pop(draw.randrange(len(learned)))
                 shared.unlearn_one(MAILS[j][0], label, receipt=receipt)
-                what = "taken back"
+                action = "taken back"
             elif chance < 0.995:
                 shares = shared.predict_proba_one(MAILS[i][0])
                 assert not shares or abs(sum(shares.values()) - 1) < 1e-9
-                what = "asked"
+                action = "asked"
             elif chance < 0.997:
                 shared.save(io.BytesIO())
-                what = "saved"
+                action = "saved"
             elif chance < 0.999:
                 shared.clone()
-                what = "cloned"
+                action = "cloned"
             else:
                 shared.explain_one(MAILS[i][0])
-                what = "explained"
-            done[thread][what] += 1
+                action = "explained"
+            done[thread][action] += 1
         for j, label, receipt in learned:
             shared.unlearn_one(MAILS[j][0], label, receipt=receipt)
 
-    problems = threads([lambda i=i: one(i) for i in range(number)])  # type: ignore[misc]
-    left = sum(len(member.counts.table) for member in shared.models)
-    if left:
-        problems.append(f"{left} features are left of what was taken back")
+    problems = threads([lambda i=i: act(i) for i in range(number)])  # type: ignore[misc]
+    features_left = sum(len(member.counts.table) for member in shared.models)
+    if features_left:
+        problems.append(f"{features_left} features are left of what was taken back")
     if any(shared.messages().values()):
         problems.append(f"messages are left: {shared.messages()}")
     return sum(done, Counter()), problems
@@ -222,8 +226,8 @@ def main() -> None:
         done, problems = database(chosen.minutes, chosen.processes, chosen.threads or 2)
     else:
         done, problems = model(chosen.minutes, chosen.threads or 8)
-    told = ", ".join(f"{what} {number:,}" for what, number in done.most_common())
-    print(f"{chosen.what}, {chosen.minutes:g} minutes: {told}; {len(problems)} problems")
+    summary = ", ".join(f"{action} {number:,}" for action, number in done.most_common())
+    print(f"{chosen.what}, {chosen.minutes:g} minutes: {summary}; {len(problems)} problems")
     for problem in problems[:20]:
         print(problem)
     sys.exit(bool(problems))

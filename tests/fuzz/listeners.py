@@ -29,7 +29,6 @@ import streamnb.mailbox.service.proxy
 import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
-from streamnb.mailbox.record import Record
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
 from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -46,6 +45,7 @@ from streamnb.mailbox.service.proxy import proxy
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.service.server import socket_handler
 from streamnb.mailbox.service.sockets import parse_address
+from streamnb.mailbox.verdict_log import VerdictLog
 from streamnb.web.app import pages as pages_of
 
 __all__ = ["TARGETS"]
@@ -66,7 +66,7 @@ class Site:
             self.box.learn(SPAM + b"%d" % number, "spam")
             self.box.learn(HAM + b"%d" % number, "ham")
         for message in (SPAM, HAM):
-            Record(self.box).note(message, judge(self.box, message), "test")
+            VerdictLog(self.box).note(message, judge(self.box, message), "test")
         self.mailboxes = Mailboxes(self.box)
         logging.getLogger("streamnb").addHandler(
             logging.NullHandler()

@@ -49,22 +49,25 @@ def _run(arguments, folder, environment, files):
 
 
 def streamnb_process(*arguments, input=b"", cwd=None, env=None, timeout=300):  # noqa: A002 (the names of subprocess.run)
-    """What `subprocess.run` gives of a command: `returncode`, and `stdout` and `stderr` as bytes."""
+    """Run a command; return what `subprocess.run` returns, with `stdout` and `stderr` as bytes."""
     with TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("input", "output", "errors")]
         paths[0].write_bytes(input)
         files = [(paths[0], os.O_RDONLY)]
         files += [(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for path in paths[1:]]
-        here = os.fspath(cwd or os.getcwd())
-        given = ([os.fspath(a) if isinstance(a, os.PathLike) else str(a) for a in arguments], here)
+        folder_path = os.fspath(cwd or os.getcwd())
+        call = (
+            [os.fspath(a) if isinstance(a, os.PathLike) else str(a) for a in arguments],
+            folder_path,
+        )
         with patch.dict(os.environ, PYTHONSAFEPATH="1"):  # what is installed, as in STREAMNB
             forkserver.ensure_running()
-        process = _FORKING.Process(target=_run, args=(*given, dict(env or os.environ), files))
+        process = _FORKING.Process(target=_run, args=(*call, dict(env or os.environ), files))
         process.start()
         process.join(timeout)
         if process.exitcode is None:
             process.kill()
-            raise subprocess.TimeoutExpired(["streamnb", *given[0]], timeout)
+            raise subprocess.TimeoutExpired(["streamnb", *call[0]], timeout)
         out, errors = (path.read_bytes() for path in paths[1:])
         return SimpleNamespace(returncode=process.exitcode, stdout=out, stderr=errors)
 

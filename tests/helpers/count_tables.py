@@ -21,21 +21,21 @@ def u64(keys):
 
 
 def contents(table):
-    """What a table holds, told by every way of asking."""
+    """Return the cells by key, after comparing every way to read the table."""
     keys, cells, names, ends = table.arrays()
-    again, entry_ends, classes, counts, _, _ = table.entries()
-    assert keys.tolist() == again.tolist() == sorted(set(keys.tolist()))
+    entry_keys, entry_ends, classes, counts, _, _ = table.entries()
+    assert keys.tolist() == entry_keys.tolist() == sorted(set(keys.tolist()))
     assert entry_ends.tolist() == np.cumsum((cells != 0).sum(axis=1)).tolist()
     assert cells[cells != 0].tolist() == counts.tolist()
     assert cells.nonzero()[1].tolist() == classes.tolist()
-    found, seen = table.get_counts(keys)
-    assert found.tolist() == cells.tolist()
-    assert seen.all()
+    looked_up, are_present = table.get_counts(keys)
+    assert looked_up.tolist() == cells.tolist()
+    assert are_present.all()
     assert cells.sum(axis=0).tolist() == table.totals
     if names is not None:
         spans = [0, *ends.tolist()]
-        kept = [names[a:b].decode() for a, b in itertools.pairwise(spans)]
-        assert kept == [f"n{key}" for key in keys.tolist()]
+        stored_names = [names[a:b].decode() for a, b in itertools.pairwise(spans)]
+        assert stored_names == [f"n{key}" for key in keys.tolist()]
     return dict(zip(keys.tolist(), cells.tolist(), strict=True))
 
 

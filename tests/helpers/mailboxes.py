@@ -25,17 +25,17 @@ def exported(mailbox, messages=True):
 
 def same_counts(mailbox, classifier):
     with mailbox.reading():
-        for mine, model in zip(mailbox.counts, classifier.models, strict=True):
-            theirs = model.counts
-            fingerprints, cells = theirs.items()
+        for database_counts, model in zip(mailbox.counts, classifier.models, strict=True):
+            memory_counts = model.counts
+            fingerprints, cells = memory_counts.items()
             order = np.argsort(fingerprints.view(np.int64))
-            a, b = mine.items()
-            columns = [mine.labels.index(label) for label in theirs.labels]
+            a, b = database_counts.items()
+            columns = [database_counts.labels.index(label) for label in memory_counts.labels]
             assert (a == fingerprints[order]).all()
             assert (b[:, columns] == cells[order]).all()
-            assert [mine.totals[k] for k in columns] == theirs.totals
-            assert [mine.weights[k] for k in columns] == theirs.weights
-            assert mine.features == theirs.features
+            assert [database_counts.totals[k] for k in columns] == memory_counts.totals
+            assert [database_counts.weights[k] for k in columns] == memory_counts.weights
+            assert database_counts.features == memory_counts.features
         assert mailbox.classifier.model.recalibration == classifier.model.recalibration
 
 

@@ -26,8 +26,8 @@ class UserMaildir:
     def find(self, number):
         return [path for path in self.root.rglob(f"{number}.host*") if path.is_file()]
 
-    def where(self, number):
-        """The folders in which a message lies."""
+    def folders_of(self, number):
+        """Return the folders in which a message lies."""
         folders = [path.parent.parent for path in self.find(number)]
         return ["INBOX" if folder == self.root else folder.name[1:] for folder in folders]
 

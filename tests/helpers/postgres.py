@@ -46,9 +46,9 @@ class Server:
         """Send a signal to the server and its children."""
         first = int((self.data / "postmaster.pid").read_text().split()[0])
         children = subprocess.run(["pgrep", "-P", str(first)], capture_output=True, text=True)
-        for one in (first, *map(int, children.stdout.split())):
+        for process in (first, *map(int, children.stdout.split())):
             try:
-                os.kill(one, number)
+                os.kill(process, number)
             except ProcessLookupError:
                 continue
 

@@ -129,11 +129,11 @@ class Reference:
             return {feature: 1.0 for feature, value in nonzero.items() if value > self.binarize}
         return nonzero
 
-    def _of(self, label: Label) -> list[Observation]:
+    def _of_class(self, label: Label) -> list[Observation]:
         """Observations of the class."""
         return [observation for observation in self.observations if observation[1] == label]
 
-    def _not_of(self, label: Label) -> list[Observation]:
+    def _of_other_classes(self, label: Label) -> list[Observation]:
         """Observations of all other classes."""
         return [observation for observation in self.observations if observation[1] != label]
 
@@ -154,7 +154,7 @@ class Reference:
         Where D_c = 0 for some classes only, those have probability 0 unless it is given.
         """
         labels = self.labels()
-        weights = {label: math.fsum(w for _, _, w in self._of(label)) for label in labels}
+        weights = {label: math.fsum(w for _, _, w in self._of_class(label)) for label in labels}
         if not any(weights.values()):
             weights = dict.fromkeys(labels, 1.0)
         if self.prior == "none":
@@ -172,12 +172,14 @@ class Reference:
         self, values: dict[Feature, float], vocabulary: set[Feature], label: Label
     ) -> float:
         """Sum of x_w [log(n_cw + alpha) - log(N_c + alpha V)], McCallum & Nigam 1998."""
-        n = self._counts(self._of(label))
-        weights = [math.fsum(w for _, _, w in self._of(y)) for y in self.labels()]
+        n = self._counts(self._of_class(label))
+        weights = [math.fsum(w for _, _, w in self._of_class(y)) for y in self.labels()]
         shares = [weight / math.fsum(weights) for weight in weights if weight > 0]
         classes = math.exp(-math.fsum(share * math.log(share) for share in shares))
-        more = max(0.0, 1 - 1 / (classes - 1)) if len(shares) > 2 and classes > 1 else 0.0
-        background = self.background * more
+        background_share = (
+            max(0.0, 1 - 1 / (classes - 1)) if len(shares) > 2 and classes > 1 else 0.0
+        )
+        background = self.background * background_share
         everything = self._counts(self.observations)
         total = math.fsum(everything.values())
         alphas = {
@@ -195,7 +197,7 @@ class Reference:
 
         T_w - n_cw and T - N_c are counted directly over the observations of other classes.
         """
-        n = self._counts(self._not_of(label))
+        n = self._counts(self._of_other_classes(label))
         denominator = math.fsum(n.values()) + self.alpha * len(vocabulary)
         return -self._word_evidence(values, vocabulary, n, denominator)
 
@@ -224,7 +226,7 @@ class Reference:
 
         p_cw = (n_cw + alpha) / (D_c + 2 alpha); 1 - p_cw = (D_c - n_cw + alpha) / (D_c + 2 alpha).
         """
-        observations = self._of(label)
+        observations = self._of_class(label)
         n = self._counts(observations)
         d = math.fsum(w for _, _, w in observations)
         denominator = d + 2 * self.alpha

@@ -1,4 +1,4 @@
-"""What was learned can be taken back, and that, too."""
+"""Undo and redo of learned messages."""
 
 import time
 
@@ -12,10 +12,10 @@ from streamnb import Mailbox, MailClassifier
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.record import Record
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
+from streamnb.mailbox.verdict_log import VerdictLog
 
 acts = st.tuples(
     st.sampled_from(["learn", "forget"]),
@@ -34,24 +34,26 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
             if number == back:
                 snapshot = exported(box)
             if act == "forget":
-                outcome = box.forget(MESSAGES[message], when=number)
-                assert (outcome.what == "forgotten") == (believed.pop(message, None) is not None)
+                outcome = box.forget(MESSAGES[message], timestamp=number)
+                assert (outcome.result == "forgotten") == (believed.pop(message, None) is not None)
                 continue
-            box.learn(MESSAGES[message], label, labelled_by, when=number)
+            box.learn(MESSAGES[message], label, labelled_by, timestamp=number)
             if labelled_by == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
-                said, by = believed.get(message, (None, PROGRAM))
+                believed_label, author = believed.get(message, (None, PROGRAM))
                 believed[message] = (
                     label,
-                    HUMAN if HUMAN in (labelled_by, by if said == label else "") else PROGRAM,
+                    HUMAN
+                    if HUMAN in (labelled_by, author if believed_label == label else "")
+                    else PROGRAM,
                 )
         assert box.verify() == []
         for message, (label, _) in believed.items():
             assert box.label_of(digest(MESSAGES[message]))[0] == label
         data = exported(box)
-        with Mailbox(f"{box.path}.again") as again:
-            import_file(again, f"{box.path}.out")
-            assert exported(again) == data
-            assert again.verify() == []
+        with Mailbox(f"{box.path}.again") as second:
+            import_file(second, f"{box.path}.out")
+            assert exported(second) == data
+            assert second.verify() == []
         if back < len(history):
             box.undo(back)
             assert box.verify() == []
@@ -62,20 +64,20 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
 
 
 def test_undo_is_by_the_order_of_events_not_by_clocks(box):
-    box.learn(SPAM, "spam", when=10)
+    box.learn(SPAM, "spam", timestamp=10)
     before = exported(box)
-    box.forget(SPAM, when=100)
-    box.learn(SPAM, "ham", when=20)  # the clock was put back
+    box.forget(SPAM, timestamp=100)
+    box.learn(SPAM, "ham", timestamp=20)  # the clock was put back
     assert box.undo(50) == (1, 1, 0)
     assert exported(box) == before
     assert box.verify() == []
 
 
 def test_an_undo_can_be_undone(box):
-    box.learn(SPAM, "ham", when=10)
-    box.learn(HAM, "ham", when=20)
-    box.learn(SPAM, "spam", when=30)  # a correction
-    box.learn(HAM + b"!", "ham", when=40)
+    box.learn(SPAM, "ham", timestamp=10)
+    box.learn(HAM, "ham", timestamp=20)
+    box.learn(SPAM, "spam", timestamp=30)  # a correction
+    box.learn(HAM + b"!", "ham", timestamp=40)
     before = exported(box)
     assert last_learned(box) == 40
     assert last_learned(box, 2) == 30
@@ -97,8 +99,8 @@ def test_an_undo_can_be_undone(box):
 
 
 def test_a_redo_leaves_what_was_said_since(box):
-    box.learn(HAM, "ham", when=10)
-    box.learn(SPAM, "spam", when=20)
+    box.learn(HAM, "ham", timestamp=10)
+    box.learn(SPAM, "spam", timestamp=20)
     box.undo(15)
     box.learn(SPAM, "ham")
     later = time.time()
@@ -121,8 +123,8 @@ def test_taking_back_ends_somewhere(box):
 def test_what_was_let_go_of_is_erased_without_breaking_the_sums(box):
     box.learn(SPAM, "spam")
     box.learn(HAM, "ham")
-    compact(box, once=None, ledger=0)
-    assert Record(box).erase([digest(SPAM)]) == 1
+    compact(box, rare_days=None, ledger=0)
+    assert VerdictLog(box).erase([digest(SPAM)]) == 1
     assert box.label_of(digest(SPAM)) is None
     assert box.verify() == []
 
@@ -189,9 +191,9 @@ def test_undo_asks_before_much_is_taken_back(tmp_path):
 
 
 def test_undoing_a_confirmation_of_what_was_let_go_of(box):
-    box.learn(SPAM, "spam", PROGRAM, when=10)
-    compact(box, once=None, ledger=0)
-    assert box.learn(SPAM, "spam", HUMAN, when=20).what == "confirmed"
+    box.learn(SPAM, "spam", PROGRAM, timestamp=10)
+    compact(box, rare_days=None, ledger=0)
+    assert box.learn(SPAM, "spam", HUMAN, timestamp=20).result == "confirmed"
     assert box.undo(15) == (1, 1, 0)
     assert box.label_of(digest(SPAM))[:2] == ("spam", PROGRAM)
     assert box.verify() == []
@@ -201,11 +203,11 @@ def test_undo_takes_back_merges_and_imports(sample, tmp_path):
     stream = mails(sample, 12)
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         for i, (content, label) in enumerate(stream):
-            (a if i < 6 else b).learn(content, label, when=i)
-        a.learn(SPAM, "ham", PROGRAM, when=20)
-        b.learn(SPAM, "spam", HUMAN, when=21)
-        b.learn(HAM, "ham", HUMAN, when=22)
-        a.learn(HAM, "ham", PROGRAM, when=23)
+            (a if i < 6 else b).learn(content, label, timestamp=i)
+        a.learn(SPAM, "ham", PROGRAM, timestamp=20)
+        b.learn(SPAM, "spam", HUMAN, timestamp=21)
+        b.learn(HAM, "ham", HUMAN, timestamp=22)
+        a.learn(HAM, "ham", PROGRAM, timestamp=23)
         before = exported(a)
         export(b, str(tmp_path / "x"))
         begun = time.time()
@@ -224,11 +226,11 @@ def test_undo_takes_back_merges_and_imports(sample, tmp_path):
 def test_undo_restores_corrections_and_what_was_forgotten(sample, box):
     stream = mails(sample, 30)
     for i, (content, label) in enumerate(stream):
-        box.learn(content, label, when=i)
+        box.learn(content, label, timestamp=i)
     before = exported(box)
-    box.learn(stream[3][0], "other", when=100)
-    box.forget(stream[4][0], when=101)
-    box.learn(SPAM, "spam", when=102)
+    box.learn(stream[3][0], "other", timestamp=100)
+    box.forget(stream[4][0], timestamp=101)
+    box.learn(SPAM, "spam", timestamp=102)
     assert box.undo(100, dry_run=True) == (2, 2, 0)
     assert exported(box) != before
     assert box.undo(100) == (2, 2, 0)
@@ -242,8 +244,8 @@ def test_when_all_was_taken_back_nothing_is_said(tmp_path):
             box.learn(MESSAGES[number], label)
         for number in range(3):
             box.forget(MESSAGES[number])
-        found = box.classify(MESSAGES[3])
-        assert (found.label, found.probability, found.unsure) == (None, 0.0, True)
+        verdict = box.classify(MESSAGES[3])
+        assert (verdict.label, verdict.probability, verdict.unsure) == (None, 0.0, True)
 
 
 def write_folder(path, count):

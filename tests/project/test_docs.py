@@ -51,12 +51,18 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
-@by_page
-def test_examples_of_the_pages(page, monkeypatch):
-    monkeypatch.chdir(REPOSITORY)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.parent.name != "tutorials"],  # tests/docs runs those
+    ids=lambda page: page.stem,
+)
+def test_examples_of_the_pages(page, monkeypatch, tmp_path):
+    for name in ("corpora", "configs"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    monkeypatch.chdir(tmp_path)
     failed, attempted = doctest.testfile(str(page), module_relative=False, optionflags=FLAGS)
     assert failed == 0
-    assert attempted > 5 or page.stem not in ("README", "models", "tables")
+    assert attempted > 4 or page.stem not in ("README", "models", "tables")
 
 
 @by_page
@@ -66,7 +72,7 @@ def test_the_pages_have_no_gaps(page):
 
 
 def test_the_readme_is_short():
-    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 200
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
 @by_page
@@ -81,7 +87,7 @@ def shown_commands():
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # lines that go on
         for block in re.findall(r"^```.*?^```", text, re.M | re.S):
             yield from re.findall(
-                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z-]+\b[^|&\n#<>]*)", block, re.M
+                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z][a-z-]*\b[^|&\n#<>]*)", block, re.M
             )
 
 

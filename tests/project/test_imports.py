@@ -17,8 +17,9 @@ import streamnb
 MAY_IMPORT = {
     "errors": (),
     "_core": (),
+    "locks": (),
     "storage": ("errors",),
-    "parameters": ("storage",),
+    "parameters": ("locks", "storage"),
     "scores": ("_core", "parameters"),
     "mail": ("_core",),
     "features": ("_core", "mail", "parameters"),
@@ -29,7 +30,7 @@ MAY_IMPORT = {
     "evaluate": ("_core", "errors", "scores"),
     "tables": ("_core", "counts", "errors", "naive_bayes", "parameters", "scores", "storage"),
     "any_model": ("errors", "naive_bayes", "tables"),
-    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "mail", "naive_bayes", "scores", "storage"),
+    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "locks", "mail", "naive_bayes", "scores", "storage"),
     "web": ("classifier", "errors", "features", "mail", "mailbox"),
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "storage", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
-    "sklearn": ("features", "naive_bayes", "parameters", "scores"),
+    "sklearn": ("_core", "classifier", "counts", "features", "naive_bayes", "parameters", "scores", "tables"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent
 

@@ -1,4 +1,4 @@
-"""The mailbox guide's walk-through and recipes, word for word, with the real programs."""
+"""The walk-through and the recipes of the guides, word for word, with the real programs."""
 
 import os
 import re
@@ -18,8 +18,8 @@ HAM = b"From: bob@example.org\nTo: ann\nSubject: lunch %d\n\nshall we meet at no
 
 
 def blocks(repository, after):
-    """The fenced blocks of the mailbox guide that follow some words."""
-    text = (repository / "docs" / "guides" / "mailbox.md").read_text(encoding="utf-8")
+    """The fenced blocks of the guide to procmail and maildrop that follow some words."""
+    text = (repository / "docs" / "guides" / "procmail.md").read_text(encoding="utf-8")
     return re.findall(r"```\w*\n(.*?)```", text[text.index(after) :], re.S)
 
 
@@ -87,7 +87,7 @@ def test_maildrop(repository, environment):
 
 def test_the_walk_through(repository, environment, monkeypatch):
     """From an empty account to mail filed and corrected."""
-    text = (repository / "docs" / "guides" / "mailbox.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "guides" / "imap-account.md").read_text(encoding="utf-8")
     first, second = re.findall(r"<!-- walk-through -->\n```sh\n(.*?)```", text, re.S)
     server = Dovecot()
     try:

@@ -5,6 +5,8 @@ import csv
 import gzip
 import io
 import json
+import lzma
+import re
 import subprocess
 from pathlib import Path
 
@@ -99,6 +101,68 @@ def test_json_lines_keep_their_types(model, tmp_path):
     assert {type(row["unsure"]) for row in rows} == {bool}
     status, out, _ = streamnb_command("predict", model, tmp_path / "new.jsonl", "--format", "csv")
     assert rows_of(out)[1]["extra"] == "[1, null]"
+
+
+NUMBERS = '{"text":"refund", "x":1e400, "y": 2.50, "n": 12345678901234567890.10, "x": [ ]}'
+
+
+def test_objects_of_json_lines_are_written_as_they_stand(model, tmp_path):
+    (tmp_path / "new.jsonl").write_text(f"{NUMBERS} \n")
+    status, out, error = streamnb_command("predict", model, tmp_path / "new.jsonl")
+    assert (status, error) == (0, "")
+    assert out.startswith(f'{NUMBERS[:-1]}, "label": "refund", "probability": ')
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.tsv", 'id\ttext\n1\t"refund my\n2\t5" login\n'),
+        ("a.tsv", 'id\ttext\ta\ta\n1\t"refund "" my"\t2\t3\n'),
+        ("a.csv", "id,text,a,a\n1,refund,2,3\n4,login,,\n"),
+        ("a.csv", "id,text,,\n1,refund,2,3\n"),
+        ("a.csv", 'text\n"refund, ""please"""\nlogin\n'),
+        ("a.csv", 'text;n\n"refund; please";"a\nb"\n login ;2\n'),
+    ],
+)
+def test_columns_are_written_as_they_stand(model, tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    status, out, error = streamnb_command("predict", model, tmp_path / name)
+    assert (status, error) == (0, "")
+    delimiter = "\t" if name == "a.tsv" else ";" if ";" in content.splitlines()[0] else ","
+    results = rf"{delimiter}(label|login|refund){delimiter}[^{delimiter}\n]*{delimiter}\w+\n"
+    assert re.sub(results, "\n", out) == content
+
+
+def test_columns_of_one_name_are_numbered_in_json(model, tmp_path):
+    (tmp_path / "a.csv").write_text("a,text,a,a_2\n1,refund,2,3\n")
+    status, out, _ = streamnb_command("predict", model, tmp_path / "a.csv", "--json")
+    assert status == 0
+    assert [*json.loads(out).values()][:4] == ["1", "refund", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "open_file"), [(".gz", gzip.open), (".bz2", bz2.open), (".xz", lzma.open)]
+)
+def test_the_output_is_compressed_by_its_name(model, tmp_path, suffix, open_file):
+    (tmp_path / "new.csv").write_text(table_text(","))
+    out = tmp_path / f"out.jsonl{suffix}"
+    status, _, error = streamnb_command("predict", model, tmp_path / "new.csv", "-o", out)
+    assert (status, error) == (0, "")
+    with open_file(out, "rt") as file:
+        assert [json.loads(line)["text"] for line in file] == NEW
+
+
+def test_parquet_keeps_its_types_in_json(model, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {"text": NEW, "n": [1, None, 3], "x": [0.5, float("nan"), 2.0], "ok": [True] * 3}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "new.parquet")
+    status, out, _ = streamnb_command("predict", model, tmp_path / "new.parquet", "--json")
+    assert status == 0
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(row["n"], row["x"], row["ok"]) for row in rows] == [
+        (1, 0.5, True), (None, None, True), (3, 2.0, True)
+    ]  # fmt: skip
 
 
 def test_parquet_is_read(model, tmp_path):
@@ -200,6 +264,7 @@ HOSTILE = {
     "deep JSON": (b'{"text": "a"}\n' + b"[" * 99_999 + b"\n", [], 3, "new:2: not a JSON object"),
     "no text in JSON": (b'{"text": "a"}\n{"text": 3}\n', [], 3, "new:2: no text in the key 'text'"),
     "output as Parquet": (b"text\nrefund\n", ["-o", "x.parquet"], 2, "Parquet cannot be written"),
+    "output in Zstandard": (b"text\nrefund\n", ["-o", "x.csv.zst"], 2, ".zst cannot be written"),
     "two formats": (b"text\nrefund\n", ["--json", "--format", "csv"], 2, "choose one"),
     "no folder": (b"text\nrefund\n", ["-o", "/no/such/out.csv"], 5, "cannot be written"),
 }

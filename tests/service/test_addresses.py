@@ -81,7 +81,7 @@ def test_aliases_are_read_again_when_they_change(aliases):
 
 
 def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
-    guide = (repository / "docs" / "guides" / "mail-server.md").read_text(encoding="utf-8")
+    guide = (repository / "docs" / "guides" / "many-users.md").read_text(encoding="utf-8")
     script = re.search(r"<!-- rename-users -->\n```sh\n(.*?)```", guide, re.S)[1]
     users = tmp_path / "users"
     for name in ("ann", "bob", "cat@other.test", "site"):

@@ -120,7 +120,7 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
 
 def test_hostile_mail_is_learned_and_forgotten(tmp_path):
     with Mailbox(tmp_path / "db") as box:
-        learned = [box.learn(message, "spam").what for message in hostile(large=False).values()]
+        learned = [box.learn(message, "spam").result for message in hostile(large=False).values()]
         assert set(learned) <= {"learned", "known"}  # some differ in their stamps alone
         assert box.verify() == []
         for message in hostile(large=False).values():
@@ -167,7 +167,7 @@ def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
     message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
     for options, status, text in (
         ((), 0, b"passed on unmarked"),
-        (("--strict",), 75, b"no verdict, to be tried again"),
+        (("--strict",), 75, b"no verdict; exit status 75 asks for a retry"),
     ):
         done = run_filter(message, "--db", tmp_path / "none", *options)
         assert (done.returncode, done.stdout) == (status, passed_on(message))
@@ -307,7 +307,7 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     (tmp_path / "maildir" / "tmp" / "half").write_bytes(b"Subj")
     status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["what"] for line in lines] == ["learned"] * 2
+    assert [line["result"] for line in lines] == ["learned"] * 2
     (tmp_path / "maildir" / "dovecot-uidlist").write_text("3 V1")
     (tmp_path / "maildir" / "cur" / "deleted:2,ST").write_bytes(b"Subject: deleted\n\nx")
     status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db)
@@ -550,7 +550,7 @@ def test_the_client_in_c_passes_mail_on_where_nothing_else_is_installed(
             check=False,
         )
         assert (done.returncode, done.stdout) == (75 if strict else 0, message)
-        text = b"no verdict, to be tried again (status 75)" if strict else b"passed on unmarked"
+        text = b"no verdict; exit status 75 asks for a retry" if strict else b"passed on unmarked"
         assert done.stderr == b"streamnb-filter: %s: streamnb: No such file or directory\n" % text
 
 

@@ -54,7 +54,9 @@ def of_class(label):
 
 
 def block(repository, name, language=""):
-    text = (repository / "docs" / "guides" / "mail-server.md").read_text(encoding="utf-8")
+    text = "".join(
+        path.read_text("utf-8") for path in (repository / "docs" / "guides").glob("*.md")
+    )
     return re.search(rf"<!-- {name} -->\n```{language}\n(.*?)```", text, re.S)[1]
 
 

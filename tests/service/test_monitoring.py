@@ -76,7 +76,7 @@ def test_each_expression_names_metrics_and_labels_that_exist(repository, samples
 
 
 def test_the_guide_names_all_metrics_of_the_mail_path(repository, samples):
-    guide = (repository / "docs" / "guides" / "mail-server.md").read_text()
+    guide = (repository / "docs" / "guides" / "monitor.md").read_text()
     metrics = {
         re.sub(r"_(bucket|sum|count|created)$", "", name) for name in samples
         if name.startswith("streamnb_") and not re.search("request|verdicts|_created", name)

@@ -3,7 +3,6 @@ import pytest
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Binarizer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamnb
 from streamnb.sklearn import (
@@ -14,25 +13,7 @@ from streamnb.sklearn import (
 )
 
 ESTIMATORS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
-SURPRISE = "a message seen twice is less of a surprise the second time"
 by_estimator = pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
-
-
-@pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [make() for make in ESTIMATORS],
-    expected_failed_checks=lambda estimator: (
-        {
-            f"check_sample_weight_equivalence_on_{kind}_data": SURPRISE
-            for kind in ("dense", "sparse")
-        }
-        if isinstance(estimator, DiscriminativeMultinomialNB)
-        else {}
-    ),
-    xfail_strict=True,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 TEXTS = ["free offer now", "lunch at noon", "free lunch", "offer ends now"]

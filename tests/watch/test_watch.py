@@ -196,8 +196,8 @@ def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.dir.deliver(2, mail(2, "lunch at noon with ann"))
     scene.look()
-    assert scene.dir.where(1) == (["Junk"] if move else ["INBOX"])
-    assert scene.dir.where(2) == ["INBOX"]
+    assert scene.dir.folders_of(1) == (["Junk"] if move else ["INBOX"])
+    assert scene.dir.folders_of(2) == ["INBOX"]
     assert any("S " in line and ("would be" in line) != move for line in scene.report_lines)
     scene.look()
     scene.restart()
@@ -207,7 +207,7 @@ def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
         scene.dir.move(1, "INBOX")
         scene.look()
         assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("ham", HUMAN)
-        assert scene.dir.where(1) == ["INBOX"]
+        assert scene.dir.folders_of(1) == ["INBOX"]
 
 
 def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
@@ -218,7 +218,7 @@ def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
     scene.look()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()
-    assert scene.dir.where(1) == ["INBOX"]
+    assert scene.dir.folders_of(1) == ["INBOX"]
     assert any("not ready" in line for line in scene.report_lines)
 
 
@@ -238,7 +238,7 @@ def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
     monkeypatch.undo()
     scene.restart()
     scene.look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
     scene.look()
     assert scene.box.counts[0].weights == weights
 
@@ -458,7 +458,7 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
             continue
         scene.look()
         for number in range(3):
-            (folder,) = scene.dir.where(number)
+            (folder,) = scene.dir.folders_of(number)
             if folder == "Trash":
                 binned[number] += 1
                 continue
@@ -489,7 +489,7 @@ def test_a_move_that_was_cut_off_is_finished(scene):
     scene.account.list_messages("INBOX")
     os.link(scene.dir.root / "new" / "1.host", scene.dir.root / ".Junk" / "cur" / "1.host:2,")
     scene.account.move_message("INBOX", "1.host", "Junk", True)
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
@@ -525,11 +525,11 @@ def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatc
         scene.dir.deliver(number, mail(number, "cheap pills buy now"))
     for _ in range(3):
         scene.look()
-    assert (scene.dir.where(1), scene.dir.where(2)) == (["INBOX"], ["Junk"])
+    assert (scene.dir.folders_of(1), scene.dir.folders_of(2)) == (["INBOX"], ["Junk"])
     assert sum("later: over quota" in line for line in scene.report_lines) == 1
     monkeypatch.undo()
     scene.look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
 
 
 def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch):
@@ -539,12 +539,12 @@ def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()
     scene.look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
     real = scene.account.list_messages
     for folder in ("INBOX", "Junk", "Archive"):
 
         def listing(name, watched_folder=folder):
-            if name == watched_folder and scene.dir.where(1) == ["Junk"]:
+            if name == watched_folder and scene.dir.folders_of(1) == ["Junk"]:
                 scene.dir.move(1, "INBOX")
             return real(name)
 
@@ -553,7 +553,7 @@ def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch
         monkeypatch.setattr(scene.account, "list_messages", real)
         scene.look()
         scene.look()
-        assert scene.dir.where(1) == ["INBOX"]
+        assert scene.dir.folders_of(1) == ["INBOX"]
         assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
         scene.dir.move(1, "Junk")
         scene.look()
@@ -565,11 +565,11 @@ def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
     scene.look()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
     scene.dir.move(1, "INBOX")
     scene.look()
     scene.look()
-    assert scene.dir.where(1) == ["INBOX"]
+    assert scene.dir.folders_of(1) == ["INBOX"]
     assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
 
 
@@ -601,7 +601,7 @@ def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
         scene.dir.deliver(1, mail(1, "cheap pills buy now"))
         scene.look()
     Watcher(scene.box, scene.account, scene.watcher.plan, scene.report_lines.append).look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
 
 
 @pytest.mark.parametrize(
@@ -630,7 +630,7 @@ def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, metho
                 scene.look()
             for watcher in (other, scene.watcher, other):
                 watcher.look()
-            assert scene.dir.where(number) == ["Junk"]
+            assert scene.dir.folders_of(number) == ["Junk"]
             assert scene.box.label_of(digest(message)) is None
 
 
@@ -661,7 +661,7 @@ def test_a_message_renamed_while_it_is_filed_is_filed(tmp_path, monkeypatch):
     monkeypatch.setattr(scene.account, "fetch_message", fetch)
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
 
 
 def test_the_same_header_again_is_not_its_owners_word(scene, monkeypatch):

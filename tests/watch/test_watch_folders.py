@@ -82,7 +82,7 @@ def test_new_mail_goes_to_the_folder_of_its_class(scene):
         scene.look()
         scene.look()
         folder = {label: folder for folder, label in FOLDERS.items()}.get(label, "INBOX")
-        assert scene.dir.where(i) == [folder]
+        assert scene.dir.folders_of(i) == [folder]
         assert scene.label(i, words) is None
     assert list(scene.box.counts[0].weights) == weights
     scene.dir.move(1, "Bills")  # we put it into Work; a person corrects that
@@ -92,7 +92,7 @@ def test_new_mail_goes_to_the_folder_of_its_class(scene):
     scene.look()
     scene.look()
     assert scene.label(2, WORDS["lists"]) == "ham"
-    assert scene.dir.where(2) == ["INBOX"]
+    assert scene.dir.folders_of(2) == ["INBOX"]
 
 
 def test_what_is_unsure_has_a_folder(scene):
@@ -100,21 +100,21 @@ def test_what_is_unsure_has_a_folder(scene):
     scene.look()
     scene.dir.deliver(1, mail(1, WORDS["work"]))
     scene.look()
-    assert scene.dir.where(1) == ["INBOX"]  # nothing is known yet
+    assert scene.dir.folders_of(1) == ["INBOX"]  # nothing is known yet
     scene.teach(["ham", "spam", "work"])
     mixed_words = f"{WORDS['work']} {WORDS['spam']}"
     scene.dir.deliver(2, mail(2, mixed_words))
     scene.dir.deliver(3, mail(3, mixed_words))
     scene.look()
     scene.look()
-    assert scene.dir.where(2) == scene.dir.where(3) == ["Look"]
+    assert scene.dir.folders_of(2) == scene.dir.folders_of(3) == ["Look"]
     assert scene.label(2, mixed_words) is None
     scene.dir.move(2, "Work")
     scene.dir.move(3, "INBOX")
     scene.look()
     assert scene.label(2, mixed_words) == "work"
     assert scene.label(3, mixed_words) == "ham"
-    assert scene.dir.where(3) == ["INBOX"]
+    assert scene.dir.folders_of(3) == ["INBOX"]
 
 
 def test_the_inbox_can_be_another_class_or_none(scene):
@@ -151,7 +151,7 @@ def test_senders_can_be_pinned_or_left_alone(scene):
     scene.look()
     scene.look()
     for i, (sender, folder) in enumerate(places.items()):
-        assert scene.dir.where(i) == [folder], sender
+        assert scene.dir.folders_of(i) == [folder], sender
     assert (
         scene.box.label_of(digest(b"From: Boss <BOSS@Example.org>\n" + mail(0, WORDS["spam"])))
         is None
@@ -183,7 +183,7 @@ def test_what_we_filed_and_its_owner_moved_on_before_the_next_look(scene, folder
     scene.teach()
     scene.dir.deliver(1, mail(1, WORDS["spam"]))
     scene.look()
-    assert scene.dir.where(1) == ["Junk"]
+    assert scene.dir.folders_of(1) == ["Junk"]
     scene.dir.move(1, folder)
     scene.look()
     assert scene.label(1, WORDS["spam"]) == label
@@ -202,7 +202,7 @@ def test_a_word_that_was_taken_back_is_a_word(scene):
     plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, plan, scene.report_lines.append)
     scene.look()
-    assert scene.dir.where(1) == ["INBOX"]
+    assert scene.dir.folders_of(1) == ["INBOX"]
 
 
 def test_what_lay_there_can_be_sorted_later(scene):
@@ -210,19 +210,19 @@ def test_what_lay_there_can_be_sorted_later(scene):
     for i, words in enumerate(WORDS.values()):
         scene.dir.deliver(i, mail(i, words))
     scene.look()
-    assert [scene.dir.where(i) for i in range(6)] == [["INBOX"]] * 6
+    assert [scene.dir.folders_of(i) for i in range(6)] == [["INBOX"]] * 6
     scene.teach()
     scene.box.learn(mail(1, WORDS["work"]), "ham")  # a person's word
     next_plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, next_plan, scene.report_lines.append)
     scene.look()
-    folder_name = [scene.dir.where(i)[0] for i in range(6)]
+    folder_name = [scene.dir.folders_of(i)[0] for i in range(6)]
     assert folder_name == ["Junk", "INBOX", "Lists", "Bills", "Family", "INBOX"]
     scene.dir.move(0, "INBOX")
     scene.look()
     scene.look()
     assert scene.label(0, WORDS["spam"]) == "ham"
-    assert scene.dir.where(0) == ["INBOX"]
+    assert scene.dir.folders_of(0) == ["INBOX"]
 
 
 def test_what_a_server_filed_by_our_verdict_is_nobodys_word(scene):
@@ -255,7 +255,7 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
         if not look:
             continue
         scene.look()
-        (now,) = scene.dir.where(1)
+        (now,) = scene.dir.folders_of(1)
         label = FOLDERS.get(now)
         if now != last_folder:
             if label is not None:

@@ -18,9 +18,9 @@ from maildirs import UserMaildir, mail
 
 from streamnb import Mailbox
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.record import Bounds, Record
 from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.site_model import SiteModel
+from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
@@ -40,13 +40,13 @@ class Addresses(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.found = []
+        self.addresses = []
         self.feed(text)
-        assert self.found
+        assert self.addresses
 
     def handle_starttag(self, tag, attrs):
         assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
-        self.found += [value for name, value in attrs if name in ("src", "href", "action")]
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "action")]
 
 
 class Page:
@@ -79,7 +79,7 @@ class Page:
         status, headers, text = self.ask("GET", path)
         assert status == 200, text
         assert "default-src 'none'" in headers["Content-Security-Policy"]
-        assert all(address[0] in "/#" for address in Addresses(text).found), "only of this site"
+        assert all(address[0] in "/#" for address in Addresses(text).addresses), "only of this site"
         return text
 
     def form(self):
@@ -130,7 +130,7 @@ def page(home, tmp_path):
 
 def entry(tmp_path, number):
     with Mailbox(tmp_path / "mail.db") as box:
-        return next(item for item in Record(box).entries() if item.subject == f"m{number}")
+        return next(item for item in VerdictLog(box).entries() if item.subject == f"m{number}")
 
 
 def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
@@ -177,7 +177,7 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
 def test_those_that_left_the_record_meanwhile_do_not_keep_others_from_being_taught(page, tmp_path):
     ids = [entry(tmp_path, number).id for number in (1, 2, 3)]
     with Mailbox(tmp_path / "mail.db") as box:
-        Record(box).erase([entry(tmp_path, 2).digest])
+        VerdictLog(box).erase([entry(tmp_path, 2).digest])
     status, folder_name, _ = page.post("/teach", id=ids, many="ham")
     assert status == 303
     assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(folder_name))
@@ -271,7 +271,7 @@ def test_the_verdict_now_includes_the_sites_model(tmp_path):
         watcher.look()
         home.deliver(2, mail(2, SPAM))
         watcher.look()
-        number = Record(box).entries("all")[0].id
+        number = VerdictLog(box).entries("all")[0].id
     page = Page(home.root, "--db", tmp_path / "mail.db", "--base", tmp_path / "site.db")
     try:
         text = page.get(f"/message/{number}")
@@ -301,7 +301,7 @@ def test_hostile_mail_on_every_page(tmp_path, full):
         for i, message in enumerate(mails):
             home.deliver(i, message)
         watcher.look()
-        ids = [item.id for item in Record(box).entries(most=1000)]
+        ids = [item.id for item in VerdictLog(box).entries(most=1000)]
         assert len(ids) > 0.75 * len(mails)  # some differ only in bytes that no reader sees
     page = Page(home.root, "--db", tmp_path / "mail.db")
     try:
@@ -325,8 +325,8 @@ def test_hostile_mail_on_every_page(tmp_path, full):
 
 def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
     with Mailbox(tmp_path / "mail.db") as box:
-        record = Record(box)
-        record.limit(Bounds(5, 30))
+        record = VerdictLog(box)
+        record.limit(LogLimits(5, 30))
         for i in range(12):
             record.note(mail(i), judge(box, mail(i)), "here")
         assert [item.subject for item in record.entries()] == ["m11", "m10", "m9", "m8", "m7"]
@@ -334,7 +334,7 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         assert [item.subject for item in record.entries()] == ["m8", "m11", "m10", "m9", "m7"]
         assert [item.subject for item in record.entries(search="m1")] == ["m11", "m10"]
         assert record.entries(search="%") == []
-        record.limit(Bounds(5, 0))
+        record.limit(LogLimits(5, 0))
         assert record.entries() == []
     db = ("--db", tmp_path / "mail.db")
     assert (
@@ -377,7 +377,7 @@ def test_what_is_erased_leaves_no_trace(tmp_path, home):
         == "1 messages erased\n"
     )
     with Mailbox(tmp_path / "mail.db") as box:
-        assert sorted(item.subject for item in Record(box).entries()) == ["m1", "m3"]
+        assert sorted(item.subject for item in VerdictLog(box).entries()) == ["m1", "m3"]
     assert streamnb_command("forget", "--sender", "x", *db)[0] == 2
 
 
@@ -471,7 +471,7 @@ def test_hostile_mail_does_nothing_in_a_browser(browser, tmp_path):
         box.learn(mail(1, SPAM), "spam")
         for i, odd in enumerate(ODD):
             message = f"From: {odd}\nSubject: {odd}\n\n{odd} {i}".encode()
-            Record(box).note(message, judge(box, message), odd, odd)
+            VerdictLog(box).note(message, judge(box, message), odd, odd)
     page = Page("--db", tmp_path / "mail.db")
     try:
         tab = browser(page.url)

@@ -21,13 +21,13 @@ from streamnb import __version__
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.monitor import SECONDS, Monitor
 from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
-from streamnb.mailbox.store import Mailbox
 
 Action = Callable[[Mailbox, Request, bytes], Any]
 
@@ -112,7 +112,8 @@ def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes)
             if len(request.query_params.getlist(name)) > 1:
                 raise RequestError(f"{name}: it is there twice")
         writes = action in (_learn, _forget) or "learn" in request.query_params
-        with mailboxes.borrow(request.query_params.get("user"), writes=writes) as mailbox:
+        user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
+        with mailboxes.borrow(user, writes=writes) as mailbox:
             return 200, action(mailbox, request, message)
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error

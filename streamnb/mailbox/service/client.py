@@ -16,7 +16,7 @@ from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.mailbox import Mailbox
 
 _LEAST_MEMORY = 128 << 20  # bytes; with less, OpenBLAS starts but numpy ends the process
 _TIMEOUT = 2.0  # seconds for the whole reply of a server; then the database itself is opened

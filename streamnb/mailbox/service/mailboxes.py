@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from streamnb.errors import BusyError, StateError, StreamNBError
+from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
-from streamnb.mailbox.lessons import Outcome
 from streamnb.mailbox.location import WAIT, user_path
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.addresses import AddressBook
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.site_model import SiteModel
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.stored_classifier import Outcome
 
 _SLOW_FAILURE_S = 1.0  # an error after more seconds than that would hold up every message
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # between attempts to reach a database that is away
@@ -52,9 +53,9 @@ def record_verdict(
     StreamNBError
         If the database cannot be written.
     """
-    from streamnb.mailbox.record import Record
+    from streamnb.mailbox.verdict_log import VerdictLog
 
-    Record(mailbox).note(message, response, place)
+    VerdictLog(mailbox).note(message, response, place)
     if learn:
         learn_if_sure(mailbox, message, response)
 
@@ -87,7 +88,7 @@ class Mailboxes:
     def __post_init__(self) -> None:
         self.pending: list[Future[None]] = []  # work that goes on after the replies were sent
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._closed = threading.Event()
         self._outage: str | None = None  # the error of a database that cannot be reached
 
@@ -229,4 +230,4 @@ class _OpenMailbox:
 
     mailbox: Mailbox | None = None
     borrowers: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: ForkSafeLock = field(default_factory=ForkSafeLock)

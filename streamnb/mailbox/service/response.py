@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from streamnb import __version__
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.store import Mailbox
+    from streamnb.mailbox.mailbox import Mailbox
 
 FIELD = "X-Streamnb"
 

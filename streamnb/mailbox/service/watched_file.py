@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
 from streamnb.errors import ConfigError, StreamNBError, convert_os_errors
+from streamnb.locks import ForkSafeLock
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class WatchedFile(Generic[T]):
         self.path = path
         self._read = read
         self._warn = warn
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._state: tuple[int, ...] = ()
         with suppress(ConfigError):  # `read` has the better error
             self._state = _file_state(path)

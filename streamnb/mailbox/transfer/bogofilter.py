@@ -14,7 +14,7 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import StateError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.transfer.ledger_export import (
     LedgerExport,
     export_of_counts,

@@ -19,7 +19,7 @@ from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IMPORT
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.transfer import ledger_export
 from streamnb.mailbox.transfer.bogofilter import read_dump, write_dump
 from streamnb.mailbox.transfer.json_lines import read_lines, write_lines

@@ -17,10 +17,9 @@ from streamnb.classifier import Classifier
 from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
-from streamnb.mailbox.groups import grouped, in_order
+from streamnb.mailbox.batch import grouped, in_order
 from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row, check_label
-from streamnb.mailbox.lessons import add_row, confirm, take_back
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import check_kind
 from streamnb.naive_bayes.receipt import Receipt
 
@@ -254,11 +253,11 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
     """Add a row unless the mailbox's label wins. Return the field of `MergeResult` to count."""
     current = mailbox.ledger.active(row.digest)
     if current is None:
-        add_row(mailbox, row)
+        mailbox.add_row(row)
         return "rows_added"
     if current.label == row.label:
         if row.labelled_by == HUMAN and current.labelled_by == PROGRAM:
-            confirm(mailbox, current, row.source, row.added_at)
+            mailbox.confirm(current, row.source, row.added_at)
         return "unchanged"
     is_stronger = (row.labelled_by == HUMAN, row.time) > (
         current.labelled_by == HUMAN,
@@ -266,6 +265,6 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
     )
     if not is_stronger or current.tokens is None or row.tokens is None:
         return "overruled"
-    take_back(mailbox, current, row.added_at)
-    add_row(mailbox, row)
+    mailbox.take_back(current, row.added_at)
+    mailbox.add_row(row)
     return "overruling"

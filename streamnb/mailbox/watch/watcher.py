@@ -25,9 +25,9 @@ from streamnb.errors import (
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.record import Record
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.response import Response, judge
-from streamnb.mailbox.store import Mailbox
+from streamnb.mailbox.verdict_log import VerdictLog
 from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
@@ -66,7 +66,7 @@ class Watcher:
 
     def __post_init__(self) -> None:
         self.locations: LocationTable = LocationTable(self.mailbox.database, self.account.name)
-        self._verdicts = Record(self.mailbox)
+        self._verdicts = VerdictLog(self.mailbox)
         self._states: dict[str, object] = {}
         # When the last look before the first attempt was, of each message that was put off.
         self._deferred: dict[tuple[str, str], float] = {}
@@ -203,7 +203,7 @@ class Watcher:
             return
         source = f"watch {location.folder}"
         label = self.plan.ham or "ham"
-        self.mailbox.learn(message, label, PROGRAM, source, also=lambda: self._put(aged))
+        self.mailbox.learn(message, label, PROGRAM, source, run_first=lambda: self._put(aged))
         self.report(f"{location.folder}/{location.uid}: read and kept: {label}")
 
     def _handle_arrival(self, location: MessageLocation) -> None:
@@ -323,14 +323,14 @@ class Watcher:
         is_retraction = label is None or label == self.plan.ham
         put = partial(self._put, location, previous)
         if current is not None and is_ours and is_retraction and current[0] != label:
-            self.mailbox.retract(key, [label] if label else [], also=put)
+            self.mailbox.retract(key, [label] if label else [], run_first=put)
             self.report(f"{name}: taken back: {current[0]}")
         elif label is None:
             self._store(location, previous)
         else:
             source = f"watch {location.folder}"
-            outcome = self.mailbox.learn(message, label, HUMAN, source, also=put)
-            self.report(f"{name}: {label} ({outcome.what})")
+            outcome = self.mailbox.learn(message, label, HUMAN, source, run_first=put)
+            self.report(f"{name}: {label} ({outcome.result})")
 
     def _classify(self, location: MessageLocation) -> None:
         """Classify new mail, move it if the plan says so, and store the verdict."""

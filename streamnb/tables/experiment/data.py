@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
+from streamnb.corpus.delimited import describe_wrong_labels
 from streamnb.corpus.detect import spool_input
-from streamnb.corpus.tabular import MISSING, Row, Table, open_table
+from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, open_table
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import (
@@ -156,6 +157,9 @@ def _read_table(config: TableConfig) -> Examples:
             location = cells.location(row_index, label_index)
             hint = f"; {value!r} stands for a missing value (data.missing)" if value else ""
             raise CorpusError(f"{location}: no label in the column {label!r:.80}{hint}")
+    problem = describe_wrong_labels(labels[:HEAD_ROWS], label)
+    if problem:
+        raise CorpusError(f"{cells.path}: {problem}; set data.label to the column of the classes")
     table = Columns(list(names), np.column_stack(numbers_or_text))
     return Examples(cells.path.name, table, labels, text=text, notes=notes)
 

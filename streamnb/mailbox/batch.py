@@ -13,11 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox import lessons as steps
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_label, check_origin, of_known
-from streamnb.mailbox.lessons import Outcome
-from streamnb.mailbox.stored_classifier import StoredClassifier
+from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
 
 Item = TypeVar("Item")
 
@@ -30,7 +28,7 @@ _CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add
 _BATCHES = "batches"  # the number of the last batch of each stream
 
 
-class Lesson(NamedTuple):
+class LabelledMessage(NamedTuple):
     """A message, its class, and where it came from (None: as is said of all)."""
 
     message: bytes
@@ -38,7 +36,7 @@ class Lesson(NamedTuple):
     source: str | None = None
 
 
-Teaching = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lesson is one
+MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a LabelledMessage is one
 
 
 class Counted(NamedTuple):
@@ -46,45 +44,45 @@ class Counted(NamedTuple):
 
     features: Any
     site: dict[str, float] | None
-    by: Classifier
+    classifier: Classifier
 
 
-class _Ready(NamedTuple):
+class _Prepared(NamedTuple):
     """A lesson, and what can be known of it before a transaction begins.
 
     What was learned already need not be counted.
     """
 
-    lesson: Lesson
+    lesson: LabelledMessage
     key: bytes
     counted: Counted | None
 
     def views(self) -> Sequence[TokenCounts]:
         """Its features; none where they need not be known."""
         counted = self.counted
-        return () if counted is None else counted.by.model.views_of(counted.features)
+        return () if counted is None else counted.classifier.model.views_of(counted.features)
 
 
 def learn_many(
     mailbox: StoredClassifier,
-    lessons: Iterable[Teaching],
+    lessons: Iterable[MessageAndLabel],
     labelled_by: str = HUMAN,
     source: str = "learn",
-) -> Iterator[tuple[Lesson, Outcome]]:
+) -> Iterator[tuple[LabelledMessage, Outcome]]:
     """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
 
     They are learned while what this gives is gone through, as ``for lesson, outcome in ...``.
 
     Yields
     ------
-    Lesson and Outcome
+    LabelledMessage and Outcome
         What became of each: from then on it is safe. Where `lessons` raises an error, what came
         before it is learned all the same.
     """
     check_origin(labelled_by, source)
     start: float | None = None
-    for group in _ready_groups(mailbox, lessons):
-        start, outcomes = mailbox.once(
+    for group in _prepared_groups(mailbox, lessons):
+        start, outcomes = mailbox.transact(
             partial(_learned_by_command, mailbox, group, labelled_by, source, start)
         )
         yield from zip([item.lesson for item in group], outcomes, strict=True)
@@ -92,7 +90,7 @@ def learn_many(
 
 def _learned_by_command(
     mailbox: StoredClassifier,
-    items: Sequence[_Ready],
+    items: Sequence[_Prepared],
     labelled_by: str,
     source: str,
     start: float | None,
@@ -106,15 +104,15 @@ def _learned_by_command(
     """
     before = mailbox.latest_moment if start is None else start
     outcomes = _learned_within(mailbox, items, labelled_by, source)
-    if any(outcome.what in _CHANGES for outcome in outcomes):
-        mailbox.record_command(before)
+    if any(outcome.result in _CHANGES for outcome in outcomes):
+        mailbox.ledger.record_command(before, mailbox.latest_moment)
         start = before
     return start, outcomes
 
 
 def learn_batch(
     mailbox: StoredClassifier,
-    lessons: Iterable[Teaching],
+    lessons: Iterable[MessageAndLabel],
     stream: str,
     number: int,
     source: str = "batch",
@@ -128,24 +126,24 @@ def learn_batch(
         if number <= done.get(stream, -1):
             return 0
         start: float | None = None
-        for group in _ready_groups(mailbox, lessons):
+        for group in _prepared_groups(mailbox, lessons):
             start, outcomes = _learned_by_command(mailbox, group, HUMAN, source, start)
-            changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
+            changed += sum(outcome.result in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.keep(_BATCHES, {**done, stream: number})
         return changed
 
-    return mailbox.once(learned)
+    return mailbox.transact(learned)
 
 
-def _ready(mailbox: StoredClassifier, teaching: Teaching, look: bool) -> _Ready:
+def _prepare(mailbox: StoredClassifier, teaching: MessageAndLabel, look: bool) -> _Prepared:
     """A lesson that can be learned; where to look is worth it, perhaps without its features."""
-    lesson = Lesson(*teaching)
+    lesson = LabelledMessage(*teaching)
     lesson = lesson._replace(label=check_label(lesson.label))
     key = digest(lesson.message)
     check_origin(HUMAN, lesson.source or "")
     if look and mailbox.has_learned(key, lesson.label):
-        return _Ready(lesson, key, None)
-    return _Ready(lesson, key, counted_by(mailbox, lesson.message))
+        return _Prepared(lesson, key, None)
+    return _Prepared(lesson, key, counted_by(mailbox, lesson.message))
 
 
 def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
@@ -154,7 +152,9 @@ def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
     return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
 
-def _all_ready(mailbox: StoredClassifier, lessons: Iterable[Teaching]) -> Iterator[_Ready]:
+def _prepare_all(
+    mailbox: StoredClassifier, lessons: Iterable[MessageAndLabel]
+) -> Iterator[_Prepared]:
     """Lessons that can be learned.
 
     Folders are taught again and again, and to count what is known takes ten times as long as to
@@ -162,14 +162,16 @@ def _all_ready(mailbox: StoredClassifier, lessons: Iterable[Teaching]) -> Iterat
     """
     new = 0  # messages in a row
     for lesson in lessons:
-        item = _ready(mailbox, lesson, look=new & (new - 1) == 0)
+        item = _prepare(mailbox, lesson, look=new & (new - 1) == 0)
         new = new + 1 if item.counted else 0
         yield item
 
 
-def _ready_groups(mailbox: StoredClassifier, lessons: Iterable[Teaching]) -> Iterator[list[_Ready]]:
-    ready = _all_ready(mailbox, lessons)
-    return grouped(mailbox, ready, _Ready.views, lambda item: len(item.lesson.message))
+def _prepared_groups(
+    mailbox: StoredClassifier, lessons: Iterable[MessageAndLabel]
+) -> Iterator[list[_Prepared]]:
+    ready = _prepare_all(mailbox, lessons)
+    return grouped(mailbox, ready, _Prepared.views, lambda item: len(item.lesson.message))
 
 
 def grouped(
@@ -214,24 +216,24 @@ def grouped(
 
 
 def _learned_within(
-    mailbox: StoredClassifier, items: Sequence[_Ready], labelled_by: str, source: str
+    mailbox: StoredClassifier, items: Sequence[_Prepared], labelled_by: str, source: str
 ) -> list[Outcome]:
     """Learn messages, within a transaction."""
     labels_by_digest = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
 
-    def is_current(item: _Ready) -> bool:
+    def is_current(item: _Prepared) -> bool:
         # Others may have taken it back, or made it another kind of database, since it was counted.
         if item.counted is None:
             return labels_by_digest.get(item.key) == of_known(mailbox.labels, item.lesson.label)
-        return item.counted.by is mailbox.classifier
+        return item.counted.classifier is mailbox.classifier
 
     items = [
-        item if is_current(item) else _ready(mailbox, item.lesson, look=False) for item in items
+        item if is_current(item) else _prepare(mailbox, item.lesson, look=False) for item in items
     ]
     coming: list[Label] = []  # classes that may be learned before it comes to the next one
     outcomes: list[Outcome] = []
 
-    def adds(item: _Ready) -> bool:
+    def adds(item: _Prepared) -> bool:
         label = of_known((*mailbox.labels, *coming), item.lesson.label)
         if item.key not in labels_by_digest and label not in coming:
             coming.append(label)
@@ -239,7 +241,7 @@ def _learned_within(
         labels_by_digest[item.key] = label
         return same
 
-    def learn(item: _Ready) -> None:
+    def learn(item: _Prepared) -> None:
         lesson = item.lesson
         message_source = lesson.source or source
 
@@ -247,10 +249,10 @@ def _learned_within(
             return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
         outcomes.append(
-            steps.learn(mailbox, count, item.key, lesson.label, labelled_by, message_source, None)
+            mailbox.learn_features(count, item.key, lesson.label, labelled_by, message_source, None)
         )
 
-    in_order(mailbox, items, adds, _Ready.views, learn)
+    in_order(mailbox, items, adds, _Prepared.views, learn)
     return outcomes
 
 

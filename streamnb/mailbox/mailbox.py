@@ -8,13 +8,11 @@ from typing import Any
 
 from streamnb.classifier import Verdict
 from streamnb.counts.protocol import Label
-from streamnb.mailbox import lessons as steps
+from streamnb.mailbox.batch import MessageAndLabel, counted_by, learn_batch, learn_many
 from streamnb.mailbox.blend import verdict_of_both
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.groups import Teaching, counted_by, learn_batch, learn_many
 from streamnb.mailbox.ledger import HUMAN, check_origin
-from streamnb.mailbox.lessons import Outcome
-from streamnb.mailbox.stored_classifier import StoredClassifier
+from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
 from streamnb.mailbox.undo import Undone, undo
 from streamnb.mailbox.verify import verify
 
@@ -49,16 +47,16 @@ class Mailbox(StoredClassifier):
     >>> folder = tempfile.TemporaryDirectory()
     >>> mailbox = Mailbox(folder.name + "/mail.db")
     >>> spam, ham = b"Subject: Cheap pills\n\nBuy now", b"Subject: Lunch\n\nAt noon?"
-    >>> mailbox.learn(spam, "ham").what  # a slip
+    >>> mailbox.learn(spam, "ham").result  # a slip
     'learned'
     >>> mailbox.learn(spam, "spam")
-    Outcome(what='corrected', before='ham')
-    >>> mailbox.learn(ham, "ham").what, mailbox.learn(ham, "ham").what
+    Outcome(result='corrected', before='ham')
+    >>> mailbox.learn(ham, "ham").result, mailbox.learn(ham, "ham").result
     ('learned', 'known')
     >>> mailbox.classify(b"Subject: pills\n\nBuy pills").label
     'spam'
     >>> mailbox.forget(spam), mailbox.verify()
-    (Outcome(what='forgotten', before='spam'), [])
+    (Outcome(result='forgotten', before='spam'), [])
     >>> mailbox.close(); folder.cleanup()
     """
 
@@ -68,8 +66,8 @@ class Mailbox(StoredClassifier):
         label: Label,
         labelled_by: str = HUMAN,
         source: str = "learn",
-        when: float | None = None,
-        also: Callable[[], None] | None = None,
+        timestamp: float | None = None,
+        run_first: Callable[[], None] | None = None,
     ) -> Outcome:
         """Learn a message, once and for all; another label than before is a correction.
 
@@ -83,25 +81,26 @@ class Mailbox(StoredClassifier):
             "human", or "program" for what no person said: that never overrules a person.
         source
             Where it came from; the first word is what `status` counts by.
-        when
+        timestamp
             Seconds since 1970; None for now.
-        also
+        run_first
             Called within the transaction, so that what it writes is written with this or not at
             all.
         """
         key = digest(message)
         check_origin(labelled_by, source)
-        if when is not None and not math.isfinite(when):
-            raise ValueError(f"when: a finite number, not {when}")
+        if timestamp is not None and not math.isfinite(timestamp):
+            raise ValueError(f"timestamp: a finite number, not {timestamp}")
         counted = counted_by(self, message)
 
         def count() -> tuple[Any, dict[str, float] | None]:
             # Not before: another process may have made it another kind of database.
-            same = self.classifier is counted.by
+            same = self.classifier is counted.classifier
             return (counted if same else counted_by(self, message))[:2]
 
-        return self.once(
-            lambda: steps.learn(self, count, key, label, labelled_by, source, when), also
+        return self.transact(
+            lambda: self.learn_features(count, key, label, labelled_by, source, timestamp),
+            run_first,
         )
 
     def learn_counted(
@@ -111,23 +110,23 @@ class Mailbox(StoredClassifier):
         label: Label,
         labelled_by: str = HUMAN,
         source: str = "learn",
-        when: float | None = None,
+        timestamp: float | None = None,
     ) -> Outcome:
         """Learn a message from its features and digest; otherwise like `learn`."""
-        return self.once(
-            lambda: steps.learn(
-                self, lambda: (counted, None), key, label, labelled_by, source, when
+        return self.transact(
+            lambda: self.learn_features(
+                lambda: (counted, None), key, label, labelled_by, source, timestamp
             )
         )
 
     def learn_many(
-        self, lessons: Iterable[Teaching], labelled_by: str = HUMAN, source: str = "learn"
+        self, lessons: Iterable[MessageAndLabel], labelled_by: str = HUMAN, source: str = "learn"
     ) -> list[Outcome]:
         """Learn messages as `learn` does one after the other, some hundred in a transaction.
 
         That is several times as fast, and the same to the last digit; but where there is a `base`,
         what it is worth is fitted once for all of them. Who wants to tell of each message when it
-        is safe takes `streamnb.mailbox.groups.learn_many`.
+        is safe takes `streamnb.mailbox.batch.learn_many`.
 
         Parameters
         ----------
@@ -149,13 +148,13 @@ class Mailbox(StoredClassifier):
         >>> folder = tempfile.TemporaryDirectory()
         >>> with Mailbox(folder.name + "/mail.db") as mailbox:
         ...     mailbox.learn_many([(b"Subject: pills", "spam"), (b"Subject: lunch", "ham")])
-        [Outcome(what='learned', before=None), Outcome(what='learned', before=None)]
+        [Outcome(result='learned', before=None), Outcome(result='learned', before=None)]
         >>> folder.cleanup()
         """
         return [outcome for _, outcome in learn_many(self, lessons, labelled_by, source)]
 
     def learn_batch(
-        self, lessons: Iterable[Teaching], stream: str, number: int, source: str = "batch"
+        self, lessons: Iterable[MessageAndLabel], stream: str, number: int, source: str = "batch"
     ) -> int:
         """Learn the messages of a numbered batch in one transaction, unless that was done before.
 
@@ -178,22 +177,25 @@ class Mailbox(StoredClassifier):
         check_origin(HUMAN, source)
         return learn_batch(self, lessons, stream, number, source)
 
-    def forget(self, message: bytes, when: float | None = None) -> Outcome:
+    def forget(self, message: bytes, timestamp: float | None = None) -> Outcome:
         """Unlearn a message exactly."""
-        return self.forget_digest(digest(message), when)
+        return self.forget_digest(digest(message), timestamp)
 
     def forget_digest(
-        self, key: bytes, when: float | None = None, also: Callable[[], None] | None = None
+        self,
+        key: bytes,
+        timestamp: float | None = None,
+        run_first: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Forget the message with this digest; `also` is the same as for `learn`."""
-        return self.retract(key, (), also, when)
+        """Forget the message with this digest; `run_first` is the same as for `learn`."""
+        return self.retract(key, (), run_first, timestamp)
 
     def retract(
         self,
         key: bytes,
         back_to: Sequence[Label] | None = None,
-        also: Callable[[], None] | None = None,
-        when: float | None = None,
+        run_first: Callable[[], None] | None = None,
+        timestamp: float | None = None,
     ) -> Outcome:
         """Unlearn the last label of a message and restore the label that it corrected.
 
@@ -203,10 +205,10 @@ class Mailbox(StoredClassifier):
             The message's digest.
         back_to
             Only if it is one of these; None for all.
-        also, when
+        run_first, timestamp
             As for `learn`.
         """
-        return self.once(lambda: steps.retract(self, key, back_to, when), also)
+        return self.transact(lambda: self.retract_label(key, back_to, timestamp), run_first)
 
     def was_taught(self, key: bytes) -> bool:
         """Return whether a message was ever learned, also if it was unlearned since."""
@@ -219,7 +221,7 @@ class Mailbox(StoredClassifier):
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """Return label, `labelled_by` and source of a message, None if it is not learned."""
         with self.reading():
-            current = self.ledger.said_of(key)
+            current = self.ledger.label_of(key)
             if current is None:
                 return None
             _, labelled_by, source = current
@@ -243,7 +245,7 @@ class Mailbox(StoredClassifier):
                     self.classifier, self.gains, self.base, message, site, reasons, costs
                 )
 
-        return self.retrying(judged)
+        return self.database.retry(judged)
 
     def verify(self) -> list[str]:
         """Recount the ledger and return a line for each difference from the counts."""

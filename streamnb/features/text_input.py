@@ -1,0 +1,79 @@
+"""Texts as users pass them: sequences, arrays of shape (n, 1), frames with one column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+
+def as_sequence(X: Any) -> Any:
+    """Return an iterator as a list, and anything else as it is.
+
+    Raises
+    ------
+    ValueError
+        If X is a list without an item.
+    """
+    if isinstance(X, Iterator):
+        X = list(X)
+    if isinstance(X, list) and not X:
+        raise ValueError("found 0 samples where at least one is wanted")
+    return X
+
+
+def as_texts(X: Any) -> list[Any] | None:
+    """Return texts as a list, or None if X holds none: a matrix of numbers, say.
+
+    X holds texts if it is a sequence, an array of shape (n, 1) or a frame with one column, and one
+    of its values is a str or bytes.
+
+    Raises
+    ------
+    ValueError
+        If X is a single text, or one of the values is no text; the message names the row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamnb.features.text_input import as_texts
+    >>> as_texts(np.array([["free offer"], ["lunch"]]))
+    ['free offer', 'lunch']
+    """
+    if isinstance(X, (str, bytes)):
+        raise ValueError(f"X is one {type(X).__name__}: pass a list of texts, even for one text")
+    values = _single_column(X)
+    if not any(isinstance(value, (str, bytes)) for value in values):
+        return None
+    for row, value in enumerate(values):
+        if not isinstance(value, (str, bytes)):
+            raise ValueError(
+                f"row {row}: {value!r:.80} is not a text: leave the row out or replace it by ''"
+            )
+    return values
+
+
+def _single_column(X: Any) -> list[Any]:
+    """Return the values of a sequence or a single column; [] for anything else."""
+    if isinstance(X, np.ndarray):
+        is_column = X.ndim == 1 or X.shape[1:] == (1,)
+        return X.ravel().tolist() if is_column and X.dtype.kind in "OUST" else []
+    if hasattr(X, "columns"):
+        return _frame_column(X)
+    for method in ("to_pylist", "to_list"):
+        if hasattr(X, method):
+            return list(getattr(X, method)())
+    if isinstance(X, Mapping) or hasattr(X, "tocsr") or not hasattr(X, "__iter__"):
+        return []
+    values = list(X)
+    if values and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in values):
+        return [row[0] for row in values]
+    return values
+
+
+def _frame_column(frame: Any) -> list[Any]:
+    import narwhals.stable.v2 as narwhals
+
+    columns = list(narwhals.from_native(frame, eager_only=True).iter_columns())
+    return columns[0].to_list() if len(columns) == 1 else []

@@ -1,0 +1,140 @@
+"""Tokenizers as scikit-learn transformers: texts in, a sparse matrix of counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.features.token_counts import TokenCounts
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+
+class VectorizerMixin:
+    """Mix-in of a tokenizer: scikit-learn's `fit`, `transform` and `get_feature_names_out`.
+
+    `fit` collects the tokens; each gets a column, in the order of their names. `transform` leaves
+    out tokens that `fit` did not see. River's methods use none of this.
+    """
+
+    _fitted_columns: tuple[NDArray[np.uint64], NDArray[np.int64], list[Any]] | None = None
+    on: str | None
+
+    if TYPE_CHECKING:
+
+        def count(self, x: Any) -> TokenCounts: ...  # noqa: D102
+        def name(self, fingerprint: int, stored_name: Any) -> Any: ...  # noqa: D102
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Collect the tokens of texts.
+
+        Parameters
+        ----------
+        X : sequence of str or bytes
+            The texts; also an array of shape (n, 1) or a frame with one column.
+        y : object, default None
+            Not used.
+        """
+        self._fit(self._count_all(X))
+        return self
+
+    def transform(self, X: Any) -> csr_matrix:
+        """Return the counts of the tokens of texts, a CSR matrix of shape (n, d)."""
+        self._check_fitted()
+        return self._matrix(self._count_all(X))
+
+    def fit_transform(self, X: Any, y: Any = None) -> csr_matrix:
+        """Collect the tokens of texts and return their counts."""
+        messages = self._count_all(X)
+        self._fit(messages)
+        return self._matrix(messages)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the token of each column, shape (d,)."""
+        return np.array(self._check_fitted()[2], dtype=object)
+
+    @property
+    def vocabulary_(self) -> dict[Any, int]:
+        """The column of each token."""
+        return {name: column for column, name in enumerate(self._check_fitted()[2])}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted_columns is not None
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(two_d_array=False, string=True),
+        )
+
+    def _check_fitted(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], list[Any]]:
+        if self._fitted_columns is None:
+            raise _not_fitted_error(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self._fitted_columns
+
+    def _count_all(self, X: Any) -> list[TokenCounts]:
+        X = as_sequence(X)
+        texts = as_texts(X[self.on] if self.on is not None and hasattr(X, "columns") else X)
+        if texts is not None and self.on is None:
+            return [self.count(text) for text in texts]
+        if self.on is not None:
+            rows = [{self.on: text} for text in texts] if texts is not None else X
+            return [self.count(row) for row in rows]
+        raise ValueError(f"a {type(self).__name__} takes texts, such as a list of str")
+
+    def _fit(self, messages: Iterable[TokenCounts]) -> None:
+        names: dict[int, Any] = {}
+        for message in messages:
+            for i, fingerprint in enumerate(message.fingerprints.tolist()):
+                if fingerprint not in names:
+                    name = message.name(i)
+                    has_names = message.names is not None
+                    names[fingerprint] = name if has_names else self.name(fingerprint, name)
+        fingerprints = sorted(names)
+        order = sorted(range(len(names)), key=lambda i: _sort_key(names[fingerprints[i]]))
+        columns = np.empty(len(names), dtype=np.int64)
+        columns[order] = np.arange(len(names))
+        self._fitted_columns = (
+            np.array(fingerprints, dtype=np.uint64),
+            columns,
+            [names[fingerprints[i]] for i in order],
+        )
+
+    def _matrix(self, messages: list[TokenCounts]) -> csr_matrix:
+        from scipy.sparse import csr_matrix
+
+        fingerprints, columns, names = self._check_fitted()
+        rows = np.repeat(np.arange(len(messages)), [len(message) for message in messages])
+        keys = np.concatenate([message.fingerprints for message in messages])
+        values = np.concatenate([message.counts for message in messages])
+        positions = np.searchsorted(fingerprints, keys)
+        is_known = positions < len(fingerprints)
+        is_known[is_known] = fingerprints[positions[is_known]] == keys[is_known]
+        indices = columns[positions[is_known]]
+        shape = (len(messages), len(names))
+        matrix = csr_matrix((values[is_known], (rows[is_known], indices)), shape=shape)
+        matrix.sort_indices()
+        return matrix
+
+
+def _not_fitted_error(message: str) -> Exception:
+    """Return scikit-learn's error, or a ValueError where that is not installed."""
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return ValueError(message)
+    error: Exception = NotFittedError(message)
+    return error
+
+
+def _sort_key(name: Any) -> tuple[str, Any]:
+    return type(name).__name__, name

@@ -1,0 +1,112 @@
+"""Locks that a forked process can use, whatever other threads did when it was forked.
+
+A fork copies locks but only the thread that forks. A lock that another thread held would stay
+locked in the child for good. Before a fork every lock of this module is therefore acquired, so the
+child gets objects between two calls of their methods.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from typing import Any
+
+# The longest time that a fork waits for other threads, in seconds. Half of it would refuse more
+# objects in the child on a busy machine; twice of it would delay forks during a long `learn_many`.
+MAX_WAIT_S = 5.0
+# The longest wait for one lock while others are held, in seconds: two threads that each wait for
+# the other's lock stop each other no longer than this.
+_STEP_S = 0.05
+
+
+class ForkSafeLock(type(threading.RLock())):  # type: ignore[misc]  # the compiled class
+    """A `threading.RLock` that no fork leaves locked.
+
+    If another thread held it for longer than `MAX_WAIT_S` when the process was forked, the object
+    that it protects may be half changed. The child then gets a RuntimeError, and no deadlock.
+
+    Examples
+    --------
+    >>> from streamnb.locks import ForkSafeLock
+    >>> lock = ForkSafeLock()
+    >>> with lock:
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        _locks.add(self)
+
+
+class _AbandonedLock(ForkSafeLock):
+    """A lock that belongs to a thread which does not exist in this process."""
+
+    def acquire(self, *args: Any, **kwargs: Any) -> bool:
+        """Raise RuntimeError: the object may be half changed."""
+        raise RuntimeError(
+            "another thread was changing this object when the process was forked, so this copy may "
+            "be half changed: load or make the object again here, or fork when no thread uses it"
+        )
+
+    __enter__ = acquire
+
+
+_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
+_fork_lock = threading.Lock()  # one thread at a time forks
+_held: list[ForkSafeLock] = []
+_abandoned: list[ForkSafeLock] = []
+
+
+def _acquire_all() -> None:
+    """Acquire the locks of all objects, or of as many as is possible within `MAX_WAIT_S`."""
+    _fork_lock.acquire()
+    deadline = time.monotonic() + MAX_WAIT_S
+    waiting = deque(_all_locks())
+    while waiting:
+        lock = waiting.popleft()
+        remaining = deadline - time.monotonic()
+        if lock.acquire(timeout=max(min(remaining, _STEP_S), 0.0)):
+            _held.append(lock)
+        elif remaining > 0:
+            waiting.extend(_held)
+            _release_all()
+            waiting.appendleft(lock)
+        else:
+            _abandoned.append(lock)
+
+
+def _all_locks() -> list[ForkSafeLock]:
+    while True:
+        try:
+            return list(_locks)
+        except RuntimeError:  # another thread has made an object meanwhile
+            continue
+
+
+def _release_all() -> None:
+    while _held:
+        _held.pop().release()
+
+
+def _after_in_parent() -> None:
+    _release_all()
+    _abandoned.clear()
+    _fork_lock.release()
+
+
+def _after_in_child() -> None:
+    for lock in _abandoned:
+        lock.__class__ = _AbandonedLock
+        _locks.discard(lock)
+    _after_in_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_acquire_all,
+        after_in_parent=_after_in_parent,
+        after_in_child=_after_in_child,
+    )

@@ -1,0 +1,44 @@
+"""scikit-learn estimators of every model: matrices of counts, tables and raw texts.
+
+Each estimator has the name and the parameters of the model in `streamnb` that it wraps, and holds
+that model as `model_` once it is fitted. scikit-learn is an extra (`pip install
+streamnb[sklearn]`). The tokenizers of `streamnb` are scikit-learn transformers themselves.
+
+- Counts or texts: `MultinomialNB`, `BernoulliNB`, `ComplementNB`, `DiscriminativeMultinomialNB`.
+- Tables: `GaussianNB`, `CategoricalNB`, `MixedNB`, `AODE`, `GaussianDiscriminantAnalysis`,
+  `LazyBayesianRules`.
+- Texts: `TextClassifier`, `MailClassifier`.
+
+`ViewsNB` is inside the last two. `WindowNB` has no estimator: a window of the last examples has no
+meaning where folds are shuffled.
+"""
+
+from streamnb.sklearn.estimators import (
+    AODE,
+    BernoulliNB,
+    CategoricalNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    GaussianDiscriminantAnalysis,
+    GaussianNB,
+    LazyBayesianRules,
+    MailClassifier,
+    MixedNB,
+    MultinomialNB,
+    TextClassifier,
+)
+
+__all__ = [
+    "AODE",
+    "BernoulliNB",
+    "CategoricalNB",
+    "ComplementNB",
+    "DiscriminativeMultinomialNB",
+    "GaussianDiscriminantAnalysis",
+    "GaussianNB",
+    "LazyBayesianRules",
+    "MailClassifier",
+    "MixedNB",
+    "MultinomialNB",
+    "TextClassifier",
+]

@@ -1,0 +1,255 @@
+"""The mechanism that makes a scikit-learn estimator of a model of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import validation
+from sklearn.utils.multiclass import check_classification_targets
+
+from streamnb.counts.protocol import Floats, Label
+from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
+from streamnb.parameters import Parameter, parameter_class, unknown_name_error
+from streamnb.scores import best_columns
+
+
+def is_same_value(first: Any, second: Any) -> bool:
+    """Return whether two parameter values are equal; tokenizers are compared by parameters."""
+    if first is second:
+        return True
+    if hasattr(first, "get_params") and type(first) is type(second):
+        return bool(first.get_params() == second.get_params())
+    return bool(first == second)
+
+
+def copy_value(value: Any) -> Any:
+    """Return a copy of a parameter that has parameters itself, and any other value as it is."""
+    return clone(value) if hasattr(value, "get_params") else value
+
+
+@contextmanager
+def name_row(values: Any) -> Iterator[None]:
+    """Add the row of the first value that is not finite to a ValueError of scikit-learn."""
+    try:
+        yield
+    except ValueError as error:
+        place = _first_not_finite(values)
+        if not place:
+            raise
+        raise ValueError(f"{place}: {str(error).splitlines()[0]}") from None
+
+
+def _first_not_finite(values: Any) -> str:
+    """Return "row 3, column 1" for the first NaN or infinity of an array, or ""."""
+    if hasattr(values, "tocoo"):
+        entries = values.tocoo()
+        bad = np.flatnonzero(~np.isfinite(entries.data))
+        places = np.stack((entries.row[bad], entries.col[bad]), axis=1)
+    else:
+        try:
+            places = np.argwhere(~np.isfinite(np.asarray(values, dtype=np.float64)))
+        except (TypeError, ValueError):
+            return ""
+    if not len(places):
+        return ""
+    first = min(places.tolist())
+    return ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), first, strict=False))
+
+
+class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Base class of the estimators.
+
+    A subclass names a `model`, whose parameters become its own, and defines how input is read
+    (`_read`), learned (`_learn_rows`) and described by tags. Parameters are not checked before
+    `fit`, as scikit-learn demands.
+
+    Attributes
+    ----------
+    model_
+        The model that was trained, with everything it can do besides.
+    classes_ : ndarray
+        The classes, sorted.
+    class_count_ : ndarray
+        Weight of the examples of each class, shape (K,).
+    """
+
+    model_class: ClassVar[type[Any]]
+    parameter_table: ClassVar[dict[str, Parameter]] = {}
+    model_: Any
+    classes_: NDArray[Any]
+
+    def __init__(self, **parameters: Any) -> None:
+        """Set the parameters; each subclass has the signature of its model."""
+
+    def __init_subclass__(cls, *, model: type[Any] | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if model is not None:
+            cls.model_class = model
+        if "__init__" not in vars(cls):  # a user's subclass may have its own
+            parameter_class(parameters_of=getattr(cls, "model_class", None))(cls)
+
+    # What depends on the kind of input
+
+    def _read(self, X: Any, reset: bool) -> Any:
+        """Return validated rows as the model takes them; `reset` is True in `fit`."""
+        raise NotImplementedError
+
+    def _validate(self, X: Any, reset: bool, **options: Any) -> Any:
+        """Return a matrix that scikit-learn found valid; errors name the row."""
+        with name_row(X):
+            return validation.validate_data(self, X, reset=reset, **options)
+
+    def _declare(self, model: Any, classes: list[Label]) -> None:
+        """Add classes to a model before a row of them is learned."""
+        raise NotImplementedError
+
+    def _learn_rows(self, model: Any, rows: Any, y: list[Label], weights: Floats) -> None:
+        """Learn rows that `_read` returned."""
+        raise NotImplementedError
+
+    def _class_weights(self) -> list[float]:
+        """Return the weight of the examples of each class, in order of arrival."""
+        raise NotImplementedError
+
+    # scikit-learn
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of a tokenizer that is None so far (`tokenizer__ngrams`)."""
+        for name in params:
+            owner, _, nested = name.partition("__")
+            if owner not in self.parameter_table:
+                raise ValueError(unknown_name_error(type(self), owner))
+            if nested and owner not in params and getattr(self, owner, self) is None:
+                setattr(self, owner, self._default_of(owner))
+        super().set_params(**params)
+        return self
+
+    def _default_of(self, name: str) -> Any:
+        """Return the object that a parameter of None stands for, or None."""
+        return None
+
+    def _new_model(self) -> Any:
+        """Return an untrained model. Tokenizers are copied: changes of them have to be noticed."""
+        names = self.model_class.parameter_table
+        return self.model_class(**{name: copy_value(getattr(self, name)) for name in names})
+
+    def _fitted_model(self) -> Any:
+        """Return the model with the parameters as they are now; nothing is learned again."""
+        validation.check_is_fitted(self, "model_")
+        for name in self.model_class.parameter_table:
+            value = getattr(self, name)
+            if not is_same_value(getattr(self.model_, name), value):
+                try:
+                    setattr(self.model_, name, value)
+                except ValueError as error:
+                    if self.model_class.parameter_table[name].role != "counts":
+                        raise
+                    raise ValueError(
+                        f"{name} has changed since fit: what was learned depends on it; "
+                        "call fit again"
+                    ) from error
+        return self.model_
+
+    def _learn(
+        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
+    ) -> Self:
+        """Learn rows; if that fails, the estimator is what it was."""
+        before = vars(self).copy()
+        try:
+            return self._learn_unguarded(X, y, classes, sample_weight, reset)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def _learn_unguarded(
+        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
+    ) -> Self:
+        model = self._new_model() if reset else self._fitted_model()
+        rows = self._read(X, reset)
+        labels = validation.column_or_1d(y, warn=True)
+        with name_row(labels):
+            validation.assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        n = rows.shape[0] if hasattr(rows, "shape") else len(getattr(rows, "values", rows))
+        if len(labels) != n:
+            raise ValueError(f"{n} examples, but {len(labels)} labels")
+        is_scalar = sample_weight is None or np.isscalar(sample_weight)
+        weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
+        if not weights.any():
+            raise ValueError("all weights are zero: no class would have a weight")
+        if reset or classes is not None:
+            self._declare(model, np.unique(labels if classes is None else classes).tolist())
+        self._learn_rows(model, rows, labels.tolist(), weights)
+        self.model_ = model
+        self.classes_ = model._label_array(np.array(model._class_order(), dtype=np.intp))
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn n rows or texts.
+
+        Parameters
+        ----------
+        X : matrix, frame or sequence of text
+            The rows or texts.
+        y : array of shape (n,)
+            Their labels.
+        sample_weight : array of shape (n,), default None
+            Their weights; None for 1.
+        """
+        return self._learn(X, y, None, sample_weight, reset=True)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn more rows of the same width, or more texts. Classes may be new.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        classes : array, default None
+            Classes that get a column before a row of them is learned.
+        """
+        return self._learn(X, y, classes, sample_weight, reset=not hasattr(self, "model_"))
+
+    def predict_joint_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the log of prior times likelihood, shape (n, K), columns as in `classes_`."""
+        model = self._fitted_model()
+        rows = self._read(X, reset=False)
+        with model._scoring:
+            scores: NDArray[np.float64] = model._sorted_scores(rows)
+        return scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        best = best_columns(self.predict_joint_log_proba(X))
+        return self.classes_[best]
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
+        return log_normalised(self.predict_joint_log_proba(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return probabilities, shape (n, K), columns as in `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def _in_class_order(self, values: Any) -> NDArray[np.float64]:
+        """Return an array whose last axis is in order of arrival, sorted as `classes_`."""
+        return np.asarray(values, dtype=np.float64)[..., self.model_._class_order()]
+
+    @property
+    def class_count_(self) -> NDArray[np.float64]:
+        """The weight of the examples of each class, shape (K,)."""
+        self._fitted_model()
+        return self._in_class_order(self._class_weights())

@@ -1,0 +1,401 @@
+"""The estimators, by kind of input: counts or texts, tables, texts alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import validation
+
+from streamnb import _core, classifier, naive_bayes, tables
+from streamnb.counts.protocol import Floats, Label
+from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.features.views import as_tokenizer
+from streamnb.features.words import Tokenizer
+from streamnb.naive_bayes.mini_batches import is_frame
+from streamnb.naive_bayes.text_model import log_prior
+from streamnb.parameters import Constraint, parameter
+from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
+from streamnb.tables.columns import Columns
+
+_TOKENIZER = parameter(
+    Constraint(lambda value: True),
+    "counts",
+    "A tokenizer for texts, or a callable from a text to its tokens; None for "
+    "`streamnb.Tokenizer()`.",
+    default=None,
+)
+
+
+class _CountsEstimator(Estimator):
+    """Base of the estimators whose rows are counts: matrices of fixed width, or texts.
+
+    Only features that have a count are smoothed, where scikit-learn smooths every column. Columns
+    without a count (as in folds of a matrix) make probabilities differ a little.
+    """
+
+    is_signed = False  # whether values may be below zero
+    tokenizer: Any = _TOKENIZER
+    text_: bool
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.string = True
+        tags.input_tags.positive_only = not self.is_signed
+        return tags
+
+    def _default_of(self, name: str) -> Any:
+        return Tokenizer() if name == "tokenizer" else None
+
+    def _read(self, X: Any, reset: bool) -> Any:
+        X = as_sequence(X)
+        texts = as_texts(X)
+        if not reset and (texts is not None) != self.text_:
+            raise ValueError(
+                f"this {type(self).__name__} learned from {'text' if self.text_ else 'matrices'}"
+            )
+        if texts is not None:
+            tokenizer = self._fitted_tokenizer(reset)
+            rows: Any = [tokenizer.count(text) for text in texts]
+        else:
+            rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")
+        if reset:
+            self.text_ = texts is not None
+        return rows
+
+    def _fitted_tokenizer(self, reset: bool) -> Any:
+        """Return the tokenizer of `fit`; raise ValueError if the parameter has changed since."""
+        if reset:
+            self._tokenizer_of_fit = copy_value(self.tokenizer)
+            if self.tokenizer is None:
+                self._counting_tokenizer: Any = Tokenizer()
+            else:
+                self._counting_tokenizer = as_tokenizer(self._tokenizer_of_fit)
+        elif not is_same_value(self.tokenizer, self._tokenizer_of_fit):
+            raise ValueError(
+                "tokenizer has changed since fit: the counts are of the old tokens; call fit again"
+            )
+        return self._counting_tokenizer
+
+    def _declare(self, model: Any, classes: list[Label]) -> None:
+        model.counts.add_classes(classes)
+
+    def _learn_rows(self, model: Any, rows: Any, y: list[Label], weights: Floats) -> None:
+        if isinstance(rows, list):
+            model.learn_many(rows, y, weights)
+            return
+        if not self.is_signed:
+            validation.check_non_negative(rows, f"{type(self).__name__}: counts are wanted")
+        model.partial_fit(rows, y, sample_weight=weights)
+
+    def _class_weights(self) -> list[float]:
+        counts = self.model_.counts
+        return [weight / counts.scale for weight in counts.weights]
+
+    # Computed when they are read: a prediction needs none of them.
+
+    @property
+    def vocabulary_(self) -> dict[Any, int]:
+        """The column of each token in `feature_count_` and `feature_log_prob_`, for texts."""
+        counts = self._fitted_model().counts
+        if not self.text_:
+            raise AttributeError("vocabulary_ is of texts: the columns are those of the matrix")
+        return {name: column for column, (name, _) in enumerate(self._named_features(counts))}
+
+    def _named_features(self, counts: Any) -> list[tuple[Any, int]]:
+        """Return name and fingerprint of each feature, sorted by name."""
+        pairs = [
+            (self.model_.display_name(int(fingerprint)), int(fingerprint))
+            for fingerprints, _ in counts.parts()
+            for fingerprint in fingerprints
+        ]
+        return sorted(pairs, key=lambda pair: str(pair[0]))
+
+    def _column_fingerprints(self) -> NDArray[np.uint64]:
+        counts = self._fitted_model().counts
+        if self.text_:
+            fingerprints = [fingerprint for _, fingerprint in self._named_features(counts)]
+            return np.array(fingerprints, dtype=np.uint64)
+        return _core.fingerprint_columns(np.arange(self.n_features_in_, dtype=np.int64))
+
+    @property
+    def feature_count_(self) -> NDArray[np.float64]:
+        """The weight of each feature in each class, shape (K, d)."""
+        cells, _ = self._fitted_model().counts.get_counts(self._column_fingerprints())
+        return self._in_class_order(cells / self.model_.counts.scale).T
+
+    @property
+    def feature_log_prob_(self) -> NDArray[np.float64]:
+        """The logarithm of the smoothed probability of each feature in each class, (K, d)."""
+        cells, _ = self._fitted_model().counts.get_counts(self._column_fingerprints())
+        return self._in_class_order(self._log_probabilities(cells)).T
+
+    def _log_probabilities(self, cells: Floats) -> Floats:
+        weights: Floats = self.model_._feature_weights(cells)
+        return weights
+
+    @property
+    def class_log_prior_(self) -> NDArray[np.float64]:
+        """The logarithm of the prior of each class, shape (K,)."""
+        return self._in_class_order(self._fitted_model()._log_prior())
+
+
+class MultinomialNB(_CountsEstimator, model=naive_bayes.MultinomialNB):
+    """`streamnb.MultinomialNB` as a scikit-learn estimator.
+
+    X is a matrix of counts, dense or sparse, or a sequence of texts.
+
+    Attributes
+    ----------
+    model_ : streamnb.MultinomialNB
+        The model, with everything it can do besides.
+    classes_ : ndarray
+        The classes, sorted.
+    class_count_, class_log_prior_ : ndarray
+        Weight and log prior of each class, shape (K,).
+    feature_count_, feature_log_prob_ : ndarray
+        Weight and log probability of each feature in each class, shape (K, d). They are computed
+        when they are read.
+    vocabulary_ : dict
+        The column of each token there, if it was fitted to texts.
+
+    Examples
+    --------
+    >>> from streamnb.sklearn import MultinomialNB
+    >>> model = MultinomialNB().fit(["free offer now", "lunch at noon"], ["spam", "ham"])
+    >>> str(model.predict(["free lunch offer"])[0])
+    'spam'
+    """
+
+
+class BernoulliNB(_CountsEstimator, model=naive_bayes.BernoulliNB):
+    """`streamnb.BernoulliNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
+
+    is_signed = True
+
+    def _log_probabilities(self, cells: Floats) -> Floats:
+        log_odds: Floats = self.model_._feature_weights(cells)
+        return -np.logaddexp(0.0, -log_odds)
+
+
+class ComplementNB(_CountsEstimator, model=naive_bayes.ComplementNB):
+    """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`.
+
+    `feature_log_prob_` has the weights of the formula, which are no probabilities.
+    """
+
+
+class DiscriminativeMultinomialNB(_CountsEstimator, model=naive_bayes.DiscriminativeMultinomialNB):
+    """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
+
+    Rows are learned in their order, which makes a difference; `fit` goes through them once.
+    Attributes are as for `MultinomialNB`.
+    """
+
+
+class _TableEstimator(Estimator):
+    """Base of the estimators whose rows are named values: arrays, frames, lists of rows.
+
+    Columns of a frame keep their names in `model_`; columns of an array are named 0, 1, 2 ...
+    Missing values (None, NaN) are left out.
+    """
+
+    is_numeric = False  # whether all values are numbers
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = not self.is_numeric
+        return tags
+
+    def _read(self, X: Any, reset: bool) -> Columns:
+        X = as_sequence(X)
+        if is_frame(X):
+            validation.validate_data(self, X, skip_check_array=True, reset=reset)
+            table = Columns.from_data(X)
+            if not len(table.values):
+                raise ValueError("found 0 samples where at least one is wanted")
+        else:
+            if isinstance(X, list) and not self.is_numeric:
+                X = Columns.from_data(X).values  # numpy would make text of numbers
+            dtype = np.float64 if self.is_numeric else None
+            X = self._validate(X, reset, dtype=dtype, ensure_all_finite="allow-nan")
+            table = Columns.from_data(X)
+        names = getattr(self, "feature_names_in_", None)
+        return table if names is None else Columns(names.tolist(), table.values)
+
+    def _declare(self, model: Any, classes: list[Label]) -> None:
+        model._declare(classes)
+
+    def _learn_rows(self, model: Any, rows: Any, y: list[Label], weights: Floats) -> None:
+        model.learn_many(rows, y, weights)
+
+    def _class_weights(self) -> list[float]:
+        return list(self.model_.class_weights.values())
+
+    @property
+    def class_log_prior_(self) -> NDArray[np.float64]:
+        """The logarithm of the prior of each class, shape (K,)."""
+        model = self._fitted_model()
+        return self._in_class_order(log_prior(model.prior, model.labels, self._class_weights()))
+
+
+class GaussianNB(_TableEstimator, model=tables.GaussianNB):
+    """`streamnb.GaussianNB` as a scikit-learn estimator.
+
+    Attributes
+    ----------
+    model_ : streamnb.GaussianNB
+        The model, with everything it can do besides.
+    classes_ : ndarray
+        The classes, sorted.
+    class_count_, class_log_prior_ : ndarray
+        Weight and log prior of each class, shape (K,).
+    theta_, var_ : ndarray
+        Mean and variance (before smoothing) of each feature in each class, shape (K, d).
+
+    Examples
+    --------
+    >>> from streamnb.sklearn import GaussianNB
+    >>> model = GaussianNB().fit([[1.0], [1.2], [3.0], [3.4]], ["a", "a", "b", "b"])
+    >>> str(model.predict([[3.1]])[0])
+    'b'
+    """
+
+    is_numeric = True
+
+    def _moments(self, index: int) -> NDArray[np.float64]:
+        model = self._fitted_model()
+        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_)).tolist()
+        return np.array(
+            [
+                [model.feature_moments(label, name)[index] for name in names]
+                for label in self.classes_.tolist()
+            ]
+        )
+
+    @property
+    def theta_(self) -> NDArray[np.float64]:
+        """The mean of each feature in each class, shape (K, d)."""
+        return self._moments(1)
+
+    @property
+    def var_(self) -> NDArray[np.float64]:
+        """The variance of each feature in each class before smoothing, shape (K, d)."""
+        return self._moments(2)
+
+
+class CategoricalNB(_TableEstimator, model=tables.CategoricalNB):
+    """`streamnb.CategoricalNB` as a scikit-learn estimator; attributes as for `GaussianNB`.
+
+    Levels are any values, and new ones may come at any time: nothing has to be encoded.
+    """
+
+
+class MixedNB(_TableEstimator, model=tables.MixedNB):
+    """`streamnb.MixedNB` as a scikit-learn estimator; attributes as for `CategoricalNB`.
+
+    In a frame the type of each value decides whether it is a number or a level.
+    """
+
+
+class AODE(_TableEstimator, model=tables.AODE):
+    """`streamnb.AODE` as a scikit-learn estimator; attributes as for `CategoricalNB`."""
+
+
+class LazyBayesianRules(_TableEstimator, model=tables.LazyBayesianRules):
+    """`streamnb.LazyBayesianRules` as a scikit-learn estimator.
+
+    Attributes are as for `CategoricalNB`; only the last `size` rows are known.
+    """
+
+
+class GaussianDiscriminantAnalysis(_TableEstimator, model=tables.GaussianDiscriminantAnalysis):
+    """`streamnb.GaussianDiscriminantAnalysis` as a scikit-learn estimator.
+
+    Attributes are as for `CategoricalNB`.
+    """
+
+    is_numeric = True
+
+
+class _TextEstimator(Estimator):
+    """Base of the estimators that take texts or mails as they are.
+
+    X is a sequence of texts, an array of shape (n, 1) or a frame with one column; with `on` also a
+    frame, or a list of dicts, that has the texts under that name.
+    """
+
+    costs: tuple[float, float, float] = parameter(
+        classifier.COSTS,
+        "formula",
+        "Costs of a false alarm, a miss and a review, for `model_.classify`.",
+        default=tuple(classifier.Costs()),
+    )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _default_of(self, name: str) -> Any:
+        if name != "words":
+            return None
+        return self.model_class.tokenizer_class(**self.model_class.word_options)
+
+    def _read(self, X: Any, reset: bool) -> Any:
+        X = as_sequence(X)
+        if self.on is not None:
+            return classifier.as_messages(X)
+        texts = as_texts(X)
+        if texts is None:
+            raise ValueError(
+                f"a {type(self).__name__} takes texts: a list, an array of shape (n,) or (n, 1), "
+                "or a frame with one column; for a frame with more set on= to the column"
+            )
+        return texts
+
+    def _declare(self, model: Any, classes: list[Label]) -> None:
+        for view_model in model.models:
+            view_model.counts.add_classes(classes)
+
+    def _learn_rows(self, model: Any, rows: Any, y: list[Label], weights: Floats) -> None:
+        is_first = not any(model.messages().values())
+        (model.fit if is_first else model.learn_many)(rows, y, weights)
+
+    def _class_weights(self) -> list[float]:
+        return list(self.model_.messages().values())
+
+
+class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
+    """`streamnb.TextClassifier`, the default for texts, as a scikit-learn estimator.
+
+    `fit` learns the texts once, shuffled; `partial_fit` learns more in the order they have.
+
+    Attributes
+    ----------
+    model_ : streamnb.TextClassifier
+        The classifier, with everything it can do besides.
+    classes_ : ndarray
+        The classes, sorted.
+    class_count_ : ndarray
+        Weight of the texts of each class, shape (K,).
+
+    Examples
+    --------
+    >>> from streamnb.sklearn import TextClassifier
+    >>> texts = ["goal in the last minute", "the vote was close"]
+    >>> model = TextClassifier().fit(texts, ["sport", "news"])
+    >>> str(model.predict(["a late goal"])[0])
+    'sport'
+    """
+
+
+class MailClassifier(_TextEstimator, model=classifier.MailClassifier):
+    """`streamnb.MailClassifier`, the default for mail, as a scikit-learn estimator.
+
+    A message is bytes or a str. Attributes are as for `TextClassifier`.
+    """

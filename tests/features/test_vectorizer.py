@@ -1,0 +1,113 @@
+"""Tokenizers as scikit-learn transformers."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline, make_union
+
+import streamnb
+import streamnb.sklearn
+from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.word_pairs import WordPairs
+
+TOKENIZERS = {
+    "Tokenizer": streamnb.Tokenizer,
+    "MailTokenizer": streamnb.MailTokenizer,
+    "WordPairs": WordPairs,
+    "ByteGrams": ByteGrams,
+}
+TEXTS = ["free offer now", "lunch at noon", "free lunch", "offer ends now", "", "free free"]
+LABELS = ["spam", "ham", "ham", "spam", "ham", "spam"]
+by_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
+
+
+@by_tokenizer
+def test_matrix_has_the_counts_of_transform_one(name):
+    tokenizer = TOKENIZERS[name]()
+    matrix = tokenizer.fit_transform(TEXTS)
+    names = tokenizer.get_feature_names_out()
+    assert sparse.issparse(matrix)
+    assert matrix.format == "csr"
+    assert matrix.shape == (len(TEXTS), len(names))
+    assert (tokenizer.fit(TEXTS).transform(TEXTS) != matrix).nnz == 0
+    for row, text in zip(matrix.toarray(), TEXTS, strict=True):
+        counts = {name: count for name, count in zip(names, row, strict=True) if count}
+        assert counts == tokenizer.transform_one(text)
+    assert sorted(names) == list(names)
+    assert tokenizer.vocabulary_ == {name: column for column, name in enumerate(names)}
+
+
+def test_counts_are_those_of_scikit_learn():
+    reference = CountVectorizer(analyzer=str.split)
+    expected = reference.fit_transform(TEXTS)
+    tokenizer = streamnb.Tokenizer()
+    assert (tokenizer.fit_transform(TEXTS) != expected).nnz == 0
+    assert (tokenizer.get_feature_names_out() == reference.get_feature_names_out()).all()
+
+
+@by_tokenizer
+def test_new_tokens_get_no_column(name):
+    tokenizer = TOKENIZERS[name]().fit(TEXTS[:1])
+    matrix = tokenizer.transform(["quite different words", *TEXTS[:1]])
+    assert matrix.shape[1] == len(tokenizer.get_feature_names_out())
+    assert matrix[1].nnz == matrix.shape[1]
+
+
+@by_tokenizer
+def test_parameters_cloning_and_pickling(name):
+    tokenizer = TOKENIZERS[name]().fit(TEXTS)
+    assert set(tokenizer.get_params()) == set(type(tokenizer).parameter_table)
+    same = pickle.loads(pickle.dumps(tokenizer))
+    assert (same.transform(TEXTS) != tokenizer.transform(TEXTS)).nnz == 0
+    fresh = clone(tokenizer)
+    assert fresh.get_params() == tokenizer.get_params()
+    with pytest.raises(NotFittedError, match="call fit first"):
+        fresh.transform(TEXTS)
+    with pytest.raises(ValueError, match=f"a {name} has no parameter 'nonsense'"):
+        tokenizer.set_params(nonsense=1)
+
+
+@by_tokenizer
+def test_pipelines_and_grid_searches(name):
+    pipeline = make_pipeline(TOKENIZERS[name](), LogisticRegression(C=100))
+    assert pipeline.fit(TEXTS, LABELS).predict(TEXTS[:2]).tolist() == LABELS[:2]
+    union = make_union(TOKENIZERS[name](), streamnb.Tokenizer(analyzer="char", ngrams=(2, 2)))
+    assert union.fit_transform(TEXTS).shape == (6, len(union.get_feature_names_out()))
+
+
+def test_a_grid_search_tries_tokenizers():
+    pipeline = make_pipeline(streamnb.Tokenizer(), streamnb.sklearn.MultinomialNB())
+    grid = {"tokenizer__ngrams": [(1, 1), (1, 2)], "multinomialnb__alpha": [0.1, 1.0]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS, LABELS)
+    assert set(search.best_params_) == set(grid)
+
+
+def test_inputs():
+    expected = streamnb.Tokenizer().fit_transform(TEXTS)
+    column = np.array(TEXTS, dtype=object).reshape(-1, 1)
+    frame = pd.DataFrame({"text": TEXTS, "n": range(6)})
+    for tokenizer, texts in [
+        (streamnb.Tokenizer(), column),
+        (streamnb.Tokenizer(), frame["text"]),
+        (streamnb.Tokenizer(), frame[["text"]]),
+        (streamnb.Tokenizer(), iter(TEXTS)),
+        (streamnb.Tokenizer(on="text"), frame),
+        (streamnb.Tokenizer(on="text"), frame.to_dict("records")),
+    ]:
+        assert (tokenizer.fit_transform(texts) != expected).nnz == 0
+    for wrong, message in [
+        ("one text", "pass a list of texts"),
+        ([], "0 samples"),
+        ([1.0, 2.0], "takes texts"),
+        (["a", None], "row 1: None is not a text"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            streamnb.Tokenizer().fit(wrong)
