@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.callable_tokenizer import CallableTokenizer
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
@@ -80,7 +81,8 @@ TOKENIZER = Constraint(is_tokenizer, _PROTOCOL)
 OPTIONAL_TOKENIZER = Constraint(is_tokenizer, _PROTOCOL, none=True)
 
 TOKENIZERS: dict[str, type[ScanningTransformer]] = {
-    tokenizer.__name__: tokenizer for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
+    tokenizer.__name__: tokenizer
+    for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams, CharacterGrams)
 }
 
 
