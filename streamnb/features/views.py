@@ -27,13 +27,12 @@ class Views:
 
     Examples
     --------
-        >>> from streamnb import Tokenizer
-        >>> from streamnb.features.byte_grams import ByteGrams
-    from streamnb.features.callable_tokenizer import CallableTokenizer
-        >>> from streamnb.features.views import Views
-        >>> views = Views([Tokenizer(), ByteGrams(mail=False)], mail=False)
-        >>> [len(view) for view in views.count("free offer")]
-        [2, 7]
+    >>> from streamnb import Tokenizer
+    >>> from streamnb.features.byte_grams import ByteGrams
+    >>> from streamnb.features.views import Views
+    >>> views = Views([Tokenizer(), ByteGrams(mail=False)], mail=False)
+    >>> [len(view) for view in views.count("free offer")]
+    [2, 7]
     """
 
     def __init__(
