@@ -304,7 +304,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Relearn a message in another order, as a correction if its receipt says so."""
-        return self._learn(x, y, 1.0, is_correction=_CORRECTED in receipt.deltas)
+        is_correction = _CORRECTED in receipt.deltas
+        relearned = self._learn(x, y, 1.0, is_correction)
+        if not is_correction:  # mistakes in this order are none that its owner corrected
+            relearned.deltas.pop(_CORRECTED, None)
+        return relearned
 
     def _learn(self, x: Any, y: Label, w: float, is_correction: bool) -> Receipt:
         views = self.as_tokens(x)
