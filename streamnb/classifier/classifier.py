@@ -46,6 +46,7 @@ from streamnb.parameters import (
     parameter_class,
 )
 from streamnb.scores import best_index, log_odds, probabilities
+from streamnb.storage import label_to_json
 
 
 def _are_costs(value: Any) -> bool:
@@ -398,10 +399,9 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
-        positive = self.positive
         return {
             "tokenizer": tokenizer_config(self.tokenizer),
-            "positive": positive.item() if isinstance(positive, np.generic) else positive,
+            "positive": label_to_json(self.positive)[1],
             "costs": list(self.costs),
             "on": self.on,
         }

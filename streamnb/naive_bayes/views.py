@@ -135,8 +135,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         Integer(1, 4),
         "counts",
         "Number of systems over the same counts, weighted by how well they predict (`SystemPool`): "
-        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for 1, 3.2 and 10 "
-        "times; 4 for .32 times, too.",
+        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for .32, 1 and 10 "
+        "times; 4 for 3.2 times, too.",
         default=1,
     )
     receipt: Receipt | None = attribute(init=False)
