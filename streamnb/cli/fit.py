@@ -43,9 +43,9 @@ def fit(
 ) -> None:
     """Train a model on labelled data and write it to a file.
 
-    CORPUS is CSV with a column of labels and one of texts, lines of label<TAB>text, a folder for
-    each class, an mbox, a Maildir or a TREC index. `streamnb predict` then labels new messages,
-    and `streamnb evaluate` measures the model on labelled ones.
+    CORPUS is CSV with a column of labels and one of texts, or lines of label<TAB>text. Mail is a
+    folder for each class, an mbox, a Maildir or a TREC index. `streamnb predict` then labels new
+    messages, and `streamnb evaluate` measures the model on labelled ones.
 
     If the columns of a table have other names than label and text, or similar ones, name them with
     --label-column and --text-column.

@@ -89,9 +89,9 @@ def replay(
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
 
-    TARGET is a corpus or a YAML file. A corpus is a TREC index or its folder, one folder of
-    messages for each class, an mbox, a Maildir, lines of label<TAB>text, or CSV. The format is
-    detected and printed.
+    TARGET is a corpus or a YAML file. A corpus of mail is a TREC index or its folder, one folder
+    of messages for each class, an mbox or a Maildir. A corpus of texts is CSV, or lines of
+    label<TAB>text. The format is detected and printed.
 
     \b
     Examples:

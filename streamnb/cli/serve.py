@@ -164,7 +164,7 @@ def serve(
     returns the answers of the next hop.
 
     With --http, programs POST a message to /classify, /learn?label=spam or /forget, and GET
-    /status and /metrics, with the token in the database's .token file. GET /health needs no token.
+    /status and /metrics. The token is in the database's .token file. GET /health needs no token.
     With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
     GET /openapi.json describes that.
 

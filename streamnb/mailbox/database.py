@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import stat
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -118,10 +119,16 @@ class Database(Transactions):
             try:
                 status = os.stat(self.path)
             except FileNotFoundError:
+                if os.path.islink(self.path):
+                    raise StateError(
+                        f"{self.path}: a link to {os.readlink(self.path)}, which does not exist; "
+                        "is its disk mounted?"
+                    ) from None
                 raise StateError(
                     f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
                 ) from None
         self.file: tuple[int, int] = status.st_dev, status.st_ino
+        self._log: tuple[int, int] | None = None  # device and inode of the write-ahead log
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
         if status.st_nlink > 1:  # SQLite finds its log by the file's name
@@ -308,20 +315,46 @@ class Database(Transactions):
     def shrink(self) -> bool:
         """Release free space of the file; return False if another process prevents it."""
         with self._lock, self.speaking():
+            # VACUUM writes tables in the order of sqlite_schema. Blocks, which say where features
+            # lie, go before the ledger: then the rows of a truncated file can be recovered.
+            self.connection.execute("PRAGMA writable_schema = ON")
+            try:
+                self.connection.execute(
+                    "UPDATE sqlite_schema SET rowid = -rootpage "
+                    "WHERE type = 'table' AND name GLOB 'blocks_[0-9]*'"
+                )
+            finally:
+                self.connection.execute("PRAGMA writable_schema = OFF")
             self.connection.execute("VACUUM")
             (busy, *_) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
     def replaced(self) -> bool:
-        """Return whether the open file was removed or replaced by another one."""
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return True
-        return (status.st_dev, status.st_ino) != self.file
+        """Return whether the open file or its log was removed or replaced by another one.
+
+        Other processes cannot read a log that has no name. A removed log is copied into the file.
+        """
+        log = _identity_of(f"{self.path}-wal")
+        self._log = self._log or log
+        if _identity_of(str(self.path)) == self.file and log == self._log:
+            return False
+        if log is None:
+            self._put_log_away()
+        if sys.version_info >= (3, 12):  # or closing would delete the log of another process
+            self.connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        return True
 
     def _close(self) -> None:
         self.connection.close()
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file, None if it cannot be found."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _busy(error: sqlite3.Error) -> bool:

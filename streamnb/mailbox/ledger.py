@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -38,14 +39,14 @@ def check_origin(labelled_by: str, source: str) -> None:
 
 
 def read_label(text: str) -> str:
-    """Return the class that a text names; ham and spam in lower case.
+    """Return the class that a text names, in Unicode's form NFC; ham and spam in lower case.
 
     Raises
     ------
     ValueError
         If the text is not one word, or has a meaning of its own, such as ``unsure``.
     """
-    label = text.strip()
+    label = unicodedata.normalize("NFC", text.strip())  # what looks the same is one class
     if label.lower() in ("ham", "spam"):
         label = label.lower()
     if label.lower() in ("s", "h", "u", "unsure"):

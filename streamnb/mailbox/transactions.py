@@ -256,8 +256,7 @@ class Transactions:
             self._lock.release()
 
     def _outermost(self, writes: bool, durable: bool) -> Iterator[Any]:
-        if self.replaced():
-            raise StateError(f"{self.path}: the database was removed or replaced: start again")
+        self._check_replaced()
         with self.speaking():
             try:
                 self._begin(writes, durable)
@@ -265,6 +264,7 @@ class Transactions:
                 self.changes += 1
                 yield self.connection
                 if writes:
+                    self._check_replaced()
                     self._commit(durable)
                 else:  # SQLite does not commit after it has met a damaged page
                     self._roll_back(durable)
@@ -287,6 +287,14 @@ class Transactions:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
+
+    def _check_replaced(self) -> None:
+        """Raise StateError if other processes would not see what is committed here."""
+        if self.replaced():
+            raise StateError(
+                f"{self.path}: the database or its log was removed or replaced meanwhile; start "
+                "the program again"
+            )
 
     def value(self, name: str, table: str = "state") -> Any:
         """Return the JSON value stored under a name, None if there is none."""

@@ -1,9 +1,13 @@
 """The words, sentences and code lines of the documentation follow the project's style."""
 
+import inspect
 import re
 from pathlib import Path
 
+import click
 import pytest
+
+from streamnb.cli.group import COMMANDS, commands
 
 REPOSITORY = Path(__file__).parents[2]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
@@ -52,29 +56,37 @@ def is_record(page: Path) -> bool:
     return RECORDS.get(page.name) == page.parent.name
 
 
+def find_long_sentences(text: str) -> list[str]:
+    """Return the sentences that a reader has to read twice."""
+    return [
+        sentence
+        for sentence in sentences(prose(text))
+        if len(re.findall(r"[\w'’.-]+", sentence)) > MAX_WORDS
+    ]
+
+
+def find_forbidden_words(text: str) -> list[tuple[str, str, str]]:
+    """Return each forbidden word, its surroundings, and what to do."""
+    text = " ".join(prose(text).split())
+    return [
+        (match[0], text[max(match.start() - 40, 0) : match.end() + 20], advice)
+        for pattern, advice in FORBIDDEN.items()
+        for match in re.finditer(pattern, text, re.I)
+    ]
+
+
 @by_page
 def test_sentences_are_short(page):
     if is_record(page):
         pytest.skip("a record")
-    long = [
-        sentence
-        for sentence in sentences(prose(page.read_text(encoding="utf-8")))
-        if len(re.findall(r"[\w'’.-]+", sentence)) > MAX_WORDS
-    ]
-    assert long == []
+    assert find_long_sentences(page.read_text(encoding="utf-8")) == []
 
 
 @by_page
 def test_words_are_plain(page):
     if is_record(page):
         pytest.skip("a record")
-    text = " ".join(prose(page.read_text(encoding="utf-8")).split())
-    matches = [
-        (match[0], text[max(match.start() - 40, 0) : match.end() + 20], advice)
-        for pattern, advice in FORBIDDEN.items()
-        for match in re.finditer(pattern, text, re.I)
-    ]
-    assert matches == []
+    assert find_forbidden_words(page.read_text(encoding="utf-8")) == []
 
 
 @by_page
@@ -84,6 +96,24 @@ def test_code_is_no_wider_than_the_page(page):
     blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     wide = [line for block in blocks for line in block.splitlines() if len(line) > MAX_CODE]
     assert [line for line in wide if not LONG_LINES.search(line)] == []
+
+
+def help_texts():
+    """Return the help of each command, without examples, and of its options."""
+    context = click.Context(commands)
+    for name in COMMANDS:
+        command = commands.get_command(context, name)
+        paragraphs = inspect.cleandoc(command.help).split("\n\n")
+        paragraphs += [getattr(each, "help", None) or "" for each in command.params]
+        # An example is shown as it stands; a list of exit statuses is a list.
+        yield name, [each for each in paragraphs if not re.match("\b|Exit status", each)]
+
+
+@pytest.mark.parametrize(("name", "paragraphs"), list(help_texts()), ids=[*COMMANDS])
+def test_help_is_plain_and_its_sentences_are_short(name, paragraphs):
+    text = "\n\n".join(paragraphs)
+    assert find_long_sentences(text) == []
+    assert find_forbidden_words(text) == []
 
 
 def test_a_long_sentence_is_found():

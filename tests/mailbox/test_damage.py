@@ -325,11 +325,16 @@ def test_either_description_of_the_classifier_is_enough_to_recover(tmp_path, sta
     assert recover(tmp_path / "a.db", tmp_path / "new.db") == (10, [])
 
 
-def test_a_truncated_database_keeps_the_rows_of_its_whole_pages(tmp_path):
+@pytest.mark.parametrize(("is_compacted", "kept_of_half"), [(False, 20), (True, 15)])
+def test_a_truncated_database_keeps_the_rows_of_its_whole_pages(
+    tmp_path, is_compacted, kept_of_half
+):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
         for n in range(60):
             mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
+        if is_compacted:
+            compact(mailbox, rare_days=None)
     content = path.read_bytes()
     rows_kept = []
     for sixteenths in range(1, 17):
@@ -345,7 +350,7 @@ def test_a_truncated_database_keeps_the_rows_of_its_whole_pages(tmp_path):
             assert mailbox.verify() == []
         new.unlink()
     assert rows_kept == sorted(rows_kept)
-    assert rows_kept[7] > 20
+    assert rows_kept[7] > kept_of_half
     assert rows_kept[11] > 35
     assert rows_kept[15] == 60
 
@@ -496,3 +501,17 @@ def test_commands_of_root_warn_of_a_file_in_the_folder_of_a_user(tmp_path, comma
     assert (f"chown {owner} {path}" in error) == (owner != 0)
     if command == "learn":
         assert "chown" not in streamnb_command(*arguments)[2]
+
+
+def test_an_interrupted_reordering_of_tables_leaves_a_sound_database(tmp_path):
+    learn_ten(tmp_path / "a.db")
+    with Mailbox(tmp_path / "a.db") as reader, Mailbox(tmp_path / "a.db") as mailbox:
+        run = mailbox.database.connection.execute
+        run("PRAGMA writable_schema = ON")
+        run("UPDATE sqlite_schema SET rowid = -rootpage WHERE name GLOB 'blocks_[0-9]*'")
+        assert reader.verify() == []
+        with Mailbox(tmp_path / "a.db") as later:
+            assert later.learn(b"Subject: new\n\nword", "spam").result == "learned"
+            assert later.verify() == reader.verify() == []
+            compact(later)
+            assert later.verify() == reader.verify() == []
