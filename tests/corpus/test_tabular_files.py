@@ -124,6 +124,26 @@ def test_several_files_are_read_one_after_the_other(tmp_path, entrance, count):
         assert examples.labels == [label for label, _ in EXPECTED] * count
 
 
+def test_commands_read_several_files(tmp_path):
+    names = ["t.csv", "t.jsonl", "semicolons.csv.gz"]
+    for name in names:
+        content = csv_bytes(";") if name.startswith("semi") else json_lines()
+        (tmp_path / name).write_bytes(csv_bytes() if name == "t.csv" else content)
+    for command in (
+        ("fit", *names, "-o", "m.snb", "--json"),
+        ("replay", *names, "--json"),
+        ("evaluate", "m.snb", *names, "--json"),
+    ):
+        done = streamnb_process(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert 3 * len(ROWS) in (result.get("messages"), result.get("learned"))
+    (tmp_path / "c.yaml").write_text("corpus: {path: t.csv}\n")
+    done = streamnb_process("replay", "t.csv", "c.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--config c.yaml" in str(done.stderr)
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.parquet"])
 def test_commands_read_standard_input(tmp_path, name):
     (tmp_path / "e.yaml").write_text(
