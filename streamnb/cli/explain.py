@@ -140,9 +140,9 @@ def top(
             raise ModelFileError(f"{name}: it has learned no message yet")
         labels = [y for y in all_labels if label is None or str(y) == label]
         if not labels:
-            names = ", ".join(map(str, all_labels))
+            class_names = ", ".join(map(str, all_labels))
             raise click.BadParameter(
-                f"{label!r} is neither a class of {name} nor a model file; classes: {names}"
+                f"{label!r} is neither a class of {name} nor a model file; classes: {class_names}"
             )
         tokens: dict[str, list[dict[str, Any]]] = {
             str(label): [

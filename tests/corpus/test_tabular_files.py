@@ -254,6 +254,19 @@ def test_columns_that_cannot_be_labels_and_texts_are_refused(
         assert "corpus.label_column" in str(error.value)
 
 
+@pytest.mark.parametrize("header", ["label,text", "class,message", "kind,words", None])
+@pytest.mark.parametrize(("label", "text"), [("1", "2"), (None, "2"), ("1", None)])
+def test_a_header_is_no_message_if_columns_are_numbered(tmp_path, header, label, text):
+    rows = [f"{'ab'[i % 2]},text {i}" for i in range(12)]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows] if header else rows))
+    if header == "kind,words" or header is None:
+        label, text = "1", "2"  # neither column can be known by its name
+    corpus = open_corpus(tmp_path / "t.csv", label_column=label, text_column=text)
+    assert [(entry.label, read(entry)) for entry in corpus] == [
+        ("ab"[i % 2], f"text {i}") for i in range(12)
+    ]
+
+
 # Values that no column of labels has, in 40 rows, and a part of the error.
 WRONG_LABELS = {
     "keys": ([f"k{i}" for i in range(40)], "all 40 labels"),

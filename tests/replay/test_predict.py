@@ -334,6 +334,11 @@ def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
     feedback = ["--set", "feedback.kind=on_error"]
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv", *feedback)
     assert (status, "the model does not learn" in error) == (2, True)
+    (tmp_path / "known.csv").write_text("label,text\n" + "login,a\nrefund,b\n" * 5)
+    positive = ["--set", "evaluate.positive=refunds", "--out", tmp_path / "results"]
+    status, _, error = streamnb_command("evaluate", model, tmp_path / "known.csv", *positive)
+    assert (status, "no message is of class 'refunds'; there are" in error) == (2, True)
+    assert not (tmp_path / "results" / "summary.json").exists()
     message = b"From x Mon Jan  1 00:00:00 2024\nX-Kind: %s\nSubject: a\n\nb\n\n"
     (tmp_path / "box").write_bytes(message % b"spam" + message % b"ham")
     header = ["--set", "corpus.label_header=X-Kind"]
