@@ -1,5 +1,6 @@
-"""Draw accuracy on the sample as messages arrive (pictures/start.svg)."""
+"""Draw the pictures of replays of the sample, start.svg and reliability.svg."""
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,13 @@ import matplotlib.pyplot as plt
 from river import feature_extraction, naive_bayes
 
 from streamnb import MailClassifier
+from streamnb.cli.group import commands
 from streamnb.mail import parse
+from streamnb.pictures import draw
+from streamnb.pictures.read import read_folder
 
-PICTURE = Path(__file__).parent / "pictures" / "start.svg"
-SAMPLE = Path(__file__).parents[1] / "corpora" / "sample"
+PICTURES = Path(__file__).parent / "pictures"
+SAMPLE = Path(__file__).resolve().parents[1] / "corpora" / "sample"
 FIRST = 20  # messages before which accuracy is chance
 
 
@@ -35,9 +39,19 @@ def compute_accuracy(model: Any, read: Callable[[bytes], Any]) -> list[float]:
     return accuracy
 
 
-def main() -> None:
-    """Draw the picture."""
-    mpl.rcParams.update({"font.size": 14, "svg.hashsalt": "streamnb"})
+def draw_reliability() -> None:
+    """Draw reliability.svg: how often the probabilities of the default model come true."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["replay", str(SAMPLE), "--out", folder, "--quiet"]
+        commands.main(command, standalone_mode=False)
+        run = read_folder(Path(folder))
+    figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
+    draw.reliability(axes, run.summary["reliability"], "spam")
+    figure.savefig(PICTURES / "reliability.svg", metadata={"Date": None})
+
+
+def draw_start() -> None:
+    """Draw start.svg: accuracy on the sample as messages arrive, next to river's model."""
     river = feature_extraction.BagOfWords() | naive_bayes.MultinomialNB()
     curves = {
         "streamnb": compute_accuracy(MailClassifier(), lambda message: message),
@@ -53,8 +67,10 @@ def main() -> None:
     axes.legend(loc="lower right")
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    figure.savefig(PICTURE, metadata={"Date": None})
+    figure.savefig(PICTURES / "start.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    main()
+    mpl.rcParams.update({"font.size": 14, "svg.hashsalt": "streamnb"})
+    draw_start()
+    draw_reliability()

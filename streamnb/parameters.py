@@ -37,7 +37,7 @@ def is_number(value: Any) -> bool:
 def shown(value: Any) -> str:
     """What a value is called where it is refused."""
     try:
-        return f"{value!r:.80}"
+        return f"{' '.join(repr(value).split()):.80}"
     except ValueError:  # Python does not write numbers of thousands of digits
         return f"a number of {value.bit_length()} bits" if type(value) is int else "what is there"
 
@@ -71,7 +71,21 @@ class Constraint:
     def __call__(self, name: str, value: Any) -> None:
         """Raise ValueError where a value is not one of them."""
         if not (value is None and self.none) and not self.fits(value):
-            raise ValueError(f"{name}: {shown(value)} is not {self.what}")
+            raise ValueError(f"{name}: {shown(value)} is not {self.what}{_value_hint(name, value)}")
+
+
+def _value_hint(name: str, value: Any) -> str:
+    """Return what to write instead of a value that other libraries take."""
+    if name == "stop_words" and isinstance(value, str):
+        return (
+            ": streamnb has no lists of stop words; pass the words, such as "
+            "sklearn.feature_extraction.text.ENGLISH_STOP_WORDS"
+        )
+    if name == "alpha" and is_number(value) and value == 0:
+        return ": for (almost) no smoothing use alpha=1e-10"
+    if isinstance(value, list) and len(value) == 2:
+        return f": write a tuple, ({value[0]!r:.20}, {value[1]!r:.20})"
+    return ""
 
 
 class Number(Constraint):
@@ -383,6 +397,8 @@ def unknown_name_error(made: type[Any], name: str, kind: str = "parameter") -> s
     named = re.match(r"use (\w+)=", foreign)
     if foreign and (named is None or named[1] in table):
         return f"{message}: {foreign}"
+    if named is not None and ("tokenizer" in table or "words" in table):
+        return f"{message}: give it to the tokenizer, Tokenizer(...), and there {foreign}"
     if near:
         return f"{message}; did you mean {near[0]!r}?"
     return f"{message}; it has {', '.join(table) or 'none'}"

@@ -16,8 +16,14 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature
-from streamnb.features.views import Views, tokenizer_config, tokenizer_from_config
-from streamnb.features.words import ScanningTransformer, Tokenizer
+from streamnb.features.views import (
+    TOKENIZER,
+    Views,
+    as_tokenizer,
+    tokenizer_config,
+    tokenizer_from_config,
+)
+from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
@@ -40,6 +46,7 @@ from streamnb.parameters import (
     parameter_class,
 )
 from streamnb.scores import best_index, log_odds, probabilities
+from streamnb.storage import label_to_json
 
 
 def _are_costs(value: Any) -> bool:
@@ -77,9 +84,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
     """
 
     tokenizer: ScanningTransformer | Views = parameter(
-        has_method("count", "a tokenizer"),
+        TOKENIZER,
         "counts",
-        "What makes features of a message, or `Views` of it.",
+        "Makes features of a message: a tokenizer, a function from a text to its tokens, or "
+        "`Views`.",
         default=None,
     )
     model: TextModel = parameter(
@@ -99,8 +107,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name
 
     def _changed(self, name: str) -> None:
-        if name == "costs":  # any three numbers will do
+        if name == "costs" and type(self.costs) is not Costs:  # any three numbers will do
             object.__setattr__(self, "costs", Costs(*self.costs))
+        if name == "tokenizer":
+            object.__setattr__(self, "tokenizer", as_tokenizer(self.tokenizer))
         if name in ("tokenizer", "model") and {"tokenizer", "model"} <= vars(self).keys():
             _check_views(self.tokenizer, self.model)
 
@@ -116,7 +126,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
     def count(self, x: Any) -> Any:
         """The features of a message, as the model takes them."""
-        return self.tokenizer.count(x if self.on is None else x[self.on])
+        return self.tokenizer.count(read_message(x, self.on))
 
     @property
     def receipt(self) -> Receipt | None:
@@ -138,9 +148,13 @@ class Classifier(ParametersMixin, PredictManyMixin):
         """The counting model of each view."""
         return self.model.view_models
 
-    def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
-        """Learn a message of class y, with weight w."""
-        self.model.learn_one(self.count(x), y, w)
+    def learn_one(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> None:
+        """Learn a message of class y, with weight w.
+
+        `feedback` is "all" if every message gets a label, "errors" if only those do that were
+        predicted wrongly, None to infer it (`TextModel.learn_one`).
+        """
+        self.model.learn_one(self.count(x), y, w, feedback)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
@@ -389,10 +403,9 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
-        positive = self.positive
         return {
             "tokenizer": tokenizer_config(self.tokenizer),
-            "positive": positive.item() if isinstance(positive, np.generic) else positive,
+            "positive": label_to_json(self.positive)[1],
             "costs": list(self.costs),
             "on": self.on,
         }

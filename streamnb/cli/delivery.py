@@ -69,7 +69,7 @@ def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
     of that name, which are removed. On any trouble the message passes unmarked and the exit
     status is 0, or 75 with --strict. If it cannot be written it is 75: the message must be kept.
 
-    A running `streamnb serve` is asked, for at most two seconds, and else the database itself.
+    The verdict comes from a running `streamnb serve`, within two seconds, or from the database.
     The program `streamnb-filter` does the same faster.
 
     \b

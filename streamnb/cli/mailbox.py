@@ -105,7 +105,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
     first: tuple[str, Outcome] | None = None
     try:
         for name, key, outcome in outcomes:
-            counts[outcome.what] += 1
+            counts[outcome.result] += 1
             first = first or (name, outcome)
             if as_json:
                 line = {"path": name, "digest": key.hex(), **outcome._asdict()}
@@ -113,7 +113,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
     finally:
         if not as_json and first is not None:
             if counts.total() == 1:
-                text = _OUTCOMES[first[1].what].format(before=first[1].before)
+                text = _OUTCOMES[first[1].result].format(before=first[1].before)
                 click.echo(printable(f"{first[0]}: {text}"))
             else:
                 summary = ", ".join(f"{n:,} {outcome}" for outcome, n in sorted(counts.items()))

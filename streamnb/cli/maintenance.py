@@ -138,15 +138,15 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     Exit status: 0 all rows were kept, 4 some or all rows were left out.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path
-    from streamnb.mailbox.recover import rescue
+    from streamnb.mailbox.recover import recover as recover_rows
 
     damaged = str(shared_value("db") or default_path())
-    recovered = rescue(damaged, new, classes, shared_value("wait"))
+    recovered = recover_rows(damaged, new, classes, shared_value("wait"))
     warn_of_other_owner(new)
-    for line in recovered.left:
+    for line in recovered.losses:
         echo_err(f"{damaged}: left out: {line}")
     click.echo(printable(f"{new}: {recovered.rows_added:,} messages kept"))
-    if recovered.left:
+    if recovered.losses:
         raise click.exceptions.Exit(4)
 
 

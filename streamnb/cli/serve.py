@@ -53,7 +53,6 @@ _EXCLUDES = (
         ("--model", name, f"--model goes with --http alone: without {name}")
         for name in ("--lmtp or --smtp", "--milter", "--users", "--db or --user")
     ),
-    ("--milter", "--users", "--milter goes with one database: a message can be for many users"),
 )
 
 
@@ -165,7 +164,7 @@ def serve(
     returns the answers of the next hop.
 
     With --http, programs POST a message to /classify, /learn?label=spam or /forget, and GET
-    /status and /metrics, with the token in the database's .token file. GET /health needs no token.
+    /status and /metrics. The token is in the database's .token file. GET /health needs no token.
     With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
     GET /openapi.json describes that.
 
@@ -363,7 +362,7 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
         if only is not None and user is None:
             return only
         with suppress(ConfigError):
-            path = user_path(user or "")
+            path = user_path(mailboxes.addresses.user_of_query(user) or "")
             if only is None and os.path.exists(path):
                 return database_token(path)
         raise LookupError("no such user")
@@ -373,11 +372,15 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
 
 def _scrape_token(mailboxes: Mailboxes) -> str:
     """Return the token that is valid for the metrics alone, of a file `metrics.token`."""
-    from streamnb.mailbox.location import beside, users_folder
+    from streamnb.mailbox.location import companion_path, users_folder
     from streamnb.mailbox.service.http import database_token
 
     single = mailboxes.single
-    place = f"{users_folder()}/metrics" if single is None else beside(single.location, ".metrics")
+    place = (
+        f"{users_folder()}/metrics"
+        if single is None
+        else companion_path(single.location, ".metrics")
+    )
     return database_token(place)
 
 

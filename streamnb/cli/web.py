@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 from contextlib import closing, nullcontext
+from datetime import datetime
 from typing import Any
 
 import click
 
 from streamnb.cli.options import FiniteRange, database_options, echo_err, json_option, open_mailbox
 from streamnb.cli.sources import server_options
-from streamnb.errors import ConfigError, require_extra
+from streamnb.errors import ConfigError, printable, require_extra
 
 
 @click.command()
@@ -71,10 +72,16 @@ def web(account: str | None, listen: str) -> None:
     help="Store at most N verdicts; 0 for none.",
 )
 @click.option("--days", type=FiniteRange(0, 36_500), metavar="DAYS", help="Store them for DAYS.")
+@click.option(
+    "--find",
+    "text",
+    metavar="TEXT",
+    help="List the stored verdicts whose sender, subject or queue id has TEXT.",
+)
 @database_options
 @json_option
-def verdicts(most: int | None, days: float | None, as_json: bool) -> None:
-    """Show or set how many verdicts are stored.
+def verdicts(most: int | None, days: float | None, text: str | None, as_json: bool) -> None:
+    """Show or set how many verdicts are stored; find one of them.
 
     The database stores sender, subject, verdict and features of classified mail for `streamnb
     web`: at most 500 messages of the last 30 days. `streamnb forget --erase` deletes those of a
@@ -84,6 +91,7 @@ def verdicts(most: int | None, days: float | None, as_json: bool) -> None:
     Example:
       streamnb verdicts
       streamnb verdicts --most 0
+      streamnb verdicts --find 4fWxyz12AbC
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.verdict_log import VerdictLog
 
@@ -93,9 +101,15 @@ def verdicts(most: int | None, days: float | None, as_json: bool) -> None:
         record = VerdictLog(mailbox)
         if changed:
             record.limit(record.limits._replace(**changed))
-        bounds, entries = record.limits, record.entries(most=100_000)
+        bounds, entries = record.limits, record.entries(search=text or "", most=100_000)
     if as_json:
         for entry in entries:
             click.echo(json.dumps({**entry._asdict(), "digest": entry.digest.hex()}))
+        return
+    if text is not None:
+        for entry in entries:
+            verdict = f"{entry.label or 'unknown'} {entry.probability:.4f} ({entry.place})"
+            time = f"{datetime.fromtimestamp(entry.time):%F %T}"
+            click.echo(printable(f"{time} {verdict}: {entry.sender}: {entry.subject}"))
         return
     click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import os
 import re
 import stat
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from streamnb.errors import CorpusError, root_cause
 
 if TYPE_CHECKING:  # clients of a running `streamnb serve` import this module and parse no mail
     from streamnb.mail import Mail
 
-# Bytes of a message that are read. The parsers look at less; a longer message is cut.
-MAX_MESSAGE = 1 << 22
+# Bytes of a message that are read, decompressed: more than mail servers accept. The identity of a
+# message covers them all; the parser reads less. A longer message is cut.
+MAX_MESSAGE = 1 << 26
 _HEADER_BYTES = 1 << 16  # bytes in which the fields of a header are looked for
 _QUOTED = re.compile(rb"^>(>*From )", re.M)
 
@@ -126,6 +130,54 @@ def _unquote(message: bytes) -> bytes:
     return _QUOTED.sub(rb"\1", message) if message.find(b">From ") >= 0 else message
 
 
+# Programs such as Dovecot compress the files of a Maildir. Pattern of the first bytes, name
+# and decompressor; None for one that is not read.
+_COMPRESSIONS: tuple[tuple[re.Pattern[bytes], str, Callable[[], Any] | None], ...] = (
+    (re.compile(rb"\x1f\x8b\x08"), "gzip", lambda: zlib.decompressobj(zlib.MAX_WBITS | 16)),
+    (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2", bz2.BZ2Decompressor),
+    (re.compile(rb"\xfd7zXZ\x00"), "xz", lambda: lzma.LZMADecompressor(memlimit=1 << 28)),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd", None),
+    (re.compile(rb"Dovecot-LZ4\r\*\x9b\xc5"), "lz4", None),
+)
+
+
+def is_compressed(data: bytes) -> bool:
+    """Return whether a file with these first bytes is compressed."""
+    return any(pattern.match(data) for pattern, *_ in _COMPRESSIONS)
+
+
+def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
+    """Return the first bytes of a message, decompressed if it is compressed.
+
+    Parameters
+    ----------
+    data
+        The file, or its first bytes.
+    max_bytes
+        The length at which the result is cut: a small file can be a huge message.
+    name
+        The name of the file in errors.
+
+    Raises
+    ------
+    CorpusError
+        If the data is damaged, or compressed by a program that cannot be read.
+    """
+    for pattern, kind, make_decompressor in _COMPRESSIONS:
+        if not pattern.match(data):
+            continue
+        if make_decompressor is None:
+            raise CorpusError(
+                f"{name}: compressed by {kind}, which is not read: decompress it first"
+            )
+        try:
+            text: bytes = make_decompressor().decompress(data, max_bytes)
+        except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
+            raise CorpusError(f"{name}: damaged {kind} data: {error}") from None
+        return text
+    return data
+
+
 def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) -> bytes | str:
     """Return the content of a message.
 
@@ -158,7 +210,8 @@ def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) 
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise CorpusError(f"{entry.path}: cannot be read: not a regular file")
-            return _read_bytes(descriptor, min(status.st_size + 1, max_bytes))
+            data = _read_bytes(descriptor, min(status.st_size + 1, max_bytes))
+            return decompress(data, max_bytes, entry.path)
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

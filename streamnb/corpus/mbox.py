@@ -1,8 +1,15 @@
-"""mbox files: messages one after the other, each after a line that begins "From "."""
+"""mbox files: messages one after the other, each after a line that begins "From ".
+
+MMDF files are read, too: each of their messages is between two lines of four ^A.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -29,12 +36,23 @@ _SEPARATOR = re.compile(
     % (_START, _LINE, _DATE, _FIELD)
 )
 _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
+_MMDF = re.compile(rb"^\x01{4}\r?\n", re.M)
+_CONTENT_LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
+_HEADER_END = re.compile(rb"\n\r?\n")
+_MAX_HEADER = 1 << 14  # bytes of a header in which Content-Length is looked for
+# What follows a message whose Content-Length is right.
+_AFTER_CONTENT = re.compile(rb"(?:\r?\n){0,2}(?:\Z|From )")
+_LOCK_TIMEOUT_S = 5.0  # deliveries take less
+_STALE_LOCK_S = 600.0  # mail programs break older lock files
 _OVERLAP = 2048  # bytes; longer than a separator and the name of a field
 
 
 def is_mbox(head: bytes) -> bool:
-    """Return whether text begins like an mbox file."""
-    return head.startswith(b"From ") or _FIRST.match(head[:_OVERLAP]) is not None
+    """Return whether text begins like an mbox or MMDF file."""
+    return (
+        head.startswith((b"From ", b"\1\1\1\1\n", b"\1\1\1\1\r\n"))
+        or _FIRST.match(head[:_OVERLAP]) is not None
+    )
 
 
 def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
@@ -57,16 +75,109 @@ def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
         tail = window[len(window) - overlap :]
 
 
+def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
+    """Return the first byte of each message of an MMDF file, and the byte after its last."""
+    begin = position = 0
+    while line := file.readline(_CHUNK):
+        if _MMDF.match(line):
+            if position > begin:
+                yield begin, position
+            begin = position + len(line)
+        position += len(line)
+    if position > begin:
+        yield begin, position
+
+
+def _content_end(file: BinaryIO, begin: int) -> int:
+    """Return the end of the message that its Content-Length states; `begin` if that is wrong.
+
+    A separator or the end of the file must follow there.
+    """
+    head = os.pread(file.fileno(), _MAX_HEADER, begin)
+    blank_line = _HEADER_END.search(head)
+    if blank_line is None:
+        return begin
+    length = _CONTENT_LENGTH.search(head, 0, blank_line.start() + 1)
+    if length is None:
+        return begin
+    end = begin + blank_line.end() + int(length[1])
+    size = os.fstat(file.fileno()).st_size
+    is_right = end <= size and _AFTER_CONTENT.match(os.pread(file.fileno(), 9, end))
+    return end if is_right else begin
+
+
 def _find_messages(path: Path) -> Iterator[tuple[int, int]]:
-    """Return the first byte of each message, after its separator, and the byte after its last."""
+    """Return the first byte of each message, after its separator, and the byte after its last.
+
+    Raises
+    ------
+    CorpusError
+        After all messages but the last one, if another program is writing to the file.
+    """
     with open(path, "rb") as file:
-        begin = -1
-        for separator_start, separator_end in _find_separators(file):
-            if begin >= 0:
-                yield begin, separator_start
-            begin = separator_end
+        size, is_settled = _settled_size(file, path)
+        if file.read(4) == b"\1\1\1\1":
+            file.seek(0)
+            messages = _find_mmdf_messages(file)
+        else:
+            file.seek(0)
+            messages = _find_mbox_messages(file, size)
+        for begin, end in messages:
+            if end >= size and not is_settled:
+                raise CorpusError(
+                    f"{path}: its last message is not read: another program has locked the file "
+                    "to write to it; run the command again"
+                )
+            if begin >= size:
+                return
+            yield begin, min(end, size)
+
+
+def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """Return the first byte of each message before `size`, and the byte after its last."""
+    begin = content_end = -1
+    for separator_start, separator_end in _find_separators(file):
+        if separator_start >= size:
+            break
+        if separator_start < content_end:  # a line of the message that looks like a separator
+            continue
         if begin >= 0:
-            yield begin, file.seek(0, 2)
+            yield begin, separator_start
+        begin = separator_end
+        content_end = _content_end(file, begin)
+    if begin >= 0:
+        yield begin, size
+
+
+def _settled_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
+    """Return the size of an mbox while no program writes to it, and whether it could be told.
+
+    Mail programs lock an mbox by a file with the ending .lock, by fcntl, or by both. What they
+    append afterwards is beyond the size.
+    """
+    deadline = time.monotonic() + _LOCK_TIMEOUT_S
+    while True:
+        size = os.fstat(file.fileno()).st_size
+        is_free = not _is_locked(file, path) and os.fstat(file.fileno()).st_size == size
+        if is_free or time.monotonic() > deadline:
+            return size, is_free
+        time.sleep(0.05)
+
+
+def _is_locked(file: BinaryIO, path: Path) -> bool:
+    """Return whether another program has locked an mbox."""
+    try:
+        lock_time = os.stat(f"{path}.lock").st_mtime
+    except OSError:
+        lock_time = 0.0
+    if time.time() - lock_time < _STALE_LOCK_S:
+        return True
+    try:
+        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.lockf(file, fcntl.LOCK_UN)
+    except OSError as error:  # a file system may have no locks
+        return error.errno in (errno.EACCES, errno.EAGAIN)
+    return False
 
 
 def open_mbox(paths: list[Path], root: Path, label_header: str | None = None) -> Corpus:

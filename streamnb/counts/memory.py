@@ -147,7 +147,10 @@ class MemoryCounts:
                 f"it has {self.weights[k]:g}"
             )
         if weight:
-            self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
+            try:
+                self.table.subtract(tokens.fingerprints, tokens.counts, k, weight)
+            except ValueError as error:
+                raise ValueError(tokens.with_names(str(error))) from None
         self.weights[k] = class_weight_after
         self.version += 1
 

@@ -66,7 +66,7 @@ def prequential(
     Parameters
     ----------
     stream
-        The messages in order.
+        The messages in order: `Example`, or pairs of message and label.
     model
         Any river classifier.
     feedback
@@ -101,12 +101,29 @@ def prequential(
     >>> [(step.y, step.predicted) for step in prequential(stream, MultinomialNB())]
     [('spam', None), ('ham', 'spam'), ('spam', 'spam')]
     """
+    if hasattr(stream, "learn_one") or not hasattr(model, "learn_one"):
+        raise TypeError(
+            f"the model is a {type(model).__name__}, without `learn_one`; the arguments are "
+            "prequential(stream, model)"
+        )
     run = PrequentialRun(model, feedback)
-    for example in stream:
+    for item in stream:
+        example = item if isinstance(item, Example) else _as_example(item)
         step = run.classify(example)
         if step is not None:
             yield step
         run.train(example, step)
+
+
+def _as_example(item: Any) -> Example:
+    """Return a pair of message and label, as river's streams have them, as `Example`."""
+    if isinstance(item, tuple) and len(item) == 2:
+        return Example(*item)
+    if all(hasattr(item, name) for name in Example._fields):
+        return item  # an example of another type
+    raise TypeError(
+        f"the stream has {item!r:.80}: it must have Example(x, y), or pairs of message and label"
+    )
 
 
 class PrequentialRun:

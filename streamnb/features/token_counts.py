@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -151,6 +152,15 @@ class TokenCounts:
             return f"#{self.fingerprints[i]:016x}"
         start = int(self.ends[i - 1]) if i else 0
         return _core.decode_name(self.names[start : int(self.ends[i])])
+
+    def with_names(self, text: str) -> str:
+        """Return a text in which "#" and the fingerprint of a feature is replaced by its name."""
+
+        def name_of(match: re.Match[str]) -> str:
+            i = np.flatnonzero(self.fingerprints == np.uint64(int(match[1], 16)))
+            return f"{self.name(int(i[0]))!r:.80}" if len(i) and self.names else match[0]
+
+        return re.sub("#([0-9a-f]{16})", name_of, text)
 
     def select(self, selection: NDArray[np.bool_] | NDArray[np.int64]) -> TokenCounts:
         """Return some of the features: a mask, shape (n,), or their indices in rising order."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.callable_tokenizer import CallableTokenizer
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
-from streamnb.parameters import parameters_from_json, parameters_to_json
+from streamnb.parameters import Constraint, parameters_from_json, parameters_to_json
 
 
 class Views:
@@ -18,10 +20,10 @@ class Views:
 
     Parameters
     ----------
-    tokenizers : sequence of tokenizers
-        One per view.
-    mail : bool
-        True if messages are mails.
+        tokenizers : sequence of tokenizers
+            One per view; each a tokenizer or a function from a text to its tokens.
+        mail : bool
+            True if messages are mails.
 
     Examples
     --------
@@ -33,8 +35,12 @@ class Views:
     [2, 7]
     """
 
-    def __init__(self, tokenizers: Sequence[ScanningTransformer], mail: bool) -> None:
-        self.tokenizers: list[ScanningTransformer] = list(tokenizers)
+    def __init__(
+        self,
+        tokenizers: Sequence[ScanningTransformer | Callable[[Any], Iterable[Any]]],
+        mail: bool,
+    ) -> None:
+        self.tokenizers: list[ScanningTransformer] = [as_tokenizer(item) for item in tokenizers]
         self.mail = mail
 
     def __repr__(self) -> str:
@@ -46,8 +52,37 @@ class Views:
         return tuple(tokenizer.count(message) for tokenizer in self.tokenizers)
 
 
+def is_tokenizer(value: Any) -> bool:
+    """Return whether `as_tokenizer` takes a value."""
+    if isinstance(value, ScanningTransformer | Views):
+        return True
+    is_object = not isinstance(value, type | Sequence | Mapping)  # a text has a `count`, too
+    return is_object and (callable(value) or callable(getattr(value, "count", None)))
+
+
+def as_tokenizer(value: Any) -> Any:
+    """Return a tokenizer of streamnb as it is, and a function of yours as `CallableTokenizer`.
+
+    An object that is no function but has a method `count` is taken for that method.
+
+    Raises
+    ------
+    ValueError
+        If the value is none of them.
+    """
+    TOKENIZER("tokenizer", value)
+    if isinstance(value, ScanningTransformer | Views):
+        return value
+    return CallableTokenizer(value if callable(value) else value.count)
+
+
+_PROTOCOL = "a tokenizer of streamnb or a function from a text to its tokens"
+TOKENIZER = Constraint(is_tokenizer, _PROTOCOL)
+OPTIONAL_TOKENIZER = Constraint(is_tokenizer, _PROTOCOL, none=True)
+
 TOKENIZERS: dict[str, type[ScanningTransformer]] = {
-    tokenizer.__name__: tokenizer for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
+    tokenizer.__name__: tokenizer
+    for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams, CharacterGrams)
 }
 
 
@@ -63,6 +98,12 @@ def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
         views = [tokenizer_config(view) for view in tokenizer.tokenizers]
         return {"kind": "Views", "views": views, "mail": tokenizer.mail}
     kind = type(tokenizer).__name__
+    if isinstance(tokenizer, CallableTokenizer):
+        raise ValueError(
+            f"the tokenizer {tokenizer.function!r:.80} cannot be saved: a file cannot hold a "
+            "function. Save `classifier.model`, and make Classifier(tokenizer, model) after "
+            "streamnb.load"
+        )
     if TOKENIZERS.get(kind) is not type(tokenizer):
         raise ValueError(
             f"{kind} cannot be saved: it is not a tokenizer of streamnb; use one of "

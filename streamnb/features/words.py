@@ -62,7 +62,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         TypeError
             If x is of another type.
         """
-        message = x if self.on is None else x[self.on]
+        message = read_message(x, self.on)
         with self.lock:
             return self._count(message)
 
@@ -120,6 +120,30 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
 
     def _more_tags(self) -> set[str]:
         return {"text input"}
+
+
+def read_message(x: Any, on: str | None) -> Any:
+    """Return the message in a dict under the key `on`; x itself if `on` is None.
+
+    Raises
+    ------
+    ValueError
+        If the dict has no such key; the message names its keys.
+    TypeError
+        If x cannot have keys.
+    """
+    if on is None:
+        return x
+    try:
+        return x[on]
+    except KeyError:
+        keys = ", ".join(f"{key!r:.40}" for key in list(x)[:20])
+        raise ValueError(f"on: the message has no key {on!r}; it has {keys or 'none'}") from None
+    except (TypeError, IndexError):
+        raise TypeError(
+            f"with on={on!r} a message is a dict that has it under that key, not a "
+            f"{type(x).__name__}"
+        ) from None
 
 
 ON = parameter(Text(none=True), "counts", "Key of the message if x is a dict.", default=None)

@@ -104,7 +104,7 @@ def _learned_by_command(
     """
     before = mailbox.latest_moment if start is None else start
     outcomes = _learned_within(mailbox, items, labelled_by, source)
-    if any(outcome.what in _CHANGES for outcome in outcomes):
+    if any(outcome.result in _CHANGES for outcome in outcomes):
         mailbox.ledger.record_command(before, mailbox.latest_moment)
         start = before
     return start, outcomes
@@ -128,7 +128,7 @@ def learn_batch(
         start: float | None = None
         for group in _prepared_groups(mailbox, lessons):
             start, outcomes = _learned_by_command(mailbox, group, HUMAN, source, start)
-            changed += sum(outcome.what in ("learned", "corrected") for outcome in outcomes)
+            changed += sum(outcome.result in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.keep(_BATCHES, {**done, stream: number})
         return changed
 

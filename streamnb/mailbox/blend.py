@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
+from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.calibration import Recalibration
 from streamnb.scores import log_odds, probabilities
 
@@ -25,8 +26,8 @@ _KEPT = 200  # messages that the gains are fitted to
 _ENOUGH = 20  # messages from which on a mailbox's own reasons are told, not the site's
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    digest BLOB NOT NULL UNIQUE,  -- which message
+    id {row_id},
+    digest {blob} NOT NULL UNIQUE,  -- which message
     version TEXT NOT NULL,        -- of the base that was asked
     said TEXT NOT NULL            -- for each class what the user's mailbox and the site said, JSON
 )
@@ -143,39 +144,39 @@ def verdict_of_both(
     )
 
 
-def remember(connection: Any, digest: bytes, version: str, evidence: Evidence) -> None:
+def remember(database: Transactions, digest: bytes, version: str, evidence: Evidence) -> None:
     """Store both scores of a learned message, within a transaction."""
-    forget(connection, digest)
-    connection.execute(
+    forget(database, digest)
+    database.connection.execute(
         "INSERT INTO site(digest, version, said) VALUES (?, ?, ?)",
         (digest, version, json.dumps(evidence)),
     )
-    connection.execute(
+    database.connection.execute(
         "DELETE FROM site WHERE id <= (SELECT id FROM site ORDER BY id DESC LIMIT 1 OFFSET ?)",
         (_KEPT,),
     )
 
 
-def forget(connection: Any, digest: bytes) -> None:
+def forget(database: Transactions, digest: bytes) -> None:
     """Delete the stored scores of a message, within a transaction."""
-    connection.execute(_SCHEMA)
-    connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
+    database.create(_SCHEMA)
+    database.connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
 
 
-def fitted(connection: Any, labels: Sequence[str]) -> tuple[float, float]:
+def fitted(database: Transactions, labels: Sequence[str]) -> tuple[float, float]:
     """Return the gains fitted to the stored scores of learned messages.
 
     Damaged scores are deleted, and the gains are reset to 1.
     """
-    connection.execute(_SCHEMA)
-    rows = connection.execute(
+    database.create(_SCHEMA)
+    rows = database.connection.execute(
         "SELECT ledger.label, said FROM site JOIN ledger ON ledger.digest = site.digest "
         "AND ledger.removed_at IS NULL ORDER BY site.id"
     ).fetchall()
     try:
         return _fitted([(labels[k], json.loads(evidence)) for k, evidence in rows])
     except (ValueError, TypeError, LookupError, AttributeError):
-        connection.execute("DELETE FROM site")
+        database.connection.execute("DELETE FROM site")
         return GAINS
 
 

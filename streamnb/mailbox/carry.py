@@ -8,7 +8,7 @@ from typing import Any
 from streamnb.mailbox.transactions import Transactions
 
 # How much is recorded, which folders were looked at, and where their messages were.
-_STATES = "SELECT name, value FROM state WHERE name = 'record' OR name LIKE 'watched %'"
+_STATES = "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
 _WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"
 
 

@@ -1,4 +1,4 @@
-"""Bounded growth by choice: drop what is old, and say what was dropped."""
+"""Compaction: drop old features and rows of a mailbox, and report their numbers."""
 
 from __future__ import annotations
 
@@ -48,30 +48,33 @@ class Compacted(NamedTuple):
 
 
 def compact(
-    mailbox: Mailbox, once: float | None = 180, ledger: float | None = None, dry_run: bool = False
+    mailbox: Mailbox,
+    rare_days: float | None = 180,
+    ledger: float | None = None,
+    dry_run: bool = False,
 ) -> Compacted:
-    """Drop what is old, a part at a time: others can learn between two of them.
+    """Drop old features and rows, a part at a time; other processes can learn between two parts.
 
-    Each part is a transaction that leaves a sound database, so it may be stopped at any time; what
-    was dropped until then stays dropped.
+    Each part is a transaction that leaves a sound database, so it may be stopped at any time. The
+    parts committed until then stay dropped.
 
     Parameters
     ----------
-    once
-        Features that one message had, and none for so many days, are dropped; None for none. The
-        message can still be forgotten: the ledger drops them too.
+    rare_days
+        Features of a single message are dropped if no message had them for so many days. None
+        keeps them. The message can still be forgotten: the ledger drops them, too.
     ledger
-        How many days back the ledger reaches; None for for ever.
+        Number of days that the ledger reaches back; None for no limit.
     dry_run
-        Only say what would go.
+        Count only; change nothing.
     """
     before = mailbox.database.size()
     retired = history = dropped = 0
     before_s = -math.inf if ledger is None else time.time() - ledger * 86400
     if ledger is not None:
         retired, history = _retire(mailbox, before_s, dry_run)
-    if once is not None:
-        dropped = _drop(mailbox, once, before_s, dry_run)
+    if rare_days is not None:
+        dropped = _drop(mailbox, rare_days, before_s, dry_run)
     if not dry_run:
         with mailbox.reading():
             holes = max(counts.free_slots / (counts.features + 1) for counts in mailbox.counts)
@@ -84,7 +87,7 @@ def compact(
 
 
 def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
-    """Do something in a transaction, and leave time for others after it; what it gives."""
+    """Return the result of `act` in a transaction, after a pause in which others can write."""
     begun = time.monotonic()
 
     def done() -> int:
@@ -102,13 +105,13 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
 def _in_parts(
     mailbox: Mailbox, numbers: list[int], size: int, act: Callable[[list[int]], int]
 ) -> int:
-    """Do something with so many rows of the ledger at a time; the sum of what that gives."""
+    """Return the sum of `act` over parts of the ledger's rows, `size` rows each."""
     starts = range(0, len(numbers), size)
     return sum(_do_part(mailbox, partial(act, numbers[i : i + size])) for i in starts)
 
 
 def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
-    """The rows of these numbers that are there: others may have removed some."""
+    """Return the rows with these ids that still exist."""
     return [row for number in numbers for row in mailbox.ledger.rows("id = ?", (number,))]
 
 
@@ -174,7 +177,7 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
 
 
 def _rare(mailbox: Mailbox, view: int, rare_days: float, before_s: float) -> Keys:
-    """The features of a view that can be dropped, rising."""
+    """Return the sorted features of a view that can be dropped."""
     fingerprints, _, usage, _ = mailbox.counts[view].rows()
     rare = np.sort(fingerprints[is_rare(usage, today() - rare_days)])
     sums = f"({IS_SUM} OR time < ?) AND removed_at IS NULL"
@@ -185,14 +188,14 @@ def _rare(mailbox: Mailbox, view: int, rare_days: float, before_s: float) -> Key
 
 
 def _features(rows: list[Row], view: int, candidates: Keys) -> Keys:
-    """The features of messages that are among some, rising."""
+    """Return the sorted features of messages that are among `candidates`."""
     fingerprints = [row.tokens[view].fingerprints for row in rows if row.tokens]
     features = np.unique(np.concatenate([candidates[:0], *fingerprints]))
     return features[positions(candidates, features)[1]]
 
 
 def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
-    """Let a message not have these features of each view, so that it can still be taken back."""
+    """Remove features from a row, so that its message can still be unlearned."""
     tokens = tuple(
         view.select(~positions(features, view.fingerprints)[1])
         for view, features in zip(row.tokens or (), going, strict=True)
@@ -202,7 +205,7 @@ def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
 
 
 def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]:
-    """Put the counts of rows older than that into one row a class."""
+    """Replace old rows by one row of sums for each class."""
     old = f"removed_at IS NULL AND tokens IS NOT NULL AND time < ? AND NOT {IS_RETIRED}"
     with mailbox.reading():
         numbers = mailbox.ledger.numbers(old, (before_s,))
@@ -237,7 +240,7 @@ def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]
 
 
 def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
-    """Write the sums of messages, a row a class."""
+    """Write the sums of messages, one row for each class."""
     tables = [MemoryCounts(keep_names=False) for _ in mailbox.counts]
     for counts in tables:
         counts.add_classes(mailbox.labels)

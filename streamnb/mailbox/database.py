@@ -1,4 +1,4 @@
-"""The SQLite file of a mailbox: opening it, transactions, and what can go wrong in one line."""
+"""The SQLite file of a mailbox: opening it, its transactions and its errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import sqlite3
 import stat
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,13 +14,13 @@ from typing import Any
 
 from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions
+from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
 
-_APPLICATION = 0x736E6231  # "snb1": whose file it is, in its header
-_PAGE = 2048  # bytes: less is written than with larger pages
-_LEAST_ROOM = 1 << 16  # bytes of a disk that is not full
-_LOG = 8_192_000  # bytes of the write-ahead log from which on it is put into the file
-# What SQLite says of a file that is not what it should be.
+_APPLICATION = 0x736E6231  # "snb1": application_id in the header of the file
+_PAGE = 2048  # bytes; larger pages write more for each message
+_LEAST_ROOM = 1 << 16  # bytes; a disk with less free space counts as full
+_LOG = 8_192_000  # bytes of the write-ahead log at which SQLite copies it into the file
+# Error codes of SQLite for a damaged file.
 _DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
@@ -53,16 +54,16 @@ def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transac
 
 
 class Database(Transactions):
-    """A connection to the file, which is made where it is missing and `create` says so.
+    """A connection to the file of a mailbox.
 
-    Threads can share it: a transaction of one waits for that of another, as long as `wait` says.
+    Threads can share it: a transaction waits for those of other threads, at most `wait` seconds.
 
     Parameters
     ----------
     path
-        The file. It and its folder are made for their owner alone.
+        The file. It and its folder are created with access for their owner only.
     create
-        Whether to make it where it is missing.
+        Whether to create a missing file.
     wait
         Seconds to wait for other processes.
     is_damaged
@@ -71,12 +72,14 @@ class Database(Transactions):
     Raises
     ------
     StateError
-        Where the file is missing, damaged or not one of ours.
+        If the file is missing, damaged or of another program.
     OutputError
-        Where it cannot be made or written.
+        If it cannot be created or written.
     BusyError
-        Where another process holds it for longer than that.
+        If another process holds it for longer than `wait`.
     """
+
+    dialect = SQLITE
 
     def __init__(
         self,
@@ -116,10 +119,16 @@ class Database(Transactions):
             try:
                 status = os.stat(self.path)
             except FileNotFoundError:
+                if os.path.islink(self.path):
+                    raise StateError(
+                        f"{self.path}: a link to {os.readlink(self.path)}, which does not exist; "
+                        "is its disk mounted?"
+                    ) from None
                 raise StateError(
                     f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
                 ) from None
         self.file: tuple[int, int] = status.st_dev, status.st_ino
+        self._log: tuple[int, int] | None = None  # device and inode of the write-ahead log
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
         if status.st_nlink > 1:  # SQLite finds its log by the file's name
@@ -145,7 +154,7 @@ class Database(Transactions):
             raise StateError(f"{self.path}: a database of another program")
         else:
             self._check_version()
-        # FULL: what was acknowledged is on the disk, also when the power fails.
+        # FULL: committed transactions are on the disk, also after a power failure.
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
         run(f"PRAGMA journal_size_limit = {_LOG}")
@@ -161,7 +170,7 @@ class Database(Transactions):
         try:
             if self.version() == 0:  # or another process was faster
                 for statement in SCHEMA.split(";\n"):
-                    run(statement)
+                    self.create(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
                 run(f"PRAGMA user_version = {FORMAT}")
             run("COMMIT")
@@ -170,7 +179,7 @@ class Database(Transactions):
             raise
 
     def _to_wal(self) -> None:
-        """Write-ahead logging; SQLite does not wait for others here, so this does."""
+        """Turn on write-ahead logging; SQLite itself does not wait for other processes here."""
         until = time.monotonic() + self.wait
         while True:
             try:
@@ -187,7 +196,7 @@ class Database(Transactions):
         try:
             yield
         except sqlite3.Error as error:
-            converted = self._said(error)
+            converted = self._convert_error(error)
             if converted is error:
                 raise
             raise converted from error
@@ -200,7 +209,7 @@ class Database(Transactions):
             "backup or from what `streamnb export` wrote, or try `streamnb recover`"
         )
 
-    def _said(self, error: sqlite3.Error) -> Exception:
+    def _convert_error(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _busy(error):
             return self._held("process")
@@ -262,19 +271,19 @@ class Database(Transactions):
         self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
 
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Rows of a table that may be large, while others are asked for."""
+        """Yield the rows of a large table; other statements may run meanwhile."""
         yield from self.connection.execute(statement, values)
 
     def tables(self) -> set[str]:
-        """The names of the tables there are."""
+        """Return the names of all tables."""
         return {name for (name,) in self.connection.execute("SELECT name FROM sqlite_master")}
 
     def numbers(self, numbers: list[int]) -> str:
-        """A list of numbers as the value of ``json_each(?) j``."""
+        """Return a list of integers as JSON, the value of `number_table`."""
         return str(numbers)
 
     def leave_no_traces(self) -> None:
-        """From now on what is deleted is overwritten."""
+        """Overwrite deleted content from now on."""
         self.connection.execute("PRAGMA secure_delete = ON")
 
     def problems(self) -> list[str]:
@@ -283,7 +292,7 @@ class Database(Transactions):
         return [f"the file: {text}" for (text,) in lines if text != "ok"]
 
     def size(self) -> int:
-        """Bytes of the file and its log."""
+        """Return the bytes of the file and its log."""
         return self._size_of("") + self._size_of("-wal")
 
     def version(self) -> int:
@@ -298,28 +307,54 @@ class Database(Transactions):
             return 0
 
     def _put_log_away(self) -> None:
-        """Put the write-ahead log into the file and empty it, if nobody reads it just now."""
+        """Copy the write-ahead log into the file and empty it, unless another process reads it."""
         with contextlib.suppress(sqlite3.Error), self.waiting(0.0):
             self._roll_back()
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def shrink(self) -> bool:
-        """Give the space that is free in the file back; whether nobody was in the way."""
+        """Release free space of the file; return False if another process prevents it."""
         with self._lock, self.speaking():
+            # VACUUM writes tables in the order of sqlite_schema. Blocks, which say where features
+            # lie, go before the ledger: then the rows of a truncated file can be recovered.
+            self.connection.execute("PRAGMA writable_schema = ON")
+            try:
+                self.connection.execute(
+                    "UPDATE sqlite_schema SET rowid = -rootpage "
+                    "WHERE type = 'table' AND name GLOB 'blocks_[0-9]*'"
+                )
+            finally:
+                self.connection.execute("PRAGMA writable_schema = OFF")
             self.connection.execute("VACUUM")
             (busy, *_) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
     def replaced(self) -> bool:
-        """Return whether the open file was removed or replaced by another one."""
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return True
-        return (status.st_dev, status.st_ino) != self.file
+        """Return whether the open file or its log was removed or replaced by another one.
+
+        Other processes cannot read a log that has no name. A removed log is copied into the file.
+        """
+        log = _identity_of(f"{self.path}-wal")
+        self._log = self._log or log
+        if _identity_of(str(self.path)) == self.file and log == self._log:
+            return False
+        if log is None:
+            self._put_log_away()
+        if sys.version_info >= (3, 12):  # or closing would delete the log of another process
+            self.connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        return True
 
     def _close(self) -> None:
         self.connection.close()
+
+
+def _identity_of(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a file, None if it cannot be found."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _busy(error: sqlite3.Error) -> bool:

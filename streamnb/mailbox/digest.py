@@ -18,7 +18,7 @@ _UNSHOWN_ROLES = frozenset(("preamble", "epilogue", "damaged"))
 # A mailbox file quotes lines that look like its separator.
 _QUOTED_FROM = re.compile(rb"^>+(?=From )", re.M)
 # The content of all parts counts, not only the text that the classifier reads.
-_LIMITS = Limits(size=MAX_MESSAGE, parts=5000, depth=50)
+_LIMITS = Limits(parts=5000, depth=50)
 
 
 def _identity_fields(mail: Mail) -> Iterator[bytes]:
@@ -53,6 +53,13 @@ def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
     return sha
 
 
+def _parse(message: bytes) -> Mail:
+    """Return a message of which nothing is left out."""
+    # A part gets half of what the parts before it leave: of four times the size, that is enough.
+    size = 4 * min(len(message), MAX_MESSAGE)
+    return parse(message[:MAX_MESSAGE], _LIMITS._replace(size=max(size, _LIMITS.size)))
+
+
 def digest(message: bytes) -> bytes:
     r"""Return the SHA-256 that identifies a message, 32 bytes.
 
@@ -75,7 +82,7 @@ def digest(message: bytes) -> bytes:
     """
     if not isinstance(message, bytes):
         raise ValueError(f"a message is bytes, not {type(message).__name__}")
-    mail = parse(message[:MAX_MESSAGE], _LIMITS)
+    mail = _parse(message)
     sha = _hash(_identity_fields(mail))
     sha.update(_hash(_content(mail)).digest())
     return sha.digest()
@@ -91,7 +98,7 @@ def header_key(header: bytes) -> bytes:
     >>> key == header_key(b"Message-ID: <1@a>\nX-Streamnb: Ham\nSubject: hi\n\nHello")
     True
     """
-    return _hash(_identity_fields(parse(header[:MAX_MESSAGE], _LIMITS))).digest()[:16]
+    return _hash(_identity_fields(_parse(header))).digest()[:16]
 
 
 def of_hex(text: str) -> bytes:

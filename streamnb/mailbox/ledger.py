@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -32,20 +33,20 @@ IS_MESSAGE = f"tokens IS NOT NULL AND NOT {IS_SUM}"  # one whose features are kn
 
 
 def check_origin(labelled_by: str, source: str) -> None:
-    """Raise ValueError for what is no labelled_by, or no source, of a lesson."""
+    """Raise ValueError unless these can be the author and the source of a label."""
     if labelled_by not in (HUMAN, PROGRAM) or not isinstance(source, str):
         raise ValueError(f"labelled_by: {HUMAN!r} or {PROGRAM!r}, source: text")
 
 
 def read_label(text: str) -> str:
-    """The class that somebody names; ham and spam in small letters.
+    """Return the class that a text names, in Unicode's form NFC; ham and spam in lower case.
 
     Raises
     ------
     ValueError
-        For what is no word, or stands for something else.
+        If the text is not one word, or has a meaning of its own, such as ``unsure``.
     """
-    label = text.strip()
+    label = unicodedata.normalize("NFC", text.strip())  # what looks the same is one class
     if label.lower() in ("ham", "spam"):
         label = label.lower()
     if label.lower() in ("s", "h", "u", "unsure"):
@@ -71,7 +72,7 @@ def check_label(label: Label) -> Label:
 
 
 def of_known(labels: Sequence[Label], label: Label) -> Label:
-    """The class that is spelt as that, of those that are known."""
+    """Return the known label with the same spelling, or `label` itself."""
     return next((other for other in labels if str(other) == str(label)), label)
 
 
@@ -81,27 +82,27 @@ class Row(NamedTuple):
     Attributes
     ----------
     id
-        Its number in this database; 0 for one that is not yet there.
+        Its number in this database; 0 for a row that is not written yet.
     digest
-        Which message.
+        Identity of the message (`digest.digest`).
     label
-        Number of its class.
+        Index of its class.
     labelled_by
         One of `LABELLERS`.
     source
-        Where the message came from, for people to read.
+        Origin of the message, for people to read.
     time
-        When it was learned, seconds since 1970; of what was imported, there.
+        When it was learned, in seconds since 1970; imported rows keep their own time.
     added_at, removed_at
-        When it came into this ledger, and when it was taken back: these never run backwards.
+        Moments at which it came into this ledger and was removed (`StoredClassifier.moment`).
     predicted
-        Number of the class that it had been taken for, None where nothing was known.
+        Index of the class predicted before learning, None before anything was learned.
     tokenizer
-        Which tokenizer made the tokens.
+        Identity of the tokenizer that made the tokens.
     receipt
-        What was added_at.
+        The changes that learning made.
     tokens
-        The features of each view, without their names; None where they were dropped.
+        The features of each view, without names; None if they were dropped.
     """
 
     id: int
@@ -122,21 +123,21 @@ COLUMNS = (
     "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, "
     "receipt, tokens"
 )
-# What whatever was done to a row may raise; a database that fails raises something else.
+# Errors that a damaged row can raise; a failing database raises others.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-# What each column but the last two must be.
+# Types of all columns but the last two.
 _TYPES = (int, bytes, int, str, str, float, float, float | None, int | None, str)
 
 
 def _storable(columns: Sequence[Any]) -> list[Any]:
-    """Columns with text that SQLite can hold: names of files need not be UTF-8."""
+    """Return columns with text that SQLite can store: file names may not be UTF-8."""
     return [
         x.encode("utf-8", "backslashreplace").decode() if isinstance(x, str) else x for x in columns
     ]
 
 
 def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
-    """The row that the columns of the table are; any exception where they are not sound."""
+    """Return the row of columns of the table. Damage raises any exception."""
     *plain, receipt, tokens = columns
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column of another type")
@@ -160,7 +161,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
 
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
-    """The columns of one row; None where there is none of that number."""
+    """Return the columns of one row, None if there is no such number."""
     return database.connection.execute(
         f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
         (number,),
@@ -216,10 +217,10 @@ class Ledger:
         ).fetchone()
         return None if columns is None else self._row(columns)
 
-    def said_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
-        """The number of a message's class, who said so, and its source; None where nothing was.
+    def label_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
+        """Return class index, `labelled_by` and source of a message, None if it is not learned.
 
-        They are as they stand. Unlike `active` it does not read what was learned.
+        The values are unchecked. Unlike `active` this does not read the features.
         """
         if self._held is not None and digest in self._held:
             row = self._held[digest]
@@ -251,9 +252,9 @@ class Ledger:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Write new rows in the end: until then their features lie nowhere.
+        """Write new rows when the context ends, since their features have no place before.
 
-        Of each message there is to be one at most, and only `said_of` knows of it.
+        Each message may have one row at most. Until then only `label_of` finds it.
         """
         held = self._held = {}
         try:
@@ -264,7 +265,7 @@ class Ledger:
             self.write(row)
 
     def row(self, number: int) -> Row:
-        """The row of a number, which is there; StateError where it is not."""
+        """Return a row. Raise StateError if it does not exist."""
         for row in list(self.rows("id = ?", (number,))):
             return row
         raise corrupted(self.database.path, f"row {number} of the ledger is missing")
@@ -285,7 +286,7 @@ class Ledger:
         )
 
     def replace_tokens(self, row: Row, by_place: bool = True) -> None:
-        """Write the tokens of a row anew, by the places where features lie or by fingerprints."""
+        """Replace the tokens of a row, packed by places or by fingerprints."""
         places_of = self.places_of if by_place else None
         packed = None if row.tokens is None else pack_tokens(row.tokens, places_of)
         self.database.connection.execute(
@@ -293,7 +294,7 @@ class Ledger:
         )
 
     def repack(self, numbers: Sequence[int], by_place: bool) -> None:
-        """Write the tokens of rows anew, by their numbers; they are held in memory."""
+        """Replace the tokens of rows, given by id; all are held in memory."""
         rows = [self.row(number) for number in numbers]
         tokens = [row.tokens for row in rows if row.tokens]
         for view, row_tokens in enumerate(zip(*tokens, strict=True) if by_place else ()):
@@ -305,7 +306,7 @@ class Ledger:
             self.replace_tokens(row, by_place)
 
     def packed(self, by_place: bool) -> list[int]:
-        """Numbers of the rows some of whose features are written as places, or none."""
+        """Return the ids of rows with some features packed by place, or with none."""
         return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
 
     def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
@@ -314,20 +315,20 @@ class Ledger:
         return [number for (number,) in self.database.connection.execute(statement, values)]
 
     def replace_receipts(self, receipts: Mapping[int, Receipt]) -> None:
-        """Write the receipts of rows, by their numbers, anew."""
+        """Replace the receipts of rows, given by id."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
             [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:
-        """Say when a row was taken back; None: it holds again."""
+        """Set the moment at which a row was removed; None restores it."""
         self.database.connection.execute(
             "UPDATE ledger SET removed_at = ? WHERE id = ?", (time, row.id)
         )
 
     def remove(self, row: Row) -> None:
-        """Leave no trace of a row."""
+        """Delete a row."""
         self.database.connection.execute("DELETE FROM ledger WHERE id = ?", (row.id,))
 
     def record_command(self, start: float, end: float) -> None:

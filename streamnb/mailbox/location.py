@@ -1,4 +1,4 @@
-"""The paths of databases and of a server's socket; nothing is opened."""
+"""Paths of databases and of a server's socket; nothing is opened."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def identity_of(url: str) -> tuple[int, int]:
     return 0, int.from_bytes(digest[:6])
 
 
-def beside(database: str | os.PathLike[str], ending: str) -> str:
-    """A file that belongs to a database: beside it, or for a server's in the data folder."""
+def companion_path(database: str | os.PathLike[str], ending: str) -> str:
+    """Return a file that belongs to a database: next to it, or of a server in the data folder."""
     if not is_url(database):
         return f"{os.path.realpath(database)}{ending}"
     return f"{_data_folder()}/postgresql-{identity_of(os.fspath(database))[1]:012x}{ending}"
@@ -52,15 +52,15 @@ def users_folder() -> str:
 
 
 def user_path(user: str) -> str:
-    """The database of one of many users; capitals make no difference.
+    """Return the database of one of many users; upper case is the same as lower case.
 
     Raises
     ------
     ConfigError
-        Where the name is none: letters, digits and ``._@+-``, not beginning with a dot.
+        Unless the name consists of letters, digits and ``._@+-`` and begins with none of ``.-``.
     """
     if user.lower() == "site":
-        raise ConfigError("'site' is what the site knows, and no user's name")
+        raise ConfigError("'site' names the model of the site and cannot be a user")
     if not user or len(user) > 200 or user[0] in ".-" or not _NAME.issuperset(user):
         raise ConfigError(
             f"{user!r:.100}: not a user's name: letters, digits and ._@+- , at most 200 of them"
@@ -91,4 +91,4 @@ def socket_path(database: str | os.PathLike[str], user: str | None = None) -> st
         return named
     if user is not None:
         return os.path.join(os.path.realpath(users_folder()), "streamnb.sock")
-    return beside(database, ".sock")
+    return companion_path(database, ".sock")

@@ -47,16 +47,16 @@ class Mailbox(StoredClassifier):
     >>> folder = tempfile.TemporaryDirectory()
     >>> mailbox = Mailbox(folder.name + "/mail.db")
     >>> spam, ham = b"Subject: Cheap pills\n\nBuy now", b"Subject: Lunch\n\nAt noon?"
-    >>> mailbox.learn(spam, "ham").what  # a slip
+    >>> mailbox.learn(spam, "ham").result  # a slip
     'learned'
     >>> mailbox.learn(spam, "spam")
-    Outcome(what='corrected', before='ham')
-    >>> mailbox.learn(ham, "ham").what, mailbox.learn(ham, "ham").what
+    Outcome(result='corrected', before='ham')
+    >>> mailbox.learn(ham, "ham").result, mailbox.learn(ham, "ham").result
     ('learned', 'known')
     >>> mailbox.classify(b"Subject: pills\n\nBuy pills").label
     'spam'
     >>> mailbox.forget(spam), mailbox.verify()
-    (Outcome(what='forgotten', before='spam'), [])
+    (Outcome(result='forgotten', before='spam'), [])
     >>> mailbox.close(); folder.cleanup()
     """
 
@@ -148,7 +148,7 @@ class Mailbox(StoredClassifier):
         >>> folder = tempfile.TemporaryDirectory()
         >>> with Mailbox(folder.name + "/mail.db") as mailbox:
         ...     mailbox.learn_many([(b"Subject: pills", "spam"), (b"Subject: lunch", "ham")])
-        [Outcome(what='learned', before=None), Outcome(what='learned', before=None)]
+        [Outcome(result='learned', before=None), Outcome(result='learned', before=None)]
         >>> folder.cleanup()
         """
         return [outcome for _, outcome in learn_many(self, lessons, labelled_by, source)]
@@ -221,7 +221,7 @@ class Mailbox(StoredClassifier):
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """Return label, `labelled_by` and source of a message, None if it is not learned."""
         with self.reading():
-            current = self.ledger.said_of(key)
+            current = self.ledger.label_of(key)
             if current is None:
                 return None
             _, labelled_by, source = current

@@ -1,8 +1,8 @@
-"""A mailbox in PostgreSQL, where several hosts learn: the same tables, ledger and promises.
+"""A mailbox in PostgreSQL for several hosts, with the tables and guarantees of one in a file.
 
 Needs `streamnb[postgres]`. Writers wait for each other, as with a file: a transaction begins by
-taking a lock that the server gives back when the transaction, the client or the connection ends.
-So nothing can interleave, and what a client that was killed had begun is as if it had never been.
+taking a lock that the server releases when the transaction, the client or the connection ends.
+So transactions cannot interleave, and the transaction of a killed client is rolled back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import psycopg
@@ -27,39 +26,21 @@ from psycopg.waiting import Ready
 
 from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
-from streamnb.mailbox.transactions import FORMAT, SCHEMA, Transactions, TransientError
+from streamnb.mailbox.transactions import FORMAT, POSTGRESQL, SCHEMA, Transactions, TransientError
 
-# What it says of a lost connection is said by our errors.
+# streamnb's errors report a lost connection.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _NAMESPACE = "streamnb"  # where the tables are, unless the URL's options set a search_path
 _LOCK = 0x736E6231  # whose lock it is; with it goes the number of the schema
 _AT_ONCE = 1000  # rows of a long answer that are fetched together
 
-# What is written in another way.
-_DIALECT = (
-    (re.compile(r"%"), "%%"),
-    (re.compile(r"--[^\n]*"), ""),
-    (re.compile(r"\?"), "%s"),
-    (
-        re.compile(r"json_each\(%s\) j"),
-        "(SELECT at - 1 AS key, value FROM unnest(%s::bigint[]) WITH ORDINALITY u(value, at)) j",
-    ),
-    (re.compile(r"\bCROSS JOIN\b"), "JOIN"),
-    (re.compile(r"\bINTEGER PRIMARY KEY AUTOINCREMENT\b"), "BIGSERIAL PRIMARY KEY"),
-    (re.compile(r"\bCAST\(value AS BLOB\)"), "value"),
-    (re.compile(r"\bBLOB\b"), "BYTEA"),
-    (re.compile(r"\bREAL\b"), "DOUBLE PRECISION"),
-    (re.compile(r"\bINTEGER\b"), "BIGINT"),
-    (re.compile(r"\bWITHOUT ROWID\b"), ""),
-    (re.compile(r"\bLIKE\b"), "ILIKE"),
-)
-# Where the server is gone, or another transaction was in the way: to be tried again as a whole.
+# SQLSTATEs of a lost server or a conflict: the whole transaction is tried again.
 _AGAIN = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
 _HELD = ("55P03", "57014")  # a lock, or a time limit of the server's
 _FULL = ("53",)
 _NOT_ALLOWED = ("28", "42501", "3D000", "25006")
-# What a server that could be reached says where it does no good to try again.
+# Parts of a server's answers after which a retry is useless.
 _REFUSED = (
     "authentication failed",
     "does not exist",
@@ -68,8 +49,8 @@ _REFUSED = (
     "permission",
     "invalid",
 )
-# Seconds without an answer, beside those of waiting for a lock. A statement that takes longer is
-# given up, too, but for those of `shrink`.
+# Seconds without an answer after which a statement is given up, plus the wait for a lock.
+# `shrink` has no limit.
 _PATIENCE = 120.0
 _SILENT = "no answer"
 _UNREACHED = (
@@ -100,33 +81,30 @@ _OURS = re.compile(
 def shown_url(url: str) -> str:
     """Return a database's URL without the password or anything that may be part of it."""
     try:
-        known = conninfo_to_dict(url)
+        parts = conninfo_to_dict(url)
     except psycopg.Error:
-        known = {}
-    unclear = any(mark in f"{known.get('dbname', '')}" for mark in "@/:")
-    if not known or unclear or url.count("@") > 1:
+        parts = {}
+    unclear = any(mark in f"{parts.get('dbname', '')}" for mark in "@/:")
+    if not parts or unclear or url.count("@") > 1:
         return "postgresql:"
-    host = f"{known.get('host') or known.get('hostaddr') or ''}"
+    host = f"{parts.get('host') or parts.get('hostaddr') or ''}"
     host = "" if host.startswith("/") else host  # the folder of a socket
-    port = f":{known['port']}" if known.get("port") else ""
-    return f"postgresql://{host}{port}/{known.get('dbname', '')}"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{host}{port}/{parts.get('dbname', '')}"
 
 
-@lru_cache(maxsize=512)
-def _translated(statement: str) -> str:
-    """A statement as PostgreSQL understands it."""
-    for pattern, other in _DIALECT:
-        statement = pattern.sub(other, statement)
-    return statement
+def _with_psycopg_marks(statement: str) -> bytes:
+    """Return a statement with psycopg's marks for values; no statement has a % or ? of its own."""
+    return statement.replace("?", "%s").encode()
 
 
 def _storable(value: Any) -> Any:
-    """A value that text can hold: NUL is the one character it cannot."""
+    """Return a value that PostgreSQL can store: its text cannot hold NUL."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
 class _Patient(psycopg.Connection[Any]):
-    """A connection that gives up a server that says nothing: one that hangs would hold mail up."""
+    """A connection that gives up a server without an answer, which would delay mail."""
 
     patience: float = math.inf  # seconds
 
@@ -152,20 +130,21 @@ class _Patient(psycopg.Connection[Any]):
 
 
 class _Connection:
-    """A connection that is spoken to as one to SQLite is."""
+    """A connection with the methods of one to SQLite."""
 
     def __init__(self, real: _Patient) -> None:
         self.real = real
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         return self.real.execute(
-            _translated(statement).encode(), [_storable(value) for value in values]
+            _with_psycopg_marks(statement), [_storable(value) for value in values]
         )
 
     def executemany(self, statement: str, rows: Any) -> None:
         with self.real.cursor() as cursor:
             cursor.executemany(
-                _translated(statement).encode(), [[_storable(of) for of in row] for row in rows]
+                _with_psycopg_marks(statement),
+                [[_storable(value) for value in row] for row in rows],
             )
 
 
@@ -175,21 +154,22 @@ class PostgresDatabase(Transactions):
     Parameters
     ----------
     url
-        ``postgresql://user@host/database``, or whatever else libpq takes that begins so. A
-        password is better kept in ``~/.pgpass`` than in it.
+        ``postgresql://user@host/database`` or another URL of libpq. Write a password to
+        ``~/.pgpass``, not into the URL.
     create
-        Whether to make the tables where they are missing.
+        Whether to create missing tables.
     wait
         Seconds to wait for other writers.
 
     Raises
     ------
     StateError
-        Where the server, the database or the tables are not there, or not ours.
+        If the server, the database or the tables do not exist or belong to another program.
     BusyError
-        Where another one holds it for longer than that, or the server goes away.
+        If another writer holds it for longer than `wait`, or the server goes away.
     """
 
+    dialect = POSTGRESQL
     connection: _Connection
     loses_answers = True
 
@@ -218,16 +198,16 @@ class PostgresDatabase(Transactions):
 
     def _connect(self) -> None:
         timeout = max(2, min(60, round(self.wait)))
-        given = conninfo_to_dict(self.location)
-        unasked: dict[str, Any] = {
-            name: value for name, value in _ALIVE.items() if name not in given
+        chosen = conninfo_to_dict(self.location)
+        defaults: dict[str, Any] = {
+            name: value for name, value in _ALIVE.items() if name not in chosen
         }
         real = _Patient.connect(
             self.location,
             autocommit=True,
             connect_timeout=timeout,
             application_name="streamnb",
-            **unasked,
+            **defaults,
         )
         real.patience = _PATIENCE + self.wait
         self.connection = _Connection(real)
@@ -235,7 +215,7 @@ class PostgresDatabase(Transactions):
         try:
             for statement in _SESSION:
                 real.execute(statement.encode())
-            if self._asked("SHOW synchronous_commit") == "off":
+            if self._fetch_value("SHOW synchronous_commit") == "off":
                 real.execute("SET synchronous_commit = on")
             if self._schema:
                 self._use(self._schema)
@@ -243,8 +223,8 @@ class PostgresDatabase(Transactions):
             real.close()
             raise
 
-    def _asked(self, statement: str, values: Sequence[Any] = ()) -> Any:
-        """The one value that a question has for an answer, None where there is none."""
+    def _fetch_value(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        """Return the first value of the first row of a query, None without a row."""
         row = self.connection.real.execute(statement.encode(), values).fetchone()
         return None if row is None else row[0]
 
@@ -252,11 +232,13 @@ class PostgresDatabase(Transactions):
         path = sql.SQL("SET search_path TO {}").format(sql.Identifier(schema))
         self.connection.real.execute(path)
         self._schema = schema
-        oid = self._asked("SELECT oid::bigint FROM pg_namespace WHERE nspname = %s", (schema,))
+        oid = self._fetch_value(
+            "SELECT oid::bigint FROM pg_namespace WHERE nspname = %s", (schema,)
+        )
         self._key = None if oid is None else (_LOCK << 32) | oid
 
     def _set_up(self, create: bool) -> None:
-        encoding = self._asked("SHOW server_encoding")
+        encoding = self._fetch_value("SHOW server_encoding")
         if encoding not in ("UTF8", "SQL_ASCII"):
             raise StateError(
                 f"{self.path}: its encoding is {encoding}, which cannot hold all text: make a "
@@ -272,12 +254,12 @@ class PostgresDatabase(Transactions):
         self._check_version()
 
     def _named(self) -> str:
-        """The schema that the URL names, or ours."""
-        path = str(self._asked("SHOW search_path"))
+        """Return the schema that the URL names, or the default one."""
+        path = str(self._fetch_value("SHOW search_path"))
         if path == '"$user", public':  # nobody has chosen another one
             return _NAMESPACE
         try:
-            parts = self._asked("SELECT parse_ident(%s)", (path,))
+            parts = self._fetch_value("SELECT parse_ident(%s)", (path,))
         except psycopg.Error:
             parts = []
         if len(parts) != 1 or parts[0] == "$user" or parts[0].startswith("pg_"):
@@ -291,7 +273,7 @@ class PostgresDatabase(Transactions):
         """Return whether the tables exist. Raise StateError if others have their names."""
         if "streamnb_format" in self.tables():
             return True
-        others = self._asked(
+        others = self._fetch_value(
             "SELECT count(*) FROM pg_tables WHERE schemaname = %s", (self._schema,)
         )
         if others:
@@ -299,7 +281,7 @@ class PostgresDatabase(Transactions):
         return False
 
     def _make_all(self) -> None:
-        """Make schema and tables, unless another one was faster."""
+        """Create schema and tables unless another process did."""
         run = self.connection.real.execute
         with self.connection.real.transaction():
             run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
@@ -312,14 +294,14 @@ class PostgresDatabase(Transactions):
                 self._make_tables()
 
     def _patience(self) -> int:
-        """Milliseconds to wait for a lock, as the server takes them; 0 would be for ever."""
+        """Return the milliseconds to wait for a lock, at least 1: 0 stands for no limit."""
         return max(1, min(int(1000 * self.wait), 2**31 - 1))
 
     def _make_tables(self) -> None:
         for statement in SCHEMA.split(";\n"):
             if statement.strip():
-                self.connection.execute(statement)
-        self.connection.execute("CREATE TABLE streamnb_format(version INTEGER NOT NULL)")
+                self.create(statement)
+        self.create("CREATE TABLE streamnb_format(version {integer} NOT NULL)")
         self.connection.execute("INSERT INTO streamnb_format VALUES (?)", (FORMAT,))
         self.connection.execute(
             "CREATE FUNCTION instr(TEXT, TEXT) RETURNS INT LANGUAGE sql IMMUTABLE "
@@ -328,36 +310,38 @@ class PostgresDatabase(Transactions):
 
     @contextlib.contextmanager
     def speaking(self) -> Iterator[None]:
-        """Say the server's errors in our words."""
+        """Re-raise errors of the server as errors of streamnb."""
         try:
             yield
         except psycopg.Error as error:
-            raise self._said(error) from error
+            raise self._convert_error(error) from error
 
-    def _said(self, error: psycopg.Error) -> Exception:
+    def _convert_error(self, error: psycopg.Error) -> Exception:
         state, text = error.sqlstate or "", str(error).strip()
         if not state and not isinstance(error, psycopg.OperationalError):
-            # Of the URL itself, perhaps: what libpq says of it may quote a password.
+            # libpq's message may quote the URL with its password.
             return StateError(f"{self.path}: the URL of the database is not sound")
         if not state and "FATAL" not in text:
-            known = [cause for cause in _UNREACHED if cause in text]
+            causes = [cause for cause in _UNREACHED if cause in text]
             return TransientError(
-                f"{self.path}: the server is away ({known[0] if known else 'no connection'}): "
+                f"{self.path}: the server is away ({causes[0] if causes else 'no connection'}): "
                 "try again later"
             )
-        why = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
+        reason = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
         if state.startswith(_HELD):
             return self._held("process")
-        refused = not state and any(cause in why for cause in _REFUSED)
+        refused = not state and any(cause in reason for cause in _REFUSED)
         if refused or state.startswith(_NOT_ALLOWED):
-            return StateError(f"{self.path}: the database cannot be used: {why}")
+            return StateError(f"{self.path}: the database cannot be used: {reason}")
         if not state or state.startswith(_AGAIN):
-            return TransientError(f"{self.path}: the server went away ({why}): try again later")
+            return TransientError(f"{self.path}: the server went away ({reason}): try again later")
         if state.startswith(_FULL):
-            return OutputError(f"{self.path}: the server has no room: {why}; nothing was changed")
+            return OutputError(
+                f"{self.path}: the server has no room: {reason}; nothing was changed"
+            )
         if state.startswith("42"):  # a table or column that is not there
-            return StateError(f"{self.path}: not a streamnb database, or a damaged one ({why})")
-        return StateError(f"{self.path}: the database refuses: {why}")
+            return StateError(f"{self.path}: not a streamnb database, or a damaged one ({reason})")
+        return StateError(f"{self.path}: the database refuses: {reason}")
 
     def _begin(self, writes: bool, durable: bool) -> None:
         real = self.connection.real
@@ -391,8 +375,8 @@ class PostgresDatabase(Transactions):
             done = self.connection.real.execute("COMMIT")
         except psycopg.OperationalError as error:
             raise TransientError(
-                f"{self.path}: the server went away while it was asked to commit: whether it did "
-                "is not known; look before you do it again"
+                f"{self.path}: the server went away while it was asked to commit: it is "
+                "unknown whether it did; check before you try again"
             ) from error
         if done.statusmessage != "COMMIT":  # one of its statements had failed
             raise StateError(f"{self.path}: the database took the transaction back")
@@ -404,47 +388,47 @@ class PostgresDatabase(Transactions):
                 real.execute("ROLLBACK")
 
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Rows of a table that may be large, while others are asked for."""
+        """Yield the rows of a large table; other statements may run meanwhile."""
         with self.connection.real.cursor(f"rows{next(self._cursors)}") as cursor:
             cursor.itersize = _AT_ONCE
-            cursor.execute(_translated(statement).encode(), list(values))
+            cursor.execute(_with_psycopg_marks(statement), list(values))
             yield from cursor
 
     def tables(self) -> set[str]:
-        """The names of the tables there are, those of streamnb."""
-        found = self.connection.real.execute(
+        """Return the names of streamnb's tables in the schema."""
+        rows = self.connection.real.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         )
-        return {name for (name,) in found if _OURS.fullmatch(name)}
+        return {name for (name,) in rows if _OURS.fullmatch(name)}
 
     def numbers(self, numbers: list[int]) -> list[int]:
-        """A list of numbers as the value of ``json_each(?) j``."""
+        """Return a list of integers as the value of `number_table`."""
         return numbers
 
     def size(self) -> int:
-        """Bytes of the tables and indexes."""
+        """Return the bytes of the tables and indexes."""
         with self.reading():
-            found = self._asked(
+            size = self._fetch_value(
                 "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE "
                 "relkind = 'r' AND relname = ANY(%s) AND relnamespace = "
                 "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())",
                 (sorted(self.tables()),),
             )
-        return int(found)
+        return int(size)
 
     def version(self) -> int:
         """Return the version of the format."""
-        return int(self._asked("SELECT version FROM streamnb_format"))
+        return int(self._fetch_value("SELECT version FROM streamnb_format"))
 
     def shrink(self) -> bool:
-        """Give the space that is free back; whether nobody was in the way, and it is allowed."""
+        """Release free space; return False if another process or a missing right prevents it."""
         with self.reading():
-            theirs = self._asked(
+            foreign_tables = self._fetch_value(
                 "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() "
                 "AND tablename = ANY(%s) AND NOT pg_has_role(tableowner, 'USAGE')",
                 (sorted(self.tables()),),
             )
-        if theirs:
+        if foreign_tables:
             return False
         with self._lock, self.speaking():
             run = self.connection.real.execute

@@ -1,4 +1,4 @@
-"""Learn a mailbox anew: as if its messages had come mixed, however they were taught."""
+"""Rebuild of a mailbox: train on all its messages again, in mixed order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IS_MESSAGE
-from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 
@@ -19,12 +19,13 @@ from streamnb.naive_bayes.text_model import TextModel
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
-_IS_SUMMED = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # what cannot be learned anew
+_REBUILT = "rebuilt"  # the state with the moment of the last rebuild
+_IS_SUMMED = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # rows that cannot be learned again
 
 Progress = Callable[[list[int]], Iterable[int]]
 
 
-def is_due(mailbox: Mailbox) -> bool:
+def is_due(mailbox: StoredClassifier) -> bool:
     """Return whether so many messages came in runs of one class that learning them again helps."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
@@ -34,24 +35,25 @@ def is_due(mailbox: Mailbox) -> bool:
         return sum(weight > 0 for weight in weights) > 1 and missed > due
 
 
-def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:
-    """Learn all messages of the ledger anew, mixed, and swap that for what was known.
+def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
+    """Train on all messages of the ledger again, in mixed order, and replace counts and state.
 
-    Other processes that ask meanwhile are answered from what was known before; threads that share
-    this `Mailbox` wait. What had been learned of messages whose features were dropped stays as it
-    is. The receipts in the ledger are written anew.
+    Meanwhile other processes predict from the old counts; threads that share this `Mailbox` wait.
+    The counts of messages whose features were dropped stay as they are. The receipts in the
+    ledger are replaced. A receipt depends on all messages that the model knew
+    then, so `undo` and `redo` of changes before a rebuild end with another one.
 
     Parameters
     ----------
-    mailbox : Mailbox
+    mailbox : StoredClassifier
         The mailbox.
     progress : callable, default iter
-        Goes through a list, and shows how far it is.
+        Iterates over a list and shows the progress.
 
     Returns
     -------
     int
-        How many messages were learned.
+        Number of messages learned.
     """
     for last in (False, False, True):
         with mailbox.reading():
@@ -68,32 +70,34 @@ def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:
 
 
 class _Learned(NamedTuple):
-    """A model in memory, in how many messages it counted each feature of each view, receipts."""
+    """A model in memory, for each view the number of messages of each feature, and receipts."""
 
     model: TextModel
-    seen: list[MemoryCounts]
+    message_counts: list[MemoryCounts]
     receipts: dict[int, Receipt]
 
     def tally(self, tokens: Sequence[TokenCounts], receipt: Receipt, sign: int) -> None:
-        """Count a message's features where they were counted at all (sign -1: not any more)."""
-        for counts, view, weight in zip(self.seen, tokens, receipt.view_weights, strict=True):
+        """Add (sign 1) or subtract (sign -1) a message to the numbers of messages."""
+        for counts, view, weight in zip(
+            self.message_counts, tokens, receipt.view_weights, strict=True
+        ):
             if weight:
-                once = TokenCounts.unchecked(view.fingerprints, np.ones(len(view)), None, None)
-                (counts.add if sign > 0 else counts.subtract)(once, _MESSAGES, 1.0)
+                ones = TokenCounts.unchecked(view.fingerprints, np.ones(len(view)), None, None)
+                (counts.add if sign > 0 else counts.subtract)(ones, _MESSAGES, 1.0)
 
 
-def _signature(mailbox: Mailbox) -> Any:
+def _signature(mailbox: StoredClassifier) -> Any:
     """Return values that change with operations that a rebuild cannot follow."""
     sums = mailbox.ledger.numbers(_IS_SUMMED)
     return sums, mailbox.compactions, mailbox.database.value("identity")
 
 
-def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
-    """Learn and take back what others did since; whether that could be done."""
+def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
+    """Apply changes that others committed since; return whether that is possible."""
     active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
-    gone = learned.receipts.keys() - active
+    removed_ids = learned.receipts.keys() - active
     model = learned.model
-    for number in sorted(gone):
+    for number in sorted(removed_ids):
         row = next(mailbox.ledger.rows("id = ?", (number,)), None)
         if row is None:  # undone
             return False
@@ -108,8 +112,8 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     return True
 
 
-def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
-    """Learn all messages, mixed, in memory."""
+def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
+    """Return a model that learned all messages, in mixed order, in memory."""
     mailbox.check_places()  # or what is damaged in the blocks would be learned
     model = mailbox.untaught()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
@@ -120,7 +124,7 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     return learned
 
 
-def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
+def _learn(mailbox: StoredClassifier, learned: _Learned, number: int) -> None:
     row = mailbox.ledger.row(number)
     views = row.tokens or ()
     message = learned.model.join_views(views)
@@ -129,15 +133,17 @@ def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
     learned.receipts[number] = receipt
 
 
-def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
-    """Let a model know what the mailbox does, and take back all that can be learned anew."""
+def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -> None:
+    """Give the model the mailbox's counts without those messages that can be learned again."""
     model = learned.model
-    for member, seen, counts in zip(model.view_models, learned.seen, mailbox.counts, strict=True):
+    for member, message_counts, counts in zip(
+        model.view_models, learned.message_counts, mailbox.counts, strict=True
+    ):
         fingerprints, cells, times, _ = counts.rows()
         tokens = TokenCounts.unchecked(fingerprints, np.ones(len(cells)), None, None)
         member.counts.add_matrix(tokens, cells, counts.labels, counts.weights)
         messages = sum(counts.weights)
-        seen.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
+        message_counts.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
     model.restore(mailbox.classifier.model.state())
     for row in mailbox.ledger.rows(f"removed_at IS NULL AND {IS_MESSAGE}"):
         views = row.tokens or ()
@@ -145,10 +151,10 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
         learned.tally(views, row.receipt, -1)
 
 
-def _mixed(mailbox: Mailbox) -> list[int]:
-    """Numbers of the rows: the i-th of n of a class comes at i / n; which that is, digests say."""
+def _mixed(mailbox: StoredClassifier) -> list[int]:
+    """Return the rows' ids, mixed: row i of the n of a class, by digest, comes at i / n."""
     place = (
-        "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS REAL) "
+        "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS DOUBLE PRECISION) "
         "/ count(*) OVER (PARTITION BY label)"
     )
     return mailbox.ledger.numbers(
@@ -156,11 +162,11 @@ def _mixed(mailbox: Mailbox) -> list[int]:
     )
 
 
-def _swap(mailbox: Mailbox, learned: _Learned) -> None:
-    """Write what a model has learned in place of what was known, within a transaction."""
+def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:
+    """Replace counts, state and receipts by those of a model, within a transaction."""
     model = learned.model
     for member, messages, counts in zip(
-        model.view_models, learned.seen, mailbox.counts, strict=True
+        model.view_models, learned.message_counts, mailbox.counts, strict=True
     ):
         fingerprints, cells = member.counts.items()
         counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
@@ -168,3 +174,10 @@ def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)
     mailbox.settled = model.messages_in_runs
+    mailbox.database.keep(_REBUILT, mailbox.moment())
+
+
+def is_rebuilt_since(mailbox: StoredClassifier, moment: float) -> bool:
+    """Return whether `rebuild` replaced the counts at this moment or later."""
+    with mailbox.database.reading():
+        return float(mailbox.database.value(_REBUILT) or 0.0) >= moment

@@ -33,24 +33,24 @@ from streamnb.storage import label_from_json
 _PROBES = 20_000  # numbers that are tried in a row where no page can be read
 
 
-class Rescued(NamedTuple):
+class Recovered(NamedTuple):
     """The result of a recovery.
 
     Attributes
     ----------
     rows_added
         Rows of the ledger that are in the new database.
-    left
+    losses
         What could not be kept, a line each.
     """
 
     rows_added: int
-    left: list[str]
+    losses: list[str]
 
 
-def rescue(
+def recover(
     damaged: str | Path, new: str | Path, classes: Sequence[str] = (), wait: float = WAIT
-) -> Rescued:
+) -> Recovered:
     """Make a new database of every sound row of a damaged one's ledger.
 
     The counts are added up again from those rows, so no damage to the counts matters. What was
@@ -75,10 +75,10 @@ def rescue(
     """
     if os.path.lexists(new):
         raise StateError(f"{new}: it exists already: name a new database")
-    left: Counter[str] = Counter()
+    losses: Counter[str] = Counter()
     if is_url(damaged) or is_url(new):
         raise StateError(
-            "a database of a server is not rescued: restore the server's backup, or what "
+            "a database of a server is not recovered: restore the server's backup, or what "
             "`streamnb export` wrote"
         )
     database = Database(damaged, create=False, wait=wait, is_damaged=True)
@@ -86,25 +86,30 @@ def rescue(
     try:
         _remove(making)
         with database.reading():  # one state of it, whatever others do
-            done = _absorbed(database, making, classes, wait, left)
+            done = _absorbed(database, making, classes, wait, losses)
         if done.rows_added == 0:
-            why = "no row of its ledger can be kept" if left else "its ledger has no rows to keep"
-            raise StateError(f"{damaged}: {why}; nothing was made")
+            reason = (
+                "no row of its ledger can be kept" if losses else "its ledger has no rows to keep"
+            )
+            raise StateError(f"{damaged}: {reason}; nothing was made")
         with convert_os_errors(StateError, f"{new}: cannot be made"):
             os.link(making, new)  # fails where a file of that name was made meanwhile
     finally:
         _remove(making)
         database.close()
     if done.unchanged or done.overruled:
-        left["a message that is in the ledger twice"] += done.unchanged + done.overruled
-    return Rescued(
+        losses["a message that is in the ledger twice"] += done.unchanged + done.overruled
+    return Recovered(
         done.rows_added + done.overruling,
-        [f"{why}: {times:,} times" if times > 1 else why for why, times in sorted(left.items())],
+        [
+            f"{reason}: {times:,} times" if times > 1 else reason
+            for reason, times in sorted(losses.items())
+        ],
     )
 
 
 def _absorbed(
-    database: Database, making: str, classes: Sequence[str], wait: float, left: Counter[str]
+    database: Database, making: str, classes: Sequence[str], wait: float, losses: Counter[str]
 ) -> MergeResult:
     """Make a database of what can be read of a damaged one."""
     classifier = _classifier(database)
@@ -113,17 +118,17 @@ def _absorbed(
     places = [_Places(database, view) for view in range(views)]
 
     def rows() -> Iterator[Row]:
-        for number in _numbers(database, "ledger", "id", left):
-            row = _row(database, number, places, classifier.model, len(labels), left)
+        for number in _numbers(database, "ledger", "id", losses):
+            row = _row(database, number, places, classifier.model, len(labels), losses)
             if row is not None:
                 yield row
 
     def lost(description: str, error: Exception) -> None:
         if isinstance(error, BusyError):
             raise error
-        left[description] += 1
+        losses[description] += 1
 
-    names = partial(_names, database, views, left)
+    names = partial(_names, database, views, losses)
     with Mailbox(making, wait=wait) as mailbox:
         done = merge_export(
             mailbox, LedgerExport(str(database.path), classifier, labels, rows, names)
@@ -172,7 +177,7 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
     return labels
 
 
-def _numbers(database: Database, table: str, key: str, left: Counter[str]) -> Iterator[int]:
+def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> Iterator[int]:
     """Numbers of a table's rows; of a damaged page, those that it may have held are tried.
 
     A leaf of the table holds few rows, and a node above it some hundred leaves.
@@ -191,9 +196,9 @@ def _numbers(database: Database, table: str, key: str, left: Counter[str]) -> It
             return
         except sqlite3.Error as error:
             if misses == 0:
-                left[f"what a page of the {table} held ({error!s:.100})"] += 1
+                losses[f"what a page of the {table} held ({error!s:.100})"] += 1
             last, misses = max(last + 1, 0), misses + 1
-    left[f"all rows after number {last:,}, if there are any"] += 1
+    losses[f"all rows after number {last:,}, if there are any"] += 1
 
 
 class _Places:
@@ -269,7 +274,7 @@ def _row(
     places: Sequence[_Places],
     model: TextModel,
     classes: int,
-    left: Counter[str],
+    losses: Counter[str],
 ) -> Row | None:
     """A row that holds and is sound; what is wrong with another one is counted."""
     try:
@@ -287,15 +292,17 @@ def _row(
             if 2 * kept_count < feature_count:
                 raise ValueError("where its features lie is lost")
             if kept_count < feature_count and row.removed_at is None:
-                left["some features of a message"] += 1
+                losses["some features of a message"] += 1
             row = row._replace(tokens=tokens)
         return row if row.removed_at is None else None
     except Exception as error:  # whatever was done to the file
-        left[f"a row of the ledger ({error!s:.100})"] += 1
+        losses[f"a row of the ledger ({error!s:.100})"] += 1
         return None
 
 
-def _names(database: Database, views: int, left: Counter[str]) -> Iterator[tuple[int, int, bytes]]:
+def _names(
+    database: Database, views: int, losses: Counter[str]
+) -> Iterator[tuple[int, int, bytes]]:
     for view in range(views):
         statement = f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
         try:
@@ -303,4 +310,4 @@ def _names(database: Database, views: int, left: Counter[str]) -> Iterator[tuple
                 if isinstance(key, int) and isinstance(name, bytes):
                     yield view, key % (1 << 64), name
         except sqlite3.Error as error:
-            left[f"names of words ({error!s:.100})"] += 1
+            losses[f"names of words ({error!s:.100})"] += 1

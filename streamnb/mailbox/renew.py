@@ -57,4 +57,4 @@ def missing(old: Mailbox, new: Mailbox) -> int:
     find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
-        return sum(new.ledger.said_of(key) is None for (key,) in keys)
+        return sum(new.ledger.label_of(key) is None for (key,) in keys)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from itertools import chain
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from streamnb.corpus import Entry, read
-from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.corpus.entry import MAX_MESSAGE, decompress, is_compressed
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
@@ -84,11 +86,47 @@ def messages(source: str) -> Iterator[Found]:
             yield Found(source, CorpusError(f"{source}: no message found in this folder"))
     elif source != "-" and os.path.isfile(path):
         yield from _file(path)
+    elif source == "-":
+        yield from _standard_input()
     else:
         try:
             yield Found(source, read_one(source))
         except CorpusError as error:
             yield Found(source, error)
+
+
+def _standard_input() -> Iterator[Found]:
+    """Yield the messages of an mbox, or the one message, on standard input."""
+    if sys.stdin is None:
+        yield Found("-", CorpusError("-: standard input is closed"))
+        return
+    stream = sys.stdin.buffer
+    try:
+        head = stream.read(_LOOKED_AT)
+        if not is_mbox(head):
+            content = head + stream.read(MAX_MESSAGE - len(head))
+            yield Found("-", decompress(content, MAX_MESSAGE, "-"))
+            return
+        with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
+            copy = NamedTemporaryFile(prefix="streamnb-")  # noqa: SIM115 (closed below)
+        with copy:
+            with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
+                copy.write(head)
+                shutil.copyfileobj(stream, copy)
+                copy.flush()
+            for found in _file(Path(copy.name)):
+                yield Found("-" + found.name.removeprefix(copy.name), _renamed(found, copy.name))
+    except StreamNBError as error:
+        yield Found("-", error)
+    except OSError as error:
+        yield Found("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
+
+
+def _renamed(found: Found, name: str) -> bytes | StreamNBError:
+    """Return the content of a message of a copy; an error names standard input, not the copy."""
+    if isinstance(found.content, StreamNBError):
+        return CorpusError(str(found.content).replace(name, "-"))
+    return found.content
 
 
 def mixed(
@@ -117,10 +155,10 @@ def read_one(path: str) -> bytes:
     if path == "-":
         if sys.stdin is None:
             raise CorpusError("-: standard input is closed")
-        return sys.stdin.buffer.read(MAX_MESSAGE)
+        return decompress(sys.stdin.buffer.read(MAX_MESSAGE), MAX_MESSAGE, path)
     try:
         with open(path, "rb") as file:
-            return file.read(MAX_MESSAGE)
+            return decompress(file.read(MAX_MESSAGE), MAX_MESSAGE, path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise CorpusError(f"{path}: cannot be read: {root_cause(error).lower()}") from None
 
@@ -180,8 +218,12 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
             yield head
             return
         if not is_mbox(head.content):
-            yield head if len(head.content) < _LOOKED_AT else _read(whole, follow)
+            is_whole = os.path.getsize(path) < _LOOKED_AT > len(head.content)
+            yield head if is_whole else _read(whole, follow)
             return
+        with open(path, "rb") as file:
+            if is_compressed(file.read(16)):
+                raise CorpusError(f"{path}: a compressed mbox is not read: decompress it first")
         entries = iter(open_mbox([path], path))
         first, second = next(entries), next(entries, None)
         if second is None:  # a message with the line that an mbox puts before it

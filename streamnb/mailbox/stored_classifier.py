@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
     Attributes
     ----------
-    what
+    result
         "learned"; "corrected" (another label was unlearned first); "known" (nothing to do);
         "confirmed" (a person gives the label that a program had given); "kept" (a program
         contradicts a person); "forgotten"; "unknown" (nothing to forget); "retired" (learned so
@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
         The label it had, None where it had none.
     """
 
-    what: str
+    result: str
     before: Label | None = None
 
 
@@ -297,7 +297,7 @@ class StoredClassifier:
         self.settled = min(self.settled, self.classifier.model.messages_in_runs)
         if self.refit_pending:
             self.refit_pending = False
-            self.gains = fitted(self.database.connection, [str(label) for label in self.labels])
+            self.gains = fitted(self.database, [str(label) for label in self.labels])
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
@@ -357,7 +357,7 @@ class StoredClassifier:
     def has_learned(self, key: bytes, label: Label) -> bool:
         """Return whether a message is learned with that label."""
         with self.database.reading():
-            current = self.ledger.said_of(key)
+            current = self.ledger.label_of(key)
         spelt = {i: str(label) for i, label in enumerate(self.labels)}
         return current is not None and spelt.get(current[0]) == str(label)
 
@@ -376,7 +376,7 @@ class StoredClassifier:
         """
         now = self.moment(timestamp)
         label = of_known(self.labels, check_label(label))
-        current = self.ledger.said_of(key)
+        current = self.ledger.label_of(key)
         number = self.labels.index(label) if label in self.labels else None
         if (
             current is not None
@@ -411,7 +411,7 @@ class StoredClassifier:
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted)
         evidence = evidence_of(scores_of(self.classifier, counted), site)
-        remember(self.database.connection, key, self.base.version, evidence)
+        remember(self.database, key, self.base.version, evidence)
         self.refit_pending = True
         scores = blended(evidence, self.gains)
         best = best_label(scores)

@@ -1,4 +1,4 @@
-"""Transactions of a database, wherever it is: one at a time, whole or not at all."""
+"""Transactions of a database, in a file or on a server: one at a time, atomic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from streamnb.errors import BusyError, StateError
 from streamnb.locks import ForkSafeLock
@@ -15,58 +15,92 @@ from streamnb.locks import ForkSafeLock
 Result = TypeVar("Result")
 
 FORMAT = 1
-STATE = "known"  # what the state is called
+STATE = "known"  # name of the classifier's state
 # The table with a second copy of the classifier's description. Without a description no row of the
 # ledger can be recovered, and one lost page of the file would take a single copy with it.
 STATE_COPY = "state_copy"
 
+
+class Dialect(NamedTuple):
+    """The expressions that SQLite and PostgreSQL write differently; all other SQL is the same."""
+
+    row_id: str
+    integer: str
+    real: str
+    blob: str
+    without_rowid: str
+    raw_text: str  # a column of text as bytes or text, also if it is not UTF-8
+    number_table: str  # a list of integers given as `?`: a table with columns key and value
+
+
+SQLITE = Dialect(
+    row_id="INTEGER PRIMARY KEY AUTOINCREMENT",
+    integer="INTEGER",
+    real="REAL",
+    blob="BLOB",
+    without_rowid=" WITHOUT ROWID",
+    raw_text="CAST({} AS BLOB)",
+    number_table="json_each(?)",
+)
+POSTGRESQL = Dialect(
+    row_id="BIGSERIAL PRIMARY KEY",
+    integer="BIGINT",
+    real="DOUBLE PRECISION",
+    blob="BYTEA",
+    without_rowid="",
+    raw_text="{}",
+    number_table="(SELECT position - 1 AS key, value FROM unnest(?::bigint[]) "
+    "WITH ORDINALITY AS numbers(value, position))",
+)
+
+# Statements that create tables have the names of `Dialect` in braces.
 SCHEMA = """
-CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
+CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
 CREATE TABLE ledger(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    digest BLOB NOT NULL,      -- which message (`digest.digest`)
-    label INTEGER NOT NULL,    -- number of its class
+    id {row_id},
+    digest {blob} NOT NULL,      -- which message (`digest.digest`)
+    label {integer} NOT NULL,    -- number of its class
     labelled_by TEXT NOT NULL,     -- 'human' or 'program'
     source TEXT NOT NULL,      -- where it came from
-    time REAL NOT NULL,        -- when it was learned, seconds since 1970
-    added_at REAL NOT NULL,    -- when it came into this ledger
-    removed_at REAL,                -- when it was taken back or overruled
-    predicted INTEGER,          -- number of the class it had been taken for before
+    time {real} NOT NULL,        -- when it was learned, seconds since 1970
+    added_at {real} NOT NULL,    -- when it came into this ledger
+    removed_at {real},                -- when it was taken back or overruled
+    predicted {integer},          -- number of the class it had been taken for before
     tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
     receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
-    tokens BLOB                -- its features (`packed`); NULL where they were dropped
+    tokens {blob}                -- its features (`packed`); NULL where they were dropped
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,
     uid TEXT NOT NULL,         -- UIDVALIDITY and UID of IMAP, the unique name of a Maildir
-    key BLOB NOT NULL,         -- which message (`digest.header_key`)
+    key {blob} NOT NULL,         -- which message (`digest.header_key`)
     said TEXT NOT NULL,        -- what its keywords said: 'junk', 'notjunk' or ''
     filed TEXT NOT NULL,       -- whether a program put it there, or is about to move it
-    since REAL NOT NULL,       -- when it was first seen there
-    gone REAL,                 -- when it was no longer there
+    since {real} NOT NULL,       -- when it was first seen there
+    gone {real},                 -- when it was no longer there
     PRIMARY KEY (account, folder, uid)
-) WITHOUT ROWID;
+){without_rowid};
 CREATE INDEX watched_key ON watched(account, key);
 """
 
 
 class TransientError(BusyError):
-    """A server that is away: the transaction was not done, or its answer was lost."""
+    """The server is away: the transaction was not committed, or its answer was lost."""
 
 
 class Transactions:
     """The interface of databases that a mailbox uses.
 
-    Threads can share it: a transaction of one waits for that of another, as long as `wait` says.
-    SQL is what SQLite and PostgreSQL both understand, but for what is said here.
+    Threads can share it: a transaction waits for those of other threads, at most `wait` seconds.
+    Statements are SQL that both SQLite and PostgreSQL accept; `Dialect` has the few exceptions.
 
     Parameters
     ----------
     path
-        Where it is, as messages name it.
+        The database, as messages name it.
     wait
         Seconds to wait for other processes.
 
@@ -75,17 +109,18 @@ class Transactions:
     connection
         Has `execute` and `executemany`, with `?` for values.
     location
-        What opens it again.
+        The path or URL that opens it again.
     changes
         A number that grows whenever others may have changed what was read.
     file
-        Which it is: device and inode of a file, or what stands for them.
+        Device and inode of a file, or numbers that identify a server's database.
     """
 
+    dialect: Dialect
     connection: Any
     path: Path | str
     file: tuple[int, int]
-    loses_answers = False  # whether a transaction may be done and nobody be told
+    loses_answers = False  # whether a commit may succeed and its answer be lost
 
     def __init__(self, path: Path | str, wait: float) -> None:
         self.path = path
@@ -96,10 +131,10 @@ class Transactions:
         self.writes: bool | None = None  # within a transaction: whether it may write
         self._lock = ForkSafeLock()
 
-    # What differs from one kind of database to another
+    # Different for each kind of database
 
     def speaking(self) -> contextlib.AbstractContextManager[None]:
-        """Say the database's errors in our words."""
+        """Re-raise errors of the database as errors of streamnb."""
         raise NotImplementedError
 
     def _begin(self, writes: bool, durable: bool) -> None:
@@ -109,26 +144,26 @@ class Transactions:
         raise NotImplementedError
 
     def _roll_back(self, durable: bool) -> None:
-        """Take back what was begun, if anything was, and if that can still be said."""
+        """Roll back an open transaction, if the connection still exists."""
         raise NotImplementedError
 
     def _set_wait(self, seconds: float) -> None:
         self.wait = seconds
 
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
-        """Rows of a table that may be large, while others are asked for."""
+        """Yield the rows of a large table; other statements may run meanwhile."""
         raise NotImplementedError
 
     def tables(self) -> set[str]:
-        """The names of the tables there are."""
+        """Return the names of all tables."""
         raise NotImplementedError
 
     def numbers(self, numbers: list[int]) -> Any:
-        """A list of numbers as the value of ``json_each(?) j``, whose columns are key and value."""
+        """Return a list of integers as the value of the dialect's `number_table`."""
         raise NotImplementedError
 
     def size(self) -> int:
-        """Bytes that it takes."""
+        """Return its size in bytes."""
         raise NotImplementedError
 
     def version(self) -> int:
@@ -144,11 +179,11 @@ class Transactions:
             )
 
     def shrink(self) -> bool:
-        """Give the space that is free back; whether nobody was in the way."""
+        """Release free space; return False if another process prevents it."""
         raise NotImplementedError
 
     def leave_no_traces(self) -> None:
-        """From now on what is deleted is overwritten, where it would stay otherwise."""
+        """Overwrite deleted content from now on, if the database would keep it."""
 
     def problems(self) -> list[str]:
         """Return what the database finds wrong with its own files, a line each."""
@@ -161,25 +196,25 @@ class Transactions:
     def _close(self) -> None:
         raise NotImplementedError
 
-    # What does not
+    # The same for all
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Any]:
-        """A transaction that sees one state of the database, whatever others write.
+        """Open a transaction that sees one state of the database.
 
-        Within another one it is part of that.
+        Within another transaction it is part of that one.
         """
         yield from self._transaction(False)
 
     @contextlib.contextmanager
     def writing(self, durable: bool = True) -> Iterator[Any]:
-        """A transaction that is done as a whole, and on the disk, or not at all.
+        """Open a transaction that is committed to the disk as a whole, or not at all.
 
         Parameters
         ----------
         durable
-            Whether it is waited until it is on the disk. If not, the last transactions can be lost
-            when the power fails, and nothing else.
+            Whether to wait until it is on the disk. If not, a power failure can lose the last
+            transactions; the database stays sound.
 
         Raises
         ------
@@ -190,7 +225,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def waiting(self, seconds: float) -> Iterator[None]:
-        """Wait so long for other processes that write, and no longer."""
+        """Wait at most this long for other writers within the context."""
         with self._lock:
             before = self.wait
             self._set_wait(seconds)
@@ -216,13 +251,12 @@ class Transactions:
             elif not writes:
                 yield self.connection
             else:
-                raise RuntimeError("nothing can be learned within a transaction that is open")
+                raise RuntimeError("cannot learn within an open transaction")
         finally:
             self._lock.release()
 
     def _outermost(self, writes: bool, durable: bool) -> Iterator[Any]:
-        if self.replaced():
-            raise StateError(f"{self.path}: the database was removed or replaced: start again")
+        self._check_replaced()
         with self.speaking():
             try:
                 self._begin(writes, durable)
@@ -230,6 +264,7 @@ class Transactions:
                 self.changes += 1
                 yield self.connection
                 if writes:
+                    self._check_replaced()
                     self._commit(durable)
                 else:  # SQLite does not commit after it has met a damaged page
                     self._roll_back(durable)
@@ -253,12 +288,20 @@ class Transactions:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
+    def _check_replaced(self) -> None:
+        """Raise StateError if other processes would not see what is committed here."""
+        if self.replaced():
+            raise StateError(
+                f"{self.path}: the database or its log was removed or replaced meanwhile; start "
+                "the program again"
+            )
+
     def value(self, name: str, table: str = "state") -> Any:
         """Return the JSON value stored under a name, None if there is none."""
         row = self.connection.execute(
-            f"SELECT CAST(value AS BLOB) FROM {table} WHERE name = ?",  # noqa: S608 (ours)
+            f"SELECT {self.dialect.raw_text.format('value')} FROM {table} WHERE name = ?",  # noqa: S608
             (name,),
-        ).fetchone()  # as bytes: it may be no UTF-8
+        ).fetchone()
         if row is None:
             return None
         try:
@@ -266,8 +309,17 @@ class Transactions:
         except ValueError:
             raise StateError(f"{self.path}: the database is damaged: state {name!r}") from None
 
+    @property
+    def number_table(self) -> str:
+        """SQL for a list of integers given as `?`: a table with columns key and value."""
+        return self.dialect.number_table
+
+    def create(self, statement: str) -> None:
+        """Run a statement that creates a table, with the types of this database."""
+        self.connection.execute(statement.format_map(self.dialect._asdict()))
+
     def forget_undone(self) -> None:
-        """Forget what the last `undo` took back."""
+        """Delete the rows that the last `undo` stored for `redo`."""
         self.connection.execute("DROP TABLE IF EXISTS undone")
 
     def keep(self, name: str, value: Any, table: str = "state") -> None:
@@ -280,7 +332,7 @@ class Transactions:
         )
 
     def close(self) -> None:
-        """Close it; what was committed is safe with or without this."""
+        """Close the connection; committed transactions are safe without it."""
         with self._lock, self.speaking():
             self.open = False
             self._close()

@@ -1,4 +1,4 @@
-"""Going back to what was known at a time, and undoing that."""
+"""Undo: restore the state of a mailbox at a time, and redo the changes since."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import time
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS, IS_RETIRED
+from streamnb.mailbox.rebuild import is_rebuilt_since, rebuild
 from streamnb.mailbox.stored_classifier import StoredClassifier
 
-# What the last `undo` removed from the ledger ('removed'), and what held again since ('restored').
+# Rows that the last `undo` removed from the ledger ('removed') or restored ('restored').
 _SCHEMA = "CREATE TABLE undone AS SELECT 'removed' AS kind, * FROM ledger WHERE FALSE"
 
 
 class Undone(NamedTuple):
     """Numbers of labels that `undo` removes, restores, and cannot remove.
 
-    It cannot take back a message whose features the ledger no longer has (`compact`).
+    A message whose features `compact` dropped cannot be unlearned.
     """
 
     unlearned: int
@@ -27,12 +28,12 @@ class Undone(NamedTuple):
 class Redone(NamedTuple):
     """Numbers of labels that `redo` learns again, removes again, and leaves unchanged.
 
-    It leaves a message of which something else was said since.
+    It leaves a message unchanged if its label was changed since.
     """
 
     learned: int
-    removed_at: int
-    left: int
+    removed: int
+    unchanged: int
 
 
 def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
@@ -59,39 +60,42 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
     return first
 
 
-def moment_of(mailbox: StoredClassifier, when: float) -> float:
+def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
     """Return the moment of the ledger for a time by the clock, in seconds since 1970.
 
     Moments always rise (`StoredClassifier.moment`). If the clock was ahead once, they stay ahead
     until that time has come. Until then, this is the moment of the earliest of the latest rows
-    whose own time is not before `when`.
+    whose own time is not before `timestamp`.
     """
     now = time.time()
     with mailbox.reading():
         run = mailbox.database.connection.execute
         newest = run("SELECT max(added_at), max(removed_at) FROM ledger").fetchone()
         if max(moment or 0.0 for moment in newest) <= now:
-            return when
+            return timestamp
         moment = math.inf
         lessons = f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
         for added_at, row_time in run(lessons):
-            if row_time < when:
+            if row_time < timestamp:
                 break
             moment = added_at
     return moment if math.isfinite(moment) else math.nextafter(max(filter(None, newest)), math.inf)
 
 
 def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
-    """Go back to what was known at a time: nothing that was done since then has happened.
+    """Restore the state at a time: remove all labels that were added since.
+
+    If the mailbox was rebuilt since then, it is rebuilt again: that rebuild also trained on the
+    messages that are removed.
 
     Parameters
     ----------
     mailbox
-        Where.
+        The mailbox.
     since
         Seconds since 1970.
     dry_run
-        Only say what would be done.
+        Count only; change nothing.
     """
     if not math.isfinite(since):
         raise ValueError(f"since: a finite number, not {since}")
@@ -104,7 +108,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         run = mailbox.database.connection.execute
         new = run(f"{find} added_at >= ?", (since,)).fetchall()
         old = run(f"{find} added_at < ? AND removed_at >= ?", (since, since)).fetchall()
-        # Of messages whose features were dropped, who said so can be undone, and no more.
+        # If the features were dropped, only a change of `labelled_by` can be undone.
         same = {key for _, key, retired, _ in old if retired}
         lost = {key for _, key, retired, holds in new if retired and holds and key not in same}
         new = [number for number, key, *_ in new if key not in lost]
@@ -132,11 +136,16 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         with mailbox.reading():
             return undone()
 
-    return mailbox.database.retry(looked) if dry_run else mailbox.transact(undone)
+    if dry_run:
+        return mailbox.database.retry(looked)
+    result = mailbox.transact(undone)
+    if (result.unlearned or result.restored) and is_rebuilt_since(mailbox, since):
+        rebuild(mailbox)
+    return result
 
 
 def redo(mailbox: StoredClassifier) -> Redone:
-    """Undo the last `undo`, once: what it took back is learned again, exactly."""
+    """Reverse the last `undo`, once: learn again the labels that it removed, exactly."""
 
     def redone() -> Redone:
         removed_at = 0
@@ -168,11 +177,16 @@ def redo(mailbox: StoredClassifier) -> Redone:
         mailbox.database.forget_undone()
         return Redone(len(removed), removed_at, len(later))
 
-    return mailbox.transact(redone)
+    with mailbox.database.reading():
+        undone_at = float(mailbox.database.value("undone") or 0.0)
+    result = mailbox.transact(redone)
+    if (result.learned or result.removed) and is_rebuilt_since(mailbox, undone_at):
+        rebuild(mailbox)
+    return result
 
 
 def undone_messages(mailbox: StoredClassifier) -> set[bytes]:
-    """The digests of what the last `undo` took back, and of what it restored."""
+    """Return the digests of messages that the last `undo` changed."""
     if "undone" not in mailbox.database.tables():
         return set()
     return {key for (key,) in mailbox.database.connection.execute("SELECT digest FROM undone")}

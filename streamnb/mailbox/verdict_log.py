@@ -1,7 +1,7 @@
-"""The record of verdicts: what was said of mail lately, so that a person can look and teach.
+"""The log of verdicts: the latest verdicts, so that a person can check and correct them.
 
-It is bounded in number and age, and can be turned off. It holds what teaching needs, so that a
-message can be taught after it is gone.
+It is limited in number and age, and can be turned off. It holds the features of each message, so
+that a message can be learned after it was deleted.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.undo import undone_messages
 
-WEB = "web"  # source of what is said on the page
+WEB = "web"  # source of labels given on the page
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts(
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    digest BLOB NOT NULL UNIQUE,  -- which message (`digest.digest`)
-    time REAL NOT NULL,           -- when it was judged, seconds since 1970
+    id {row_id},
+    digest {blob} NOT NULL UNIQUE,  -- which message (`digest.digest`)
+    time {real} NOT NULL,           -- when it was judged, seconds since 1970
     place TEXT NOT NULL,          -- where it was: account, folder and uid in JSON, or a word
     moved TEXT,                   -- the folder it was moved to
     sender TEXT NOT NULL,
     subject TEXT NOT NULL,
     mark TEXT NOT NULL,           -- as `Response`
     label TEXT,
-    score REAL NOT NULL,
-    probability REAL NOT NULL,
+    score {real} NOT NULL,
+    probability {real} NOT NULL,
     tokenizer TEXT NOT NULL,      -- which tokenizer made the tokens
-    tokens BLOB NOT NULL,         -- its features
-    names BLOB NOT NULL           -- their names, compressed; of some views perhaps none
+    tokens {blob} NOT NULL,         -- its features
+    names {blob} NOT NULL           -- their names, compressed; of some views perhaps none
 )
 """
 _COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
@@ -54,14 +54,14 @@ _NAMES = 1 << 14  # bytes of the names of a message
 
 
 class LogLimits(NamedTuple):
-    """The limits of the record of verdicts.
+    """The limits of the log of verdicts.
 
     Attributes
     ----------
     most
-        How many messages; 0 for none.
+        Maximum number of messages; 0 turns the log off.
     days
-        For how many days.
+        Maximum age in days.
     """
 
     most: int = 500
@@ -81,10 +81,10 @@ class LoggedVerdict(NamedTuple):
         Of its header.
     mark, label, score, probability
         As `Response`.
-    taught
-        What it was learned as since; None where it was not.
+    learned_label
+        The label that the message has in the ledger, None if it was not learned.
     labelled_by
-        Who said so.
+        The author of that label.
     """
 
     id: int
@@ -98,17 +98,17 @@ class LoggedVerdict(NamedTuple):
     label: str | None
     score: float
     probability: float
-    taught: str | None = None
+    learned_label: str | None = None
     labelled_by: str | None = None
 
 
 class VerdictLog:
-    """The record of a mailbox's verdicts.
+    """The log of a mailbox's verdicts.
 
     Parameters
     ----------
     mailbox
-        Whose.
+        The mailbox.
     """
 
     def __init__(self, mailbox: Mailbox) -> None:
@@ -116,12 +116,14 @@ class VerdictLog:
 
     @property
     def limits(self) -> LogLimits:
-        """The limits of the record."""
+        """The limits of the log."""
         with self.mailbox.database.reading():
-            kept = self.mailbox.database.value("record")
+            stored = self.mailbox.database.value("record")
         try:
             return (
-                LogLimits() if kept is None else LogLimits(int(kept["most"]), float(kept["days"]))
+                LogLimits()
+                if stored is None
+                else LogLimits(int(stored["most"]), float(stored["days"]))
             )
         except (TypeError, ValueError, KeyError):
             raise StateError(
@@ -129,22 +131,24 @@ class VerdictLog:
             ) from None
 
     def limit(self, limits: LogLimits) -> None:
-        """Say how much is recorded; what is beyond that is forgotten."""
+        """Set the limits and delete verdicts beyond them."""
         if not 0 <= limits.most <= 100_000 or not 0 <= limits.days <= 36_500:
             raise ValueError(f"at most 100,000 messages and 36,500 days, not {limits}")
         with self._writing() as connection:
             self.mailbox.database.keep("record", limits._asdict())
             self._purge(connection, limits)
 
-    def note(self, message: bytes, found: Response, place: str, moved: str | None = None) -> None:
-        """Record a verdict; another one on the same message takes its place.
+    def note(
+        self, message: bytes, response: Response, place: str, moved: str | None = None
+    ) -> None:
+        """Log a verdict; it replaces an earlier one on the same message.
 
         Parameters
         ----------
         message
             The message.
-        found
-            What was said of it.
+        response
+            The verdict.
         place
             Where it was.
         moved
@@ -161,12 +165,12 @@ class VerdictLog:
             time.time(),
             place,
             moved,
-            _shown(header.get("from", "")),
-            _shown(header.get("subject", "")),
-            found.mark,
-            found.label,
-            found.score,
-            found.probability,
+            _one_line(header.get("from", "")),
+            _one_line(header.get("subject", "")),
+            response.mark,
+            response.label,
+            response.score,
+            response.probability,
             mailbox.tokenizer_id,
             pack_tokens(views),
             _pack_names(views),
@@ -186,7 +190,7 @@ class VerdictLog:
             database.waiting(database.wait if patience is None else patience),
             self.mailbox.database.writing(durable=False) as connection,
         ):
-            connection.execute(_SCHEMA)
+            database.create(_SCHEMA)
             yield connection
 
     @staticmethod
@@ -197,7 +201,7 @@ class VerdictLog:
             (time.time() - limits.days * 86400, limits.most),
         )
 
-    def _there(self) -> bool:
+    def _has_table(self) -> bool:
         return "verdicts" in self.mailbox.database.tables()
 
     def entries(
@@ -210,37 +214,37 @@ class VerdictLog:
         kind
             "unsure", "moved", "taught" or "all".
         search
-            Text that sender or subject must have.
+            Text that sender, subject or place must have.
         most
             How many.
         before
             Only entries of smaller numbers than this.
         """
-        where = {
+        condition = {
             "all": "TRUE",
             "unsure": "v.mark = 'U' AND l.id IS NULL",
             "moved": "v.moved IS NOT NULL",
             "taught": "l.id IS NOT NULL",
         }[kind]
         escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        return self._found(
-            f"{where} AND v.id < ? AND (v.sender LIKE ? ESCAPE '\\' OR "
-            "v.subject LIKE ? ESCAPE '\\') ORDER BY v.id DESC LIMIT ?",
-            (2**62 if before is None else before, f"%{escaped}%", f"%{escaped}%", most),
+        return self._select(
+            f"{condition} AND v.id < ? AND lower(v.sender || ' ' || v.subject || ' ' || v.place) "
+            "LIKE lower(?) ESCAPE '\\' ORDER BY v.id DESC LIMIT ?",
+            (2**62 if before is None else before, f"%{escaped}%", most),
         )
 
     def entry(self, number: int) -> LoggedVerdict | None:
-        """One entry; None where there is none of that number."""
-        return next(iter(self._found("v.id = ?", (number,))), None)
+        """Return one entry, None if there is no such number."""
+        return next(iter(self._select("v.id = ?", (number,))), None)
 
-    def _found(self, where: str, values: tuple[Any, ...]) -> list[LoggedVerdict]:
+    def _select(self, condition: str, values: tuple[Any, ...]) -> list[LoggedVerdict]:
         with self.mailbox.reading():
-            if not self._there():
+            if not self._has_table():
                 return []
             columns = ", ".join(f"v.{name}" for name in _COLUMNS.split(", "))
             rows = self.mailbox.database.connection.execute(
                 f"SELECT {columns}, l.label, l.labelled_by FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
-                f"ledger AS l ON l.digest = v.digest AND l.removed_at IS NULL WHERE {where}",
+                f"ledger AS l ON l.digest = v.digest AND l.removed_at IS NULL WHERE {condition}",
                 values,
             ).fetchall()
             labels = self.mailbox.labels
@@ -252,7 +256,7 @@ class VerdictLog:
             ]
 
     def counted(self, number: int) -> Any:
-        """The features of a recorded message, as the mailbox's model takes them.
+        """Return the features of a logged message, as the mailbox's model takes them.
 
         Raises
         ------
@@ -263,7 +267,7 @@ class VerdictLog:
         """
         with self.mailbox.reading():
             row = None
-            if self._there():
+            if self._has_table():
                 row = self.mailbox.database.connection.execute(
                     "SELECT tokenizer, tokens, names FROM verdicts WHERE id = ?", (number,)
                 ).fetchone()
@@ -285,7 +289,7 @@ class VerdictLog:
                 ) from None
 
     def teach(self, number: int, label: str) -> Outcome:
-        """Learn a recorded message, as a person's word."""
+        """Learn a logged message with the label of a person."""
         entry = self.entry(number)
         if entry is None:
             raise LookupError("no such message in the record")
@@ -304,36 +308,36 @@ class VerdictLog:
         Returns
         -------
         int
-            How many messages were known.
+            Number of messages erased.
         """
         mailbox = self.mailbox
         mailbox.database.leave_no_traces()
-        known = set(keys)
+        erased_keys = set(keys)
         erased = 0
         features: list[tuple[TokenCounts, ...]] = []
         with mailbox.writing():
             run = mailbox.database.connection.execute
             undone = undone_messages(mailbox)
             mailbox.database.forget_undone()
-            there = self._there()
-            if sender is not None and there:
-                found = run("SELECT digest, sender FROM verdicts").fetchall()
-                known |= {key for key, of in found if sender.lower() in of.lower()}
-            for key in known:
+            has_table = self._has_table()
+            if sender is not None and has_table:
+                senders = run("SELECT digest, sender FROM verdicts").fetchall()
+                erased_keys |= {key for key, name in senders if sender.lower() in name.lower()}
+            for key in erased_keys:
                 rows = list(mailbox.ledger.rows("digest = ?", (key,)))
                 for row in rows:
                     if row.removed_at is None and row.tokens is not None:
                         mailbox.take_back(row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
-                forget(mailbox.database.connection, key)
-                # What was let go of (`compact`) is in the sums: its row stays, and is nobody's.
+                forget(mailbox.database, key)
+                # A message that `compact` dropped is in sums: its row stays, without its identity.
                 removed = run(
                     "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL "
                     "WHERE digest = ? AND tokens IS NULL AND removed_at IS NULL",
                     (os.urandom(32), key),
                 ).rowcount
                 removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
-                if there:
+                if has_table:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
                 erased += removed > 0 or key in undone
             _erase_features(mailbox, features)
@@ -346,7 +350,7 @@ class VerdictLog:
 
 
 def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]]) -> None:
-    """Know nothing more of features that no message has, nor the names of those of these alone."""
+    """Delete features without a count or row, and the names that only these messages had."""
     named = [np.zeros(counts.places, bool) for counts in mailbox.counts]  # those in the ledger
     for (packed,) in mailbox.database.stream("SELECT tokens FROM ledger WHERE tokens IS NOT NULL"):
         for marks, places in zip(named, places_in(packed), strict=False):
@@ -356,8 +360,8 @@ def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]
         counts.erase(np.concatenate([np.empty(0, np.uint64), *fingerprints]), marks)
 
 
-def _shown(value: str) -> str:
-    """A header's value as one line, without what a line cannot hold, or what turns it round."""
+def _one_line(value: str) -> str:
+    """Return a header field as one printable line."""
     return printable(" ".join(value[:_LONGEST].split())).encode("utf-8", "replace").decode()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label
 from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
-from streamnb.parameters import Parameter, parameter_class
+from streamnb.parameters import Parameter, parameter_class, unknown_name_error
 from streamnb.scores import best_columns
 
 
@@ -23,6 +25,40 @@ def is_same_value(first: Any, second: Any) -> bool:
     if hasattr(first, "get_params") and type(first) is type(second):
         return bool(first.get_params() == second.get_params())
     return bool(first == second)
+
+
+def copy_value(value: Any) -> Any:
+    """Return a copy of a parameter that has parameters itself, and any other value as it is."""
+    return clone(value) if hasattr(value, "get_params") else value
+
+
+@contextmanager
+def name_row(values: Any) -> Iterator[None]:
+    """Add the row of the first value that is not finite to a ValueError of scikit-learn."""
+    try:
+        yield
+    except ValueError as error:
+        place = _first_not_finite(values)
+        if not place:
+            raise
+        raise ValueError(f"{place}: {str(error).splitlines()[0]}") from None
+
+
+def _first_not_finite(values: Any) -> str:
+    """Return "row 3, column 1" for the first NaN or infinity of an array, or ""."""
+    if hasattr(values, "tocoo"):
+        entries = values.tocoo()
+        bad = np.flatnonzero(~np.isfinite(entries.data))
+        places = np.stack((entries.row[bad], entries.col[bad]), axis=1)
+    else:
+        try:
+            places = np.argwhere(~np.isfinite(np.asarray(values, dtype=np.float64)))
+        except (TypeError, ValueError):
+            return ""
+    if not len(places):
+        return ""
+    first = min(places.tolist())
+    return ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), first, strict=False))
 
 
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -63,6 +99,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         """Return validated rows as the model takes them; `reset` is True in `fit`."""
         raise NotImplementedError
 
+    def _validate(self, X: Any, reset: bool, **options: Any) -> Any:
+        """Return a matrix that scikit-learn found valid; errors name the row."""
+        with name_row(X):
+            return validation.validate_data(self, X, reset=reset, **options)
+
     def _declare(self, model: Any, classes: list[Label]) -> None:
         """Add classes to a model before a row of them is learned."""
         raise NotImplementedError
@@ -86,6 +127,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         """Set parameters, also those of a tokenizer that is None so far (`tokenizer__ngrams`)."""
         for name in params:
             owner, _, nested = name.partition("__")
+            if owner not in self.parameter_table:
+                raise ValueError(unknown_name_error(type(self), owner))
             if nested and owner not in params and getattr(self, owner, self) is None:
                 setattr(self, owner, self._default_of(owner))
         super().set_params(**params)
@@ -97,13 +140,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     def _new_model(self) -> Any:
         """Return an untrained model. Tokenizers are copied: changes of them have to be noticed."""
-        values = {name: getattr(self, name) for name in self.model_class.parameter_table}
-        return self.model_class(
-            **{
-                name: clone(value) if hasattr(value, "get_params") else value
-                for name, value in values.items()
-            }
-        )
+        names = self.model_class.parameter_table
+        return self.model_class(**{name: copy_value(getattr(self, name)) for name in names})
 
     def _fitted_model(self) -> Any:
         """Return the model with the parameters as they are now; nothing is learned again."""
@@ -125,10 +163,23 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
+        """Learn rows; if that fails, the estimator is what it was."""
+        before = self.__dict__.copy()
+        try:
+            return self._learn_unguarded(X, y, classes, sample_weight, reset)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _learn_unguarded(
+        self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
+    ) -> Self:
         model = self._new_model() if reset else self._fitted_model()
         rows = self._read(X, reset)
         labels = validation.column_or_1d(y, warn=True)
-        validation.assert_all_finite(labels, input_name="y")
+        with name_row(labels):
+            validation.assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         n = rows.shape[0] if hasattr(rows, "shape") else len(getattr(rows, "values", rows))
         if len(labels) != n:

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import validation
 
 from streamnb import _core, classifier, naive_bayes, tables
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.mini_batches import is_frame
 from streamnb.naive_bayes.text_model import log_prior
 from streamnb.parameters import Constraint, parameter
-from streamnb.sklearn.estimator import Estimator, is_same_value
+from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
 from streamnb.tables.columns import Columns
 
 _TOKENIZER = parameter(
@@ -60,9 +60,7 @@ class _CountsEstimator(Estimator):
             tokenizer = self._fitted_tokenizer(reset)
             rows: Any = [tokenizer.count(text) for text in texts]
         else:
-            rows = validation.validate_data(
-                self, X, accept_sparse="csr", dtype="numeric", reset=reset
-            )
+            rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")
         if reset:
             self.text_ = texts is not None
         return rows
@@ -70,8 +68,11 @@ class _CountsEstimator(Estimator):
     def _fitted_tokenizer(self, reset: bool) -> Any:
         """Return the tokenizer of `fit`; raise ValueError if the parameter has changed since."""
         if reset:
-            self._tokenizer_of_fit = clone(self.tokenizer, safe=False)
-            self._counting_tokenizer = self._tokenizer_of_fit or Tokenizer()
+            self._tokenizer_of_fit = copy_value(self.tokenizer)
+            if self.tokenizer is None:
+                self._counting_tokenizer: Any = Tokenizer()
+            else:
+                self._counting_tokenizer = as_tokenizer(self._tokenizer_of_fit)
         elif not is_same_value(self.tokenizer, self._tokenizer_of_fit):
             raise ValueError(
                 "tokenizer has changed since fit: the counts are of the old tokens; call fit again"
@@ -219,13 +220,8 @@ class _TableEstimator(Estimator):
         else:
             if isinstance(X, list) and not self.is_numeric:
                 X = Columns.from_data(X).values  # numpy would make text of numbers
-            X = validation.validate_data(
-                self,
-                X,
-                dtype=np.float64 if self.is_numeric else None,
-                ensure_all_finite="allow-nan",
-                reset=reset,
-            )
+            dtype = np.float64 if self.is_numeric else None
+            X = self._validate(X, reset, dtype=dtype, ensure_all_finite="allow-nan")
             table = Columns.from_data(X)
         names = getattr(self, "feature_names_in_", None)
         return table if names is None else Columns(names.tolist(), table.values)

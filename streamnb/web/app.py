@@ -226,7 +226,7 @@ class _Site:
         if entry is None:
             raise _MissingError
         text = fetch_recorded(self.mailbox, self.account, entry)
-        label = entry.taught or entry.label
+        label = entry.learned_label or entry.label
         verdict = self._verdict(entry, text)
         return self._render(
             "message.html",
@@ -338,7 +338,7 @@ class _Site:
         learned = [
             number
             for number in stored
-            if self.record.teach(number, label).what in ("learned", "corrected", "confirmed")
+            if self.record.teach(number, label).result in ("learned", "corrected", "confirmed")
         ]
         missing = len(set(numbers)) - len(stored)
         return {"did": "taught", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}

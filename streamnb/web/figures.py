@@ -93,7 +93,7 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
             for entry in labelled
             if low <= entry.probability < high or entry.probability == high == 1
         ]
-        correct = sum(entry.label == entry.taught for entry in matches)
+        correct = sum(entry.label == entry.learned_label for entry in matches)
         proportions.append(_proportion(f"{low:.0%} to {high:.0%}", correct, len(matches)))
     return proportions
 

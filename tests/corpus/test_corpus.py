@@ -344,7 +344,7 @@ def test_orders(tmp_path):
 def test_only_the_beginning_of_a_huge_message_is_read(tmp_path):
     write(tmp_path, {"ham/1": b"A: 1\n\n" + b"x" * 9_000_000})
     (entry,) = open_corpus(tmp_path)
-    assert len(read(entry)) == 1 << 22
+    assert len(read(entry, 1 << 22)) == 1 << 22
 
 
 def test_the_sample_is_what_its_generator_writes(tmp_path, repository):

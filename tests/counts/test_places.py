@@ -23,7 +23,7 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.packed import PLACED, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.rebuild import rebuild
-from streamnb.mailbox.recover import rescue
+from streamnb.mailbox.recover import recover
 from streamnb.mailbox.transactions import FORMAT
 from streamnb.mailbox.undo import last_learned, redo, undo
 from streamnb.mailbox.verdict_log import VerdictLog
@@ -190,7 +190,7 @@ def test_whatever_is_done_the_ledger_says_where_its_features_lie(tmp_path, sampl
             elif act == 1:
                 draw.choice((box, other)).forget(message)
             elif act == 2:
-                compact(box, once=draw.choice([None, -1, 180]))
+                compact(box, rare_days=draw.choice([None, -1, 180]))
             elif act == 3:
                 rebuild(other)
             elif act == 4:
@@ -211,13 +211,13 @@ def test_a_compaction_without_much_to_move_leaves_all_where_it_lies(sample, tmp_
         before = exported(box)
         with box.reading():
             blocks = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
-        compact(box, once=None)
+        compact(box, rare_days=None)
         with box.reading():
             blocks_again = box.database.connection.execute("SELECT * FROM blocks_0").fetchall()
         assert (blocks, before) == (blocks_again, exported(box))
         for content, _ in mails(sample)[::2]:
             box.forget(content)
-        compact(box, once=None)
+        compact(box, rare_days=None)
         assert [counts.free_slots for counts in box.counts] == [0] * len(box.counts)
         # Those that were taken back still have features that nothing else has.
         assert placed(box) == [60, 0]
@@ -289,12 +289,12 @@ def test_either_the_features_or_the_blocks_say_where_they_lie(sample, tmp_path, 
     damage(path, *[text.format(view=view) for text in LOST[lost] for view in range(views)])
     if lost == "what they agree on":
         with pytest.raises(StateError, match="no row"):
-            rescue(path, new)
+            recover(path, new)
         return
-    done = rescue(path, new)
+    done = recover(path, new)
     assert done.rows_added == 60
     # Of half of each a quarter is lost.
-    assert bool(done.left) == (lost == "half of each")
+    assert bool(done.losses) == (lost == "half of each")
     with Mailbox(new) as box:
         assert box.verify() == []
         assert placed(box)[0] == done.rows_added
@@ -304,7 +304,7 @@ def test_a_view_without_features_is_rescued(tmp_path):
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"\n\nhello", "spam")
         assert box.counts[0].features == 0
-    assert rescue(tmp_path / "db", tmp_path / "new") == (1, [])
+    assert recover(tmp_path / "db", tmp_path / "new") == (1, [])
 
 
 @pytest.mark.parametrize("number", [1 << 60, -1, 1 << 40])
@@ -317,7 +317,7 @@ def test_a_block_of_any_number_is_no_trouble_for_a_rescue(tmp_path, number):
         "INSERT INTO blocks_0 SELECT -2, cells FROM blocks_0 WHERE block = 0",
         f"UPDATE blocks_0 SET block = {number} WHERE block = -2",  # noqa: S608 (a number)
     )
-    assert rescue(path, tmp_path / "new").rows_added == 1
+    assert recover(path, tmp_path / "new").rows_added == 1
 
 
 @pytest.mark.parametrize("places", ["2147483648", "1e30", "-1", "0"])
@@ -355,7 +355,7 @@ def test_what_a_database_says_when_it_fails_is_not_called_damage(tmp_path, monke
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             box.forget(SPAM)
         monkeypatch.undo()
-        assert box.forget(SPAM).what == "forgotten"
+        assert box.forget(SPAM).result == "forgotten"
 
 
 def test_a_compaction_does_not_take_damage_into_the_ledger(sample, tmp_path):
@@ -370,7 +370,7 @@ def test_a_compaction_does_not_take_damage_into_the_ledger(sample, tmp_path):
     )
     with Mailbox(path) as box:
         with pytest.raises(StateError, match="a place"):
-            compact(box, once=None)
+            compact(box, rare_days=None)
         assert placed(box) == [60, 0]
 
 
@@ -381,11 +381,11 @@ def test_a_compaction_that_was_stopped_is_done_by_the_next(sample, tmp_path, mon
             box.forget(content)
         monkeypatch.setattr("streamnb.mailbox.compact._lay_out", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            compact(box, once=None)
+            compact(box, rare_days=None)
         monkeypatch.undo()
         assert placed(box) == [0, 60]
         assert box.verify() == []
-        compact(box, once=None)
+        compact(box, rare_days=None)
         assert placed(box) == [60, 0]
         assert box.verify() == []
 
@@ -411,11 +411,11 @@ def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
 
         def and_then_compacted(*arguments):
             places = read_places(*arguments)
-            compact(box, once=None)
+            compact(box, rare_days=None)
             return places
 
         monkeypatch.setattr("streamnb.mailbox.recover._read_places", and_then_compacted)
-        assert rescue(path, new) == (30, [])
+        assert recover(path, new) == (30, [])
     with Mailbox(new) as rescued:
         assert sorted(before.splitlines()) == sorted(exported(rescued).splitlines())
 
@@ -429,8 +429,8 @@ def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
         "streamnb.mailbox.recover.select_row",
         lambda database, n: None if n == 1 else select_row(database, n),
     )
-    done = rescue(tmp_path / "db", tmp_path / "new")
-    assert (done.rows_added, len(done.left)) == (1, 1)
+    done = recover(tmp_path / "db", tmp_path / "new")
+    assert (done.rows_added, len(done.losses)) == (1, 1)
 
 
 def test_what_is_damaged_in_blocks_goes_nowhere_else(sample, tmp_path):
@@ -468,7 +468,7 @@ def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
         assert record.erase([digest(secret)]) == 1
         assert box.verify() == []
         assert exported(box, False) == exported(without, False)
-        assert box.learn(other, "spam").what == "learned"  # its features lie where they lay
+        assert box.learn(other, "spam").result == "learned"  # its features lie where they lay
         assert box.verify() == []
     assert b"quetzalcoatl" not in path.read_bytes()
 

@@ -55,7 +55,7 @@ def main() -> None:
             problems += writer.check(reports)
             with Mailbox(disk / "mail.db") as box:
                 outcome = box.learn(b"Subject: there is room again\n\nhello\n", "ham")
-            problems += [] if outcome.what == "learned" else ["it learns no more"]
+            problems += [] if outcome.result == "learned" else ["it learns no more"]
     if not refused:
         problems.append("the disk was never full")
     print(f"{chosen.times} full disks, {refused} refusals of one line: {acknowledged:,} messages "

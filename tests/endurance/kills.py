@@ -241,7 +241,7 @@ class Compact(Taught):
                     box.learn(*MAILS[i])
                     say(f"done {i} {MAILS[i][1]}")
                 if part == 0:
-                    compact(box, once=-1, ledger=draw.choice([None, 1e-5]))
+                    compact(box, rare_days=-1, ledger=draw.choice([None, 1e-5]))
                     say("compacted")
 
 

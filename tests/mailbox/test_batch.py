@@ -41,11 +41,11 @@ def mail(number):
     return f"From: a{number % 3}@b.c\nSubject: {chosen[0]} {number % 4}\n\n{' '.join(chosen)}\n".encode()
 
 
-def told(mailbox, path):
+def ledger_lines(mailbox, path):
     """All that a mailbox knows, but when it was told."""
     export(mailbox, str(path))
-    found = [json.loads(line) for line in path.read_bytes().splitlines()]
-    return [{name: value for name, value in line.items() if name != "time"} for line in found]
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return [{name: value for name, value in line.items() if name != "time"} for line in lines]
 
 
 lessons = st.lists(
@@ -69,45 +69,49 @@ lessons = st.lists(
     st.booleans(),
 )
 def test_many_equal_one_after_the_other(
-    make, tmp_path_factory, some, most, least, labelled_by, again
+    make, tmp_path_factory, labelled, most, least, labelled_by, repeat
 ):
     folder = tmp_path_factory.mktemp("many")
-    some = [LabelledMessage(mail(number), label, f"learn {number}") for number, label in some]
+    labelled = [
+        LabelledMessage(mail(number), label, f"learn {number}") for number, label in labelled
+    ]
     with (
-        Mailbox(folder / "one", classifier=make()) as one,
+        Mailbox(folder / "one", classifier=make()) as single,
         Mailbox(folder / "many", classifier=make()) as many,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(batch, "_LIMITS", (most, 10**6, 10**6))
         patch.setattr(batch, "_MANY", least)
-        for who in (PROGRAM, labelled_by) if again else (labelled_by,):
-            expected = [one.learn(of.message, of.label, who, of.source) for of in some]
-            found = list(batch.learn_many(many, some, who))
-            assert [lesson for lesson, _ in found] == some
-            assert [outcome for _, outcome in found] == expected
-            some = some[::-1]
+        for author in (PROGRAM, labelled_by) if repeat else (labelled_by,):
+            expected = [
+                single.learn(item.message, item.label, author, item.source) for item in labelled
+            ]
+            lines = list(batch.learn_many(many, labelled, author))
+            assert [lesson for lesson, _ in lines] == labelled
+            assert [outcome for _, outcome in lines] == expected
+            labelled = labelled[::-1]
         assert many.verify() == []
-        assert told(many, folder / "b") == told(one, folder / "a")
-        with many.reading(), one.reading():
-            for mine, others in zip(many.counts, one.counts, strict=True):
-                assert (mine.rows()[2] == others.rows()[2]).all()
-                assert mine.totals == pytest.approx(others.totals, rel=1e-13)
+        assert ledger_lines(many, folder / "b") == ledger_lines(single, folder / "a")
+        with many.reading(), single.reading():
+            for buffered, others in zip(many.counts, single.counts, strict=True):
+                assert (buffered.rows()[2] == others.rows()[2]).all()
+                assert buffered.totals == pytest.approx(others.totals, rel=1e-13)
                 if make() is None:
-                    assert mine.state()["totals"] == others.state()["totals"]
+                    assert buffered.state()["totals"] == others.state()["totals"]
         # And once more, into what knows some of it, and has dropped what was seen once.
-        for mailbox in (one, many):
-            compact(mailbox, once=-1)
+        for mailbox in (single, many):
+            compact(mailbox, rare_days=-1)
             mailbox.learn(b"Subject: more\n\nlunch", "spam")
-        one.learn(b"Subject: noon\n\nmeeting", "list")
-        for lesson in some:
-            one.learn(lesson.message, lesson.label, HUMAN, lesson.source)
-        many.learn_many([LabelledMessage(b"Subject: noon\n\nmeeting", "list"), *some])
+        single.learn(b"Subject: noon\n\nmeeting", "list")
+        for lesson in labelled:
+            single.learn(lesson.message, lesson.label, HUMAN, lesson.source)
+        many.learn_many([LabelledMessage(b"Subject: noon\n\nmeeting", "list"), *labelled])
         assert many.verify() == []
-        assert told(many, folder / "b") == told(one, folder / "a")
+        assert ledger_lines(many, folder / "b") == ledger_lines(single, folder / "a")
 
 
 @given(lessons, st.integers(1, 9))
-def test_an_import_in_groups_is_the_same(tmp_path_factory, some, most):
+def test_an_import_in_groups_is_the_same(tmp_path_factory, labelled, most):
     folder = tmp_path_factory.mktemp("import")
     with (
         Mailbox(folder / "from") as source,
@@ -115,7 +119,7 @@ def test_an_import_in_groups_is_the_same(tmp_path_factory, some, most):
         Mailbox(folder / "new") as new,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for number, label in some:
+        for number, label in labelled:
             source.learn(mail(number), label)
         target.learn(mail(3), "ham", timestamp=1e9)
         target.learn(mail(4), "work", PROGRAM, timestamp=1e9)
@@ -124,7 +128,7 @@ def test_an_import_in_groups_is_the_same(tmp_path_factory, some, most):
         for mailbox in (target, new):
             import_file(mailbox, str(folder / "lines"))
             assert mailbox.verify() == []
-        assert told(new, folder / "a") == told(source, folder / "b")
+        assert ledger_lines(new, folder / "a") == ledger_lines(source, folder / "b")
 
 
 def test_what_came_before_an_error_is_learned(tmp_path):
@@ -156,11 +160,11 @@ def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
         )
         mailbox.learn_many(lessons)
         assert len(counted) == 40
-        assert [outcome.what for outcome in mailbox.learn_many(lessons)] == ["known"] * 40
+        assert [outcome.result for outcome in mailbox.learn_many(lessons)] == ["known"] * 40
         assert len(counted) == 40
         new = LabelledMessage(mail(99), "ham")
-        said = mailbox.learn_many([*lessons, new, *lessons])
-        assert [outcome.what for outcome in said].count("learned") == 1
+        outcomes = mailbox.learn_many([*lessons, new, *lessons])
+        assert [outcome.result for outcome in outcomes].count("learned") == 1
         assert len(counted) == 41
 
 
@@ -168,31 +172,31 @@ def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
 def test_what_is_known_no_more_when_it_is_learned_is_learned(tmp_path, others):
     path = tmp_path / "mail.db"
     with Mailbox(path) as mailbox, Mailbox(path) as other:
-        known = [LabelledMessage(mail(n), "ham") for n in range(9)]
-        mailbox.learn_many(known)
+        learned_before = [LabelledMessage(mail(n), "ham") for n in range(9)]
+        mailbox.learn_many(learned_before)
 
         def lessons():
-            yield from known
+            yield from learned_before
             if others == "forget":
-                other.forget(known[3].message)
+                other.forget(learned_before[3].message)
             else:
-                other.learn(known[3].message, "spam")
+                other.learn(learned_before[3].message, "spam")
 
-        said = [outcome.what for outcome in mailbox.learn_many(lessons())]
+        outcomes = [outcome.result for outcome in mailbox.learn_many(lessons())]
         expected = {"forget": "learned", "correct": "corrected"}[others]
-        assert said == ["known"] * 3 + [expected] + ["known"] * 5
+        assert outcomes == ["known"] * 3 + [expected] + ["known"] * 5
         assert mailbox.verify() == []
 
 
 def test_a_group_that_fails_leaves_nothing(tmp_path, monkeypatch):
     with Mailbox(tmp_path / "mail.db") as mailbox:
         mailbox.learn(mail(1), "spam")
-        before = told(mailbox, tmp_path / "a")
+        before = ledger_lines(mailbox, tmp_path / "a")
         with monkeypatch.context() as patch:
             patch.setattr(SqlCounts, "commit", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 mailbox.learn_many([LabelledMessage(mail(n), "ham") for n in range(9)])
-        assert told(mailbox, tmp_path / "b") == before
+        assert ledger_lines(mailbox, tmp_path / "b") == before
         assert [type(member.counts) for member in mailbox.models] == [SqlCounts] * len(
             mailbox.models
         )
@@ -212,7 +216,7 @@ def test_others_are_answered_and_learn_between_groups(tmp_path):
                 if number in (300, 500):  # within a group that is being read
                     other.learn(b"Subject: other\n\n%d" % number, "spam")
 
-        assert sum(outcome.what == "learned" for outcome in mailbox.learn_many(lessons())) == 600
+        assert sum(outcome.result == "learned" for outcome in mailbox.learn_many(lessons())) == 600
         assert other.verify() == []
         assert len(list(other.ledger.rows())) == 602
 
@@ -231,7 +235,7 @@ def test_another_kind_of_database_meanwhile(tmp_path, knows):
                 mailbox.was_taught(b"x" * 32)
             yield LabelledMessage(mail(2), "spam")
 
-        assert [outcome.what for outcome in mailbox.learn_many(lessons())] == ["learned"] * 2
+        assert [outcome.result for outcome in mailbox.learn_many(lessons())] == ["learned"] * 2
         assert len(mailbox.counts) == 1
         assert mailbox.verify() == []
 
@@ -244,11 +248,11 @@ def test_the_command_tells_what_is_safe(tmp_path):
     db = tmp_path / "mail.db"
     status, out, _ = streamnb_command("learn", "ham", folder, "--db", db, "--json")
     assert status == 0
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [line["path"] for line in found] == [str(path) for path in sorted(folder.iterdir())]
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["path"] for line in lines] == [str(path) for path in sorted(folder.iterdir())]
     with Mailbox(db) as mailbox:
-        assert all(mailbox.label_of(bytes.fromhex(line["digest"])) for line in found)
-        assert mailbox.label_of(bytes.fromhex(found[7]["digest"]))[2] == f"learn {folder / '07'}"
+        assert all(mailbox.label_of(bytes.fromhex(line["digest"])) for line in lines)
+        assert mailbox.label_of(bytes.fromhex(lines[7]["digest"]))[2] == f"learn {folder / '07'}"
 
 
 def test_a_word_that_cannot_be_is_refused(tmp_path):
@@ -294,7 +298,9 @@ def test_groups_of_many_classes_are_smaller(tmp_path, monkeypatch):
     sizes = []
     learned = batch._learned_within
     monkeypatch.setattr(
-        batch, "_learned_within", lambda *how: sizes.append(len(how[1])) or learned(*how)
+        batch,
+        "_learned_within",
+        lambda *arguments: sizes.append(len(arguments[1])) or learned(*arguments),
     )
     monkeypatch.setattr(batch, "_LIMITS", (256, 2000, 1 << 25))
     with Mailbox(tmp_path / "mail.db") as mailbox:
@@ -332,40 +338,44 @@ def test_what_was_done_is_not_done_again_where_its_answer_was_lost(tmp_path, mon
 
         def lost(act):
             losing.lost = False
-            found = act()
+            lines = act()
             assert losing.lost
             assert mailbox.verify() == []
-            return found
+            return lines
 
         two = [
             LabelledMessage(mail(1), "ham"),
             LabelledMessage(mail(1), "spam"),
             LabelledMessage(mail(2), "ham"),
         ]
-        said = lost(lambda: mailbox.learn_many(two))
-        assert said == [("learned", None), ("corrected", "ham"), ("learned", None)]
+        outcomes = lost(lambda: mailbox.learn_many(two))
+        assert outcomes == [("learned", None), ("corrected", "ham"), ("learned", None)]
         assert len(list(mailbox.ledger.rows("digest = ?", (digest(mail(1)),)))) == 2
-        assert lost(lambda: mailbox.learn(mail(3), "ham")).what == "learned"
+        assert lost(lambda: mailbox.learn(mail(3), "ham")).result == "learned"
         assert lost(lambda: mailbox.learn(mail(3), "spam")) == ("corrected", "ham")
         assert (
             lost(lambda: mailbox.learn_batch([LabelledMessage(mail(4), "ham")], "stream", 1)) == 1
         )
         assert lost(lambda: mailbox.forget(mail(4))) == ("forgotten", "ham")
-        known = len(list(mailbox.ledger.rows()))
+        learned_before = len(list(mailbox.ledger.rows()))
         undone = lost(lambda: mailbox.undo(0))
-        assert undone.unlearned >= known
+        assert undone.unlearned >= learned_before
         assert lost(lambda: redo(mailbox)).learned == undone.unlearned
-        assert len(list(mailbox.ledger.rows())) == known + 2  # what others learned meanwhile
-        assert lost(lambda: compact(mailbox, once=None, ledger=-1)).retired >= known
+        assert (
+            len(list(mailbox.ledger.rows())) == learned_before + 2
+        )  # what others learned meanwhile
+        assert lost(lambda: compact(mailbox, rare_days=None, ledger=-1)).retired >= learned_before
 
 
 def test_labels_that_are_equal_and_are_not_spelt_alike(tmp_path):
-    with Mailbox(tmp_path / "one") as one, Mailbox(tmp_path / "many") as many:
-        some = [(1, 1), (1, True), (1, "True"), (1, "1"), (2, "1"), (2, 1), (3, True), (3, "1")]
-        lessons = [LabelledMessage(mail(number), label) for number, label in [(9, 1), *some, *some]]
-        expected = [one.learn(lesson.message, lesson.label) for lesson in lessons]
+    with Mailbox(tmp_path / "one") as single, Mailbox(tmp_path / "many") as many:
+        labelled = [(1, 1), (1, True), (1, "True"), (1, "1"), (2, "1"), (2, 1), (3, True), (3, "1")]
+        lessons = [
+            LabelledMessage(mail(number), label) for number, label in [(9, 1), *labelled, *labelled]
+        ]
+        expected = [single.learn(lesson.message, lesson.label) for lesson in lessons]
         assert many.learn_many(lessons) == expected
         assert many.verify() == []
-        for mine, others in zip(many.counts, one.counts, strict=True):
-            with many.reading(), one.reading():
-                assert (mine.rows()[2] == others.rows()[2]).all()
+        for buffered, others in zip(many.counts, single.counts, strict=True):
+            with many.reading(), single.reading():
+                assert (buffered.rows()[2] == others.rows()[2]).all()

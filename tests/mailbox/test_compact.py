@@ -22,7 +22,7 @@ from streamnb.mailbox.undo import redo
     ),
     st.integers(0, 2**32),
 )
-def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_factory, some, seed):
+def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_factory, numbers, seed):
     path = tmp_path_factory.mktemp("parts") / "mail.db"
     draw = random.Random(seed)
     with Mailbox(path) as box, Mailbox(path) as other, pytest.MonkeyPatch.context() as patch:
@@ -48,21 +48,21 @@ def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_facto
             if draw.random() < 0.1:
                 raise KeyboardInterrupt
 
-        for number, label in some:
+        for number, label in numbers:
             act(number, label)
         patch.setattr("streamnb.mailbox.compact._ROWS", 3)
         patch.setattr("streamnb.mailbox.compact.time.sleep", others)
         if draw.random() < 0.5:
             other.undo(max((row.added_at for row in other.ledger.rows()), default=0))
         with contextlib.suppress(KeyboardInterrupt):
-            compact(box, once=-1, ledger=draw.choice([None, 0]))
+            compact(box, rare_days=-1, ledger=draw.choice([None, 0]))
         assert box.verify() == []
         redo(other)
         assert box.verify() == []
 
 
 def test_what_others_learn_stays_where_a_sure_message_has_it_too(tmp_path, monkeypatch):
-    """Of a message that was sure nothing is counted, but its features are in the ledger."""
+    """A message learned with weight 0 has features in the ledger and no counts."""
     words = {"spam": "buy cheap pills now offer", "ham": "lunch noon meeting project thanks"}
     path = tmp_path / "mail.db"
     with Mailbox(path) as box, Mailbox(path) as other:
@@ -80,7 +80,7 @@ def test_what_others_learn_stays_where_a_sure_message_has_it_too(tmp_path, monke
             assert other.verify() == []
 
         monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn_it_again)
-        compact(box, once=-1)
+        compact(box, rare_days=-1)
         assert box.verify() == []
 
 
@@ -95,7 +95,7 @@ def test_a_rebuild_sees_that_something_was_dropped_meanwhile(tmp_path):
         def progress(rows):
             yield from rows
             if not dropped:
-                dropped.append(compact(other, once=-1).features)
+                dropped.append(compact(other, rare_days=-1).features)
 
         rebuild(box, progress)
         assert dropped[0] > 0
@@ -103,7 +103,7 @@ def test_a_rebuild_sees_that_something_was_dropped_meanwhile(tmp_path):
 
 
 def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
-    """What a compaction that was stopped has dropped cannot be taken back."""
+    """Undo cannot restore features that an interrupted compaction dropped."""
     with Mailbox(tmp_path / "mail.db") as box:
         box.learn(b"Subject: other\n\nlunch", "ham")
         box.learn(b"Subject: this\n\npills", "ham")
@@ -115,7 +115,7 @@ def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
 
         monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", stopped)
         with pytest.raises(KeyboardInterrupt):
-            compact(box, once=None, ledger=-1)
+            compact(box, rare_days=None, ledger=-1)
         assert redo(box) == (0, 0, 0)
         assert box.verify() == []
 
@@ -131,12 +131,12 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         looked_at, learned = [], []
         rows = box.ledger.rows
 
-        def counted(where="removed_at IS NULL", values=()):
-            looked_at[-1:] = [looked_at[-1] + 1] if where == "id = ?" else looked_at[-1:]
-            return rows(where, values)
+        def counted(condition="removed_at IS NULL", values=()):
+            looked_at[-1:] = [looked_at[-1] + 1] if condition == "id = ?" else looked_at[-1:]
+            return rows(condition, values)
 
         def learn(_seconds):
-            learned.append(other.learn(b"Subject: new\n\nword%d" % len(learned), "spam").what)
+            learned.append(other.learn(b"Subject: new\n\nword%d" % len(learned), "spam").result)
             looked_at.append(0)
 
         looked_at.append(0)
@@ -144,7 +144,7 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         monkeypatch.setattr("streamnb.mailbox.compact._ROWS", 10)
         monkeypatch.setattr("streamnb.mailbox.compact._REPACKED", 10)
         monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn)
-        compact(box, once=-1)
+        compact(box, rare_days=-1)
         # In ten parts features are dropped; then what was learned meanwhile is written by
         # fingerprints, too, features are laid out, and all is written by places.
         assert set(learned) == {"learned"}
@@ -154,20 +154,24 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         assert box.verify() == []
 
 
-@pytest.mark.parametrize("once", [None, -1])
+@pytest.mark.parametrize("rare_days", [None, -1])
 @pytest.mark.parametrize("ledger", [None, 0, 50])
-def test_a_dry_run_tells_what_would_go(tmp_path, once, ledger):
+def test_a_dry_run_tells_what_would_go(tmp_path, rare_days, ledger):
     with Mailbox(tmp_path / "mail.db") as box:
         for number in range(20):
-            when = time.time() - (number % 2) * 100 * 86400
+            timestamp = time.time() - (number % 2) * 100 * 86400
             box.learn(
-                b"Subject: n%d\n\nrare%d w%d" % (number, number, number % 3), "ham", timestamp=when
+                b"Subject: n%d\n\nrare%d w%d" % (number, number, number % 3),
+                "ham",
+                timestamp=timestamp,
             )
             if number % 5 == 0:
-                box.learn(b"Subject: n%d\n\nrare%d w0" % (number, number), "spam", timestamp=when)
-        said = compact(box, once, ledger, dry_run=True)
-        done = compact(box, once, ledger)
-        assert said[:3] == done[:3]
+                box.learn(
+                    b"Subject: n%d\n\nrare%d w0" % (number, number), "spam", timestamp=timestamp
+                )
+        expected = compact(box, rare_days, ledger, dry_run=True)
+        done = compact(box, rare_days, ledger)
+        assert expected[:3] == done[:3]
         assert box.verify() == []
 
 
@@ -188,5 +192,5 @@ def test_a_compaction_that_was_cut_off_is_finished_by_the_next(tmp_path, monkeyp
                     compact(box, None, ledger=0)
         compact(box, None, ledger=0)
         assert len(list(box.ledger.rows("labelled_by = 'retired'"))) == 2
-        assert sum(one.messages for one in status(box).learned) == 20
+        assert sum(group.messages for group in status(box).learned) == 20
         assert box.verify() == []

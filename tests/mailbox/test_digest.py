@@ -127,12 +127,12 @@ def multipart(*attachments, preamble=b"", encoding=b"base64"):
 
 
 def test_attachments_tell_messages_apart_and_preambles_do_not():
-    one, two = (base64.encodebytes(byte * 5000) for byte in (b"a", b"b"))
-    assert digest(multipart(one)) != digest(multipart(two))
-    assert digest(multipart(one)) != digest(multipart(one, one))
-    assert digest(multipart(one)) == digest(multipart(one, preamble=b"This is MIME.\n"))
-    assert digest(multipart(one)) == digest(
-        multipart(one.replace(b"\n", b""), encoding=b"BASE64 (x)")
+    first, second = (base64.encodebytes(byte * 5000) for byte in (b"a", b"b"))
+    assert digest(multipart(first)) != digest(multipart(second))
+    assert digest(multipart(first)) != digest(multipart(first, first))
+    assert digest(multipart(first)) == digest(multipart(first, preamble=b"This is MIME.\n"))
+    assert digest(multipart(first)) == digest(
+        multipart(first.replace(b"\n", b""), encoding=b"BASE64 (x)")
     )
 
 
@@ -145,3 +145,22 @@ def test_parts_behind_two_megabytes_count():
 def test_anything_has_a_digest(data):
     assert len(digest(data)) == 32
     assert len(header_key(data)) == 16
+
+
+@pytest.mark.parametrize("kind", [b"text/plain", b"text/html", b"application/zip"])
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("size", [1 << 22, 1 << 23])
+def test_what_is_behind_megabytes_counts(kind, parts, size):
+    def long_message(end, line_end=b"\n"):
+        fill = b"".join(
+            b"--b\nContent-Type: %s\n\n%s\n"
+            % (kind, b"all the same words\n" * (size // 19 // parts))
+            for _ in range(parts)
+        )
+        head = b"Message-ID: <1@a>\nContent-Type: multipart/mixed; boundary=b\n\n"
+        return (head + fill + b"--b\n\n" + end + b"\n--b--\n").replace(b"\n", line_end)
+
+    assert digest(long_message(b"one")) != digest(long_message(b"two"))
+    if kind.startswith(b"text"):
+        hop = b"Received: from a by b;\n\tMon, 1 Jan 2024 00:00:00 +0000\n" * 50
+        assert digest(long_message(b"one")) == digest(hop + long_message(b"one", b"\r\n"))

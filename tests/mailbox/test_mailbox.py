@@ -38,7 +38,7 @@ def test_a_database_learns_and_scores_as_memory_does(sample, box):
     memory = MailClassifier(label_noise=0.0)
     for content, label in mails(sample, 100):
         assert box.classify(content).probabilities == memory.classify(content).probabilities
-        assert box.learn(content, label).what == "learned"
+        assert box.learn(content, label).result == "learned"
         memory.learn_one(content, label)
     same_counts(box, memory)
     assert box.verify() == []
@@ -64,28 +64,28 @@ def test_other_models_are_kept_too(sample, tmp_path):
             memory.learn_one(content, label)
         for content, _ in mails(sample, 40):
             assert box.classify(content).log_odds == memory.classify(content).log_odds
-        assert box.forget(mails(sample, 1)[0][0]).what == "forgotten"
+        assert box.forget(mails(sample, 1)[0][0]).result == "forgotten"
         assert box.verify() == []
 
 
 @pytest.mark.parametrize(
-    ("model", "why"),
+    ("model", "reason"),
     [(BernoulliNB(), "BernoulliNB cannot be kept"), (MultinomialNB(decay=0.9), "decay < 1")],
 )
-def test_models_that_need_the_whole_table_are_refused(tmp_path, model, why):
-    with pytest.raises(StateError, match=why):
+def test_models_that_need_the_whole_table_are_refused(tmp_path, model, reason):
+    with pytest.raises(StateError, match=reason):
         Mailbox(tmp_path / "db", classifier=Classifier(MailTokenizer(), model))
 
 
 def test_learning_twice_is_learning_once_and_another_label_is_a_correction(box):
-    assert box.learn(SPAM, "ham").what == "learned"
+    assert box.learn(SPAM, "ham").result == "learned"
     before = exported(box)
     assert box.learn(SPAM, "ham") == ("known", "ham")
     assert exported(box) == before
     assert box.learn(SPAM, "spam") == ("corrected", "ham")
     assert box.counts[0].weights == [0.0, 1.0]
     assert box.forget(SPAM) == ("forgotten", "spam")
-    assert box.forget(SPAM).what == "unknown"
+    assert box.forget(SPAM).result == "unknown"
     assert [counts.features for counts in box.counts] == [0] * 4
     assert box.verify() == []
 
@@ -102,14 +102,14 @@ def test_of_one_kind_alone_nothing_is_said(box):
 
 
 def test_a_person_outranks_a_program(box):
-    assert box.learn(SPAM, "ham", PROGRAM).what == "learned"
-    assert box.learn(SPAM, "spam", PROGRAM).what == "corrected"  # a program may think again
-    assert box.learn(SPAM, "ham", HUMAN).what == "corrected"
+    assert box.learn(SPAM, "ham", PROGRAM).result == "learned"
+    assert box.learn(SPAM, "spam", PROGRAM).result == "corrected"  # a program may think again
+    assert box.learn(SPAM, "ham", HUMAN).result == "corrected"
     assert box.learn(SPAM, "spam", PROGRAM) == ("kept", "ham")
-    assert box.learn(SPAM, "ham", PROGRAM).what == "known"
-    assert box.learn(HAM, "ham", PROGRAM).what == "learned"
-    assert box.learn(HAM, "ham", HUMAN).what == "confirmed"
-    assert box.learn(HAM, "spam", PROGRAM).what == "kept"
+    assert box.learn(SPAM, "ham", PROGRAM).result == "known"
+    assert box.learn(HAM, "ham", PROGRAM).result == "learned"
+    assert box.learn(HAM, "ham", HUMAN).result == "confirmed"
+    assert box.learn(HAM, "spam", PROGRAM).result == "kept"
     assert box.verify() == []
 
 
@@ -128,14 +128,14 @@ def test_compact_drops_what_is_rare_and_old_and_says_so(sample, box, monkeypatch
     for i, (content, label) in enumerate(mails(sample, 40)):
         box.learn(content, label, timestamp=time.time() - 1000 * 86400 + i)
     rare = sum(int((counts.rows()[2][:, 0] == 1).sum()) for counts in box.counts)
-    assert compact(box, once=180).features == 0  # all seen today
+    assert compact(box, rare_days=180).features == 0  # all seen today
     monkeypatch.setattr("streamnb.mailbox.compact.today", lambda: 10**6)
-    assert compact(box, once=180, dry_run=True).features == rare
-    done = compact(box, once=180)
+    assert compact(box, rare_days=180, dry_run=True).features == rare
+    done = compact(box, rare_days=180)
     assert (done.features, done.retired) == (rare, 0)
     assert done.after < done.before
     assert box.verify() == []
-    assert box.forget(mails(sample, 1)[0][0]).what == "forgotten"  # the ledger dropped them too
+    assert box.forget(mails(sample, 1)[0][0]).result == "forgotten"  # the ledger dropped them too
     assert box.verify() == []
 
 
@@ -164,7 +164,7 @@ def test_a_name_that_sqlite_knows_is_a_file(tmp_path, monkeypatch):
 
 
 def test_sources_need_not_be_utf8(box):
-    assert box.learn(SPAM, "spam", source="learn bad\udcff.eml").what == "learned"
+    assert box.learn(SPAM, "spam", source="learn bad\udcff.eml").result == "learned"
     assert box.label_of(digest(SPAM))[2] == "learn bad\\udcff.eml"
 
 
@@ -175,17 +175,17 @@ def test_a_ledger_can_reach_back_so_far_only(sample, box):
         if i == 19:
             box.learn(stream[0][0], "other", timestamp=time.time() - 90 * 86400)
     counts = [c.items() for c in box.counts]
-    done = compact(box, once=None, ledger=50)
+    done = compact(box, rare_days=None, ledger=50)
     assert (done.retired, done.history) == (20, 1)
     for (fa, ca), (fb, cb) in zip(counts, (c.items() for c in box.counts), strict=True):
         assert (fa == fb).all()
         assert (ca == cb).all()
     assert box.verify() == []
-    assert box.learn(stream[5][0], stream[5][1]).what == "known"
-    assert box.forget(stream[5][0]).what == "retired"
-    assert box.learn(stream[5][0], "other").what == "retired"
-    assert box.forget(stream[25][0]).what == "forgotten"
-    assert compact(box, once=None, ledger=50).retired == 0
+    assert box.learn(stream[5][0], stream[5][1]).result == "known"
+    assert box.forget(stream[5][0]).result == "retired"
+    assert box.learn(stream[5][0], "other").result == "retired"
+    assert box.forget(stream[25][0]).result == "forgotten"
+    assert compact(box, rare_days=None, ledger=50).retired == 0
     assert box.verify() == []
     data = exported(box)
     assert box.undo(0).unlearned > 0
@@ -279,13 +279,13 @@ def test_status_counts_what_was_learned(sample, box):
     box.learn(SPAM, "ham", PROGRAM, "watch inbox")
     box.learn(SPAM, "spam", HUMAN, "watch junk")
     box.forget(HAM)
-    found = status(box)
-    assert sum(one.messages for one in found.learned) == 31
-    assert ("spam", HUMAN, "watch", 1) in found.learned
-    assert (found.corrected, found.taken_back) == (1, 0)
-    assert found.recent == 30
-    assert 0 < found.wrong < 30
-    json.dumps(found.as_json())
+    statistics = status(box)
+    assert sum(item.messages for item in statistics.learned) == 31
+    assert ("spam", HUMAN, "watch", 1) in statistics.learned
+    assert (statistics.corrected, statistics.taken_back) == (1, 0)
+    assert statistics.recent == 30
+    assert 0 < statistics.wrong < 30
+    json.dumps(statistics.as_json())
 
 
 @given(
@@ -343,7 +343,7 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
     mailbox.learn(b"Subject: a\n\nb", "ham")
     with mailbox.reading():
         assert mailbox.classify(b"Subject: a\n\nb").label == "ham"
-        with pytest.raises(RuntimeError, match="within a transaction"):
+        with pytest.raises(RuntimeError, match="within an open transaction"):
             mailbox.learn(b"Subject: c\n\nd", "spam")
     mailbox.learn(b"Subject: c\n\nd", "spam", run_first=lambda: mailbox.label_of(b"0" * 32))
     assert mailbox.verify() == []
@@ -404,7 +404,7 @@ def test_labels_that_commands_refuse_are_refused_everywhere(box, tmp_path, label
 
 def test_labels_are_read_as_the_commands_read_them(box):
     box.learn(SPAM, " SPAM ")
-    assert box.learn(SPAM, "spam").what == "known"
+    assert box.learn(SPAM, "spam").result == "known"
     assert box.labels == ["spam"]
 
 
@@ -435,11 +435,11 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
     for i in range(15):
         for message, label in pair(i):
             box.learn(message, label)
-    asked = tmp_path / "asked.eml"
-    asked.write_bytes(pair(1000)[0][0])
-    verdict = box.classify(asked.read_bytes())
+    query = tmp_path / "asked.eml"
+    query.write_bytes(pair(1000)[0][0])
+    verdict = box.classify(query.read_bytes())
     assert (verdict.label, verdict.ready) == ("spam", False)
-    code, out, err = streamnb_command("classify", asked, "--db", box.path)
+    code, out, err = streamnb_command("classify", query, "--db", box.path)
     assert (code, out[:2]) == (2, "U ")
     assert "not ready to be sure of spam" in err
     code, out, _ = streamnb_command("status", "--db", box.path)
@@ -447,13 +447,13 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
     for i in range(15, 90):
         for message, label in pair(i):
             box.learn(message, label)
-    assert box.classify(asked.read_bytes()).ready
-    code, out, err = streamnb_command("classify", asked, "--db", box.path, "--json")
+    assert box.classify(query.read_bytes()).ready
+    code, out, err = streamnb_command("classify", query, "--db", box.path, "--json")
     assert (code, json.loads(out)["ready"], err) == (0, True, "")
-    found = {one.label: one for one in status(box).classes}
-    assert found["spam"].ready
-    assert found["spam"].right >= 20
-    assert found["spam"].right + found["ham"].right + found["spam"].wrong <= 180
+    statistics = {item.label: item for item in status(box).classes}
+    assert statistics["spam"].ready
+    assert statistics["spam"].right >= 20
+    assert statistics["spam"].right + statistics["ham"].right + statistics["spam"].wrong <= 180
     for i in range(90):  # and it is taken back with the rest
         for message, _ in pair(i):
             box.forget(message)
@@ -475,16 +475,16 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
     path = str(tmp_path / "mail.db")
     Mailbox(path).close()
     run = [sys.executable, "-P", "-c", BATCH, path]
-    both = [subprocess.Popen(run, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert sorted(one.communicate()[0].strip() for one in both) == ["0", "40"]
+    processes = [subprocess.Popen(run, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(item.communicate()[0].strip() for item in processes) == ["0", "40"]
     with Mailbox(path) as mailbox:
         assert mailbox.verify() == []
-        known, new = (
+        old, new = (
             LabelledMessage(b"Subject: 1\n\nw1", "ham"),
             LabelledMessage(b"Subject: new\n\nw1", "ham"),
         )
         assert mailbox.learn_batch([new], "query", 6) == 0  # an earlier one
-        assert mailbox.learn_batch([known, new], "query", 8) == 1
+        assert mailbox.learn_batch([old, new], "query", 8) == 1
         assert mailbox.learn_batch([new], "another query", 0) == 0
 
         def broken():
@@ -502,10 +502,10 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
 
 def test_a_class_that_was_taken_back_changes_no_score(box, sample):
     """A misspelt class, set right, must not turn the score of spam into that of its class."""
-    taught = mails(sample, 200)
-    for content, label in taught:
+    trained = mails(sample, 200)
+    for content, label in trained:
         box.learn(content, label)
-    ham = next(content for content, label in taught if label == "ham")
+    ham = next(content for content, label in trained if label == "ham")
     before = judge(box, ham).score
     box.learn(b"Subject: a list\n\nhello", "lists")
     assert judge(box, ham).score > 0

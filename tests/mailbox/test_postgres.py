@@ -37,8 +37,8 @@ pytestmark = pytest.mark.postgres
 
 @pytest.fixture(scope="module")
 def server():
-    with postgres.served() as made:
-        yield made
+    with postgres.served() as running_server:
+        yield running_server
 
 
 numbers = iter(range(10**6))
@@ -63,15 +63,15 @@ def live(mailbox):
     """Everything done to a mailbox in its life."""
     messages = mails()
     wrong = {"spam": "ham", "ham": "spam"}
-    at = 1_700_000_000.0
+    start_s = 1_700_000_000.0
     for i, (message, label) in enumerate(messages):
-        said = wrong[label] if i % 10 == 0 else label
-        mailbox.learn(message, said, timestamp=at + i, source="learn a/b \udcff")
+        labels = wrong[label] if i % 10 == 0 else label
+        mailbox.learn(message, labels, timestamp=start_s + i, source="learn a/b \udcff")
     for i, (message, label) in enumerate(messages[:40]):
-        mailbox.learn(message, label, PROGRAM if i % 3 else "human", timestamp=at + 200 + i)
+        mailbox.learn(message, label, PROGRAM if i % 3 else "human", timestamp=start_s + 200 + i)
     for message, _ in messages[90:100]:
-        mailbox.forget(message, timestamp=at + 300)
-    undone = mailbox.undo(at + 230)
+        mailbox.forget(message, timestamp=start_s + 300)
+    undone = mailbox.undo(start_s + 230)
     assert undone.unlearned
     assert redo(mailbox).learned == undone.unlearned
 
@@ -82,9 +82,9 @@ def test_it_knows_what_one_in_a_file_knows_to_the_last_digit(url, tmp_path):
             live(mailbox)
             assert mailbox.verify() == []
         assert status(remote)._replace(path="", bytes=0) == status(local)._replace(path="", bytes=0)
-        for again in (lambda one: None, rebuild, lambda one: compact(one, once=0)):
-            again(remote)
-            again(local)
+        for rebuilt in (lambda writer: None, rebuild, lambda writer: compact(writer, rare_days=0)):
+            rebuilt(remote)
+            rebuilt(local)
             assert remote.verify() == local.verify() == []
             for message, _ in mails(300)[::7]:
                 with remote.reading(), local.reading():
@@ -101,13 +101,13 @@ def test_from_a_file_to_a_server_and_back(url, server, tmp_path):
         export(local, str(path))
         import_file(remote, str(path))
         assert lines(remote, tmp_path) == first
-        with Mailbox(tmp_path / "again.db") as again:
-            merge(again, remote)
-            assert lines(again, tmp_path) == first
+        with Mailbox(tmp_path / "again.db") as rebuilt:
+            merge(rebuilt, remote)
+            assert lines(rebuilt, tmp_path) == first
             for message, _ in mails(60):
-                with again.reading(), local.reading():
+                with rebuilt.reading(), local.reading():
                     scores = local.classifier.joint_log_likelihood(message)
-                    assert again.classifier.joint_log_likelihood(message) == scores
+                    assert rebuilt.classifier.joint_log_likelihood(message) == scores
         with pytest.raises(StateError, match="merged with itself"):
             merge(remote, remote)
         with Mailbox(server.schema(f"mail{next(numbers)}")) as other:
@@ -125,8 +125,8 @@ def test_the_record_and_what_is_erased(url):
             record.note(message, judge(mailbox, message), place)
         (entry,) = record.entries(search=VerdictLog(mailbox).entries()[0].subject[2:6].upper())
         assert entry.place == "junk"
-        assert record.teach(entry.id, "spam").what == "learned"
-        assert record.entries("taught")[0].taught == "spam"
+        assert record.teach(entry.id, "spam").result == "learned"
+        assert record.entries("taught")[0].learned_label == "spam"
         assert record.erase([digest(message), digest(mails(1)[0][0])]) == 2
         assert record.entries() == mailbox.verify() == []
 
@@ -171,17 +171,17 @@ def in_a_transaction(mailbox, server):
 
 
 def at_once(method):
-    def asked(mailbox, server):
+    def call_while_stopped(mailbox, server):
         server.signal(signal.SIGSTOP)
         method(mailbox, *mails(2)[1][: 1 + (method is Mailbox.learn)])
 
-    return asked
+    return call_while_stopped
 
 
 @pytest.mark.parametrize(
-    "asked", [at_once(Mailbox.learn), at_once(Mailbox.classify), in_a_transaction]
+    "call_while_stopped", [at_once(Mailbox.learn), at_once(Mailbox.classify), in_a_transaction]
 )
-def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, asked, monkeypatch):
+def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, call_while_stopped, monkeypatch):
     monkeypatch.setattr("streamnb.mailbox.postgres._PATIENCE", 0.5)
     first, second = mails(2)
     with Mailbox(url, wait=2) as mailbox:
@@ -189,7 +189,7 @@ def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, asked, monkey
         begun = time.monotonic()
         try:
             with pytest.raises(TransientError, match=r"no answer|timeout expired"):
-                asked(mailbox, server)
+                call_while_stopped(mailbox, server)
         finally:
             server.signal(signal.SIGCONT)
         assert time.monotonic() - begun < 30
@@ -222,15 +222,15 @@ def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(serv
             server.kill()
             server.start()
         else:
-            one = running.pop(chance.randrange(len(running)))
-            one.send_signal(signal.SIGKILL)
-            acknowledged |= {int(line) for line in one.communicate()[0].split("\n")[:-1]}
+            writer = running.pop(chance.randrange(len(running)))
+            writer.send_signal(signal.SIGKILL)
+            acknowledged |= {int(line) for line in writer.communicate()[0].split("\n")[:-1]}
             running.append(writer())
     time.sleep(1)
-    for one in running:
-        assert one.poll() is None, one.stderr.read()  # the server's death was waited for
-        one.send_signal(signal.SIGKILL)
-        acknowledged |= {int(line) for line in one.communicate()[0].split("\n")[:-1]}
+    for writer in running:
+        assert writer.poll() is None, writer.stderr.read()  # the server's death was waited for
+        writer.send_signal(signal.SIGKILL)
+        acknowledged |= {int(line) for line in writer.communicate()[0].split("\n")[:-1]}
     assert len(acknowledged) > 20
     with Mailbox(url) as mailbox:
         assert mailbox.verify() == []
@@ -239,7 +239,7 @@ def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(serv
         for number in acknowledged:
             seed, i = divmod(number, 100000)
             message = b"Subject: %d\n\nw%d v%d u%d" % (number, i % 17, i % 5, seed)
-            assert mailbox.learn(message, "spam" if i % 2 else "ham").what == "known"
+            assert mailbox.learn(message, "spam" if i % 2 else "ham").result == "known"
         assert len(acknowledged) <= learned <= len(acknowledged) + begun
 
 
@@ -271,7 +271,7 @@ def test_a_writer_that_is_in_the_way_is_waited_for_and_told(url):
         with pytest.raises(BusyError, match=r"waited 0\.2 s"):
             mailbox.learn(b"Subject: a\n\nb", "ham")
     with Mailbox(url) as mailbox:
-        assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+        assert mailbox.learn(b"Subject: a\n\nb", "ham").result == "learned"
 
 
 def test_one_schema_has_one_lock_however_it_is_spelt(server):
@@ -286,7 +286,7 @@ def test_one_schema_has_one_lock_however_it_is_spelt(server):
             Mailbox(server.schema(quote(refused)))
     for odd in ('"My;\\ Sch""ema%?"', "grün"):
         with Mailbox(server.schema(quote(odd))) as mailbox:
-            assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+            assert mailbox.learn(b"Subject: a\n\nb", "ham").result == "learned"
             assert mailbox.verify() == []
 
 
@@ -313,8 +313,8 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
         assert mailbox.label_of(digest(message)) is None
         lessons = [LabelledMessage(b"Subject: %d\n\nword %d" % (i, i % 3), "ham") for i in range(9)]
         lost.clear()
-        said = [outcome.what for outcome in mailbox.learn_many(lessons[:6])]
-        assert said == ["learned"] * 6
+        labels = [outcome.result for outcome in mailbox.learn_many(lessons[:6])]
+        assert labels == ["learned"] * 6
         lost.clear()
         assert mailbox.learn_batch(iter(lessons), "stream", 1) == 3
         assert mailbox.learn_batch(lessons, "stream", 1) == 0
@@ -323,15 +323,15 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
         lost.clear()
         assert redo(mailbox).learned == 9 + 3
         lost.clear()
-        assert compact(mailbox, once=None, ledger=-1).retired == 9
+        assert compact(mailbox, rare_days=None, ledger=-1).retired == 9
         assert mailbox.verify() == []
 
 
-@pytest.mark.parametrize(("given", "idle"), [("", "30"), ("&keepalives_idle=7", "7")])
-def test_a_host_that_is_gone_is_noticed(url, given, idle):
-    with Mailbox(url + given) as mailbox:
-        found = mailbox.database.connection.real.info.get_parameters()
-        assert (found["keepalives_idle"], found["tcp_user_timeout"]) == (idle, "60000")
+@pytest.mark.parametrize(("parameters", "idle"), [("", "30"), ("&keepalives_idle=7", "7")])
+def test_a_host_that_is_gone_is_noticed(url, parameters, idle):
+    with Mailbox(url + parameters) as mailbox:
+        result = mailbox.database.connection.real.info.get_parameters()
+        assert (result["keepalives_idle"], result["tcp_user_timeout"]) == (idle, "60000")
 
 
 def test_a_connection_that_was_ended_is_made_anew(url, server):
@@ -352,7 +352,7 @@ def test_a_connection_that_was_ended_is_made_anew(url, server):
             act()
         mailbox.database.connection.real.execute("SET idle_session_timeout = 100")
         time.sleep(0.4)
-        assert mailbox.learn(b"Subject: c\n\nb", "ham").what == "learned"
+        assert mailbox.learn(b"Subject: c\n\nb", "ham").result == "learned"
 
 
 def test_what_fails_within_a_transaction_is_not_called_done(url):
@@ -373,7 +373,7 @@ def test_ctrl_c_while_it_waits_leaves_the_mailbox_in_order(url):
             threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
             with pytest.raises(KeyboardInterrupt):
                 mailbox.learn(b"Subject: a\n\nb", "ham")
-        assert mailbox.learn(b"Subject: a\n\nb", "ham").what == "learned"
+        assert mailbox.learn(b"Subject: a\n\nb", "ham").result == "learned"
 
 
 def test_space_is_given_back_unless_somebody_reads(url):
@@ -390,9 +390,9 @@ def test_a_child_makes_a_connection_of_its_own(url):
     with Mailbox(url) as mailbox:
         child = os.fork()
         if child == 0:
-            known = mailbox.learn(b"Subject: child\n\nb", "ham").what
-            os._exit(0 if known == "learned" else 1)
-        assert mailbox.learn(b"Subject: parent\n\nb", "ham").what == "learned"
+            confirmed = mailbox.learn(b"Subject: child\n\nb", "ham").result
+            os._exit(0 if confirmed == "learned" else 1)
+        assert mailbox.learn(b"Subject: parent\n\nb", "ham").result == "learned"
         assert os.waitpid(child, 0)[1] == 0
         assert mailbox.verify() == []
         with mailbox.reading():
@@ -402,9 +402,9 @@ def test_a_child_makes_a_connection_of_its_own(url):
 def test_a_maildir_is_watched_as_with_a_file(url, tmp_path):
     spam = [message for message, label in mails(100) if label == "spam"]
     ham = [message for message, label in mails(100) if label == "ham"]
-    known, told = [], []
+    confirmed, printed = [], []
     for db in (url, str(tmp_path / "mail.db")):
-        root = tmp_path / f"Maildir{len(known)}"
+        root = tmp_path / f"Maildir{len(confirmed)}"
         for folder in ("cur", "new", "tmp", ".Junk/cur", ".Junk/new", ".Junk/tmp"):
             (root / folder).mkdir(parents=True)
         for i, message in enumerate(ham[:20]):
@@ -417,19 +417,21 @@ def test_a_maildir_is_watched_as_with_a_file(url, tmp_path):
             path.rename(root / ".Junk" / "cur" / path.name)
         status, out, err = streamnb_command(*watch)
         assert status == 0, err
-        told.append(sorted(line.partition(" ")[2].partition(" ")[2] for line in out.splitlines()))
+        printed.append(
+            sorted(line.partition(" ")[2].partition(" ")[2] for line in out.splitlines())
+        )
         with Mailbox(db) as mailbox:
             assert mailbox.verify() == []
-            known.append(mailbox.classifier.messages())
-    assert known[0] == known[1]
-    assert len(known[0]) == 1
-    assert len(told[0]) == len(told[1])
+            confirmed.append(mailbox.classifier.messages())
+    assert confirmed[0] == confirmed[1]
+    assert len(confirmed[0]) == 1
+    assert len(printed[0]) == len(printed[1])
 
 
 def test_commands_take_a_url(url, tmp_path):
     def run(*arguments, status=0, **options):
-        found, out, err = streamnb_command(*arguments, "--db", url, **options)
-        assert found == status, err
+        result, out, err = streamnb_command(*arguments, "--db", url, **options)
+        assert result == status, err
         return out
 
     spam, ham = tmp_path / "spam", tmp_path / "ham"
@@ -438,12 +440,12 @@ def test_commands_take_a_url(url, tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / f"{i}.eml").write_bytes(message)
     run("learn", f"spam={spam}", f"ham={ham}")
-    one = str(next(spam.iterdir()))
+    writer = str(next(spam.iterdir()))
     assert "postgresql:///mail" in run("status")
     assert json.loads(run("status", "--json"))
     run("verify")
-    run("classify", one, status=2)  # not sure yet, of so few
-    run("forget", one)
+    run("classify", writer, status=2)  # not sure yet, of so few
+    run("forget", writer)
     run("undo", "--last")
     run("undo", "--redo")
     run("compact")
@@ -472,7 +474,7 @@ def test_a_server_of_ours_answers_for_it(url, server):
 
 
 @pytest.mark.parametrize(
-    ("of", "status", "why"),
+    ("location", "status", "reason"),
     [
         ("postgresql://nobody@/nothing?host=/nowhere", 75, "is away"),
         ("postgresql://a:secret@127.0.0.1:1/x", 75, "is away"),
@@ -481,10 +483,10 @@ def test_a_server_of_ours_answers_for_it(url, server):
         ("postgresql://a:x@secret@127.0.0.1:1/x", 75, "is away"),
     ],
 )
-def test_what_is_no_database_is_told_in_a_line(of, status, why):
-    found, _, err = streamnb_command("status", "--db", of, "--wait", "0.1")
-    assert found == status, err
-    assert why in err
+def test_what_is_no_database_is_told_in_a_line(location, status, reason):
+    result, _, err = streamnb_command("status", "--db", location, "--wait", "0.1")
+    assert result == status, err
+    assert reason in err
     assert "secret" not in err
     assert err.count("\n") == 1
 

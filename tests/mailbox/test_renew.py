@@ -22,8 +22,8 @@ def taught_in_runs(path, count=150):
     with Mailbox(path) as mailbox:
         for label, words in (("spam", "cheap pills buy now"), ("ham", "lunch at noon with ann")):
             for n in range(count):
-                some = " ".join(f"word{(7 * n + i) % 90}" for i in range(6))
-                mailbox.learn(f"Subject: {n} {label}\n\n{words} {some}".encode(), label)
+                group = " ".join(f"word{(7 * n + i) % 90}" for i in range(6))
+                mailbox.learn(f"Subject: {n} {label}\n\n{words} {group}".encode(), label)
 
 
 def test_a_mailbox_taught_in_runs_is_learned_anew(tmp_path):
@@ -37,9 +37,9 @@ def test_a_mailbox_taught_in_runs_is_learned_anew(tmp_path):
         assert mailbox.counts[0].weights == weights
         assert mailbox.classify(HAM).log_odds != before
         assert rebuild(mailbox) == 300  # to the same state
-        again = mailbox.classifier.model.state()
+        reopened = mailbox.classifier.model.state()
         assert rebuild(mailbox) == 300
-        assert mailbox.classifier.model.state() == again
+        assert mailbox.classifier.model.state() == reopened
         mailbox.undo(since=0)
         assert mailbox.verify() == []
         assert [counts.features for counts in mailbox.counts] == [0] * 4
@@ -65,7 +65,7 @@ def test_what_was_retired_stays_when_all_is_learned_anew(tmp_path):
         mailbox.database.connection.execute(
             "UPDATE ledger SET time = 1, added_at = 1 WHERE id < 20"
         )
-        assert compact(mailbox, once=None, ledger=1).retired == 19
+        assert compact(mailbox, rare_days=None, ledger=1).retired == 19
         weights = list(mailbox.counts[0].weights)
         assert rebuild(mailbox) == 101
         assert mailbox.counts[0].weights == weights
@@ -113,29 +113,29 @@ def of_an_older_version(**parameters):
 
 def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
     old_views = of_an_older_version(label_noise=0.0, costs=(5.0, 1.0, 0.1))
-    taught = mails(sample, 40)
+    trained = mails(sample, 40)
     with Mailbox(tmp_path / "old.db", classifier=old_views) as old:
-        for message, label in taught[:-1]:
+        for message, label in trained[:-1]:
             old.learn(message, label, PROGRAM, "rule here")
-        old.learn(*taught[-1], timestamp=1e9)
+        old.learn(*trained[-1], timestamp=1e9)
         old.learn(b"Subject: gone\n\nIt is nowhere any more\n", "ham")
     folder = tmp_path / "mail"
     folder.mkdir()
-    for number, (message, _) in enumerate(taught):
+    for number, (message, _) in enumerate(trained):
         (folder / f"{number}.eml").write_bytes(message)
     (folder / "other.eml").write_bytes(b"Subject: new\n\nNever learned\n")
     command = ("upgrade", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
-    for again in (False, True):
+    for reopened in (False, True):
         code, out, err = streamnb_command(*command)
         assert code == 4
-        assert ("40 learned" in out, "1 unknown" in out) == (not again, True)
+        assert ("40 learned" in out, "1 unknown" in out) == (not reopened, True)
         assert "1 messages of the old database are in none" in err
     with Mailbox(tmp_path / "new.db") as new, Mailbox(tmp_path / "old.db") as old:
         assert len(new.counts) == 4
         assert new.classifier.costs == old.classifier.costs
-        for message, _ in taught:
+        for message, _ in trained:
             assert new.label_of(digest(message)) == old.label_of(digest(message))
-        assert new.ledger.active(digest(taught[-1][0])).time == 1e9
+        assert new.ledger.active(digest(trained[-1][0])).time == 1e9
         assert new.verify() == []
     code, _, err = streamnb_command(
         "upgrade", tmp_path / "old.db", folder, "--db", tmp_path / "old.db"
@@ -152,15 +152,17 @@ def files(folder, messages):
 
 
 def kinds(sample, n=60):
-    taught = [(read(entry), entry.label) for entry in islice(open_corpus(sample), 300)]
-    return [[message for message, label in taught if label == kind][:n] for kind in ("spam", "ham")]
+    trained = [(read(entry), entry.label) for entry in islice(open_corpus(sample), 300)]
+    return [
+        [message for message, label in trained if label == kind][:n] for kind in ("spam", "ham")
+    ]
 
 
 def test_one_message_a_command_in_runs_is_learned_anew_too(sample, tmp_path):
     db = tmp_path / "mail.db"
     spam, ham = kinds(sample, 25)
-    for label, some in (("spam", spam), ("ham", ham)):
-        folder = files(tmp_path / label, some)
+    for label, group in (("spam", spam), ("ham", ham)):
+        folder = files(tmp_path / label, group)
         for path in sorted(folder.iterdir()):
             assert streamnb_command("learn", label, path, "--db", db)[0] == 0
     with Mailbox(db) as mailbox:
@@ -205,8 +207,8 @@ def test_what_was_rebuilt_and_taken_back_counts_no_more(sample, box):
     rebuild(box)
     for message in (*spam, ham[0]):
         box.forget(message)
-    for label, some in (("spam", spam), ("ham", ham)):
-        for message in some:
+    for label, group in (("spam", spam), ("ham", ham)):
+        for message in group:
             box.learn(message, label)
     assert is_due(box)
 
@@ -223,9 +225,15 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
     assert streamnb_command(*command)[0] == 0
     with Mailbox(tmp_path / "new.db") as new:
         assert VerdictLog(new).limits == LogLimits(0, 3.0)
-        made = new.classifier
-        assert (made.preset, made.keep_names, len(made.models)) == ("small", False, 3)
-        assert {view.drop_headers for view in made.tokenizer.tokenizers} == {("x-secret",)}
+        new_classifier = new.classifier
+        assert (new_classifier.preset, new_classifier.keep_names, len(new_classifier.models)) == (
+            "small",
+            False,
+            3,
+        )
+        assert {view.drop_headers for view in new_classifier.tokenizer.tokenizers} == {
+            ("x-secret",)
+        }
     with Mailbox(tmp_path / "other.db", classifier=MailClassifier(views=("words",))) as other:
         other.learn(message, label)
     code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])

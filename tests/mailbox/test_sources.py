@@ -1,8 +1,20 @@
 """The messages of folders and files, without what mail programs keep beside them."""
 
+import bz2
+import gzip
+import io
+import lzma
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import pytest
 
+import streamnb.corpus.mbox
+from streamnb.errors import CorpusError
 from streamnb.mailbox.sources import messages
+from streamnb.mailbox.watch.maildir import MaildirAccount
 
 MAIL = b"From: a@example.org\nSubject: hi\n\nHello\n"
 FOLDER_DATA = (
@@ -28,3 +40,126 @@ def test_the_internal_data_of_an_mbox_is_skipped(tmp_path, mails):
     (tmp_path / "box").write_bytes(FOLDER_DATA + mails * mail)
     entries = list(messages(str(tmp_path / "box")))
     assert [b"Hello" in each.content for each in entries] == [True] * mails
+
+
+SEPARATOR = b"From a@example.org Mon Jan  1 00:00:00 2024\n"
+LIKE_A_SEPARATOR = b"\nFrom a@example.org Mon Jan  1 00:00:00 2024\nSubject: quoted\n\nno message\n"
+
+
+def contents(path):
+    return [each.content for each in messages(str(path))]
+
+
+def with_length(body, length):
+    return b"From: a@example.org\nContent-Length: %d\n\n%b" % (length, body)
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("is_last", [False, True])
+@pytest.mark.parametrize(("error", "count"), [(0, 1), (7, 2), (-20, 2), (10**6, 2)])
+def test_a_content_length_is_believed_if_a_separator_or_the_end_follows(
+    tmp_path, error, count, is_last, line_end
+):
+    body = (b"hello\n" + LIKE_A_SEPARATOR).replace(b"\n", line_end)
+    mail = with_length(body, len(body) + error).replace(b"\n", line_end)
+    mail = mail.replace(b"\r\r\n", b"\r\n")
+    box = SEPARATOR + mail + (b"" if is_last else line_end + SEPARATOR + MAIL)
+    (tmp_path / "box").write_bytes(box)
+    assert len(contents(tmp_path / "box")) == count + (not is_last)
+
+
+@pytest.fixture(params=["lock file", "fcntl"])
+def locked_box(request, tmp_path, monkeypatch):
+    """An mbox that another program has locked, with a message of which half is written."""
+    monkeypatch.setattr(streamnb.corpus.mbox, "_LOCK_TIMEOUT_S", 0.0)
+    path = tmp_path / "box"
+    path.write_bytes((SEPARATOR + MAIL + b"\n") * 2 + SEPARATOR + MAIL[:30])
+    if request.param == "lock file":
+        (tmp_path / "box.lock").touch()
+        yield path
+        return
+    script = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); input()"
+    command = [sys.executable, "-c", script, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield path
+        process.stdin.close()
+
+
+def test_the_last_message_of_a_locked_mbox_is_not_read(locked_box):
+    *whole, error = contents(locked_box)
+    assert whole == [MAIL + b"\n"] * 2
+    assert isinstance(error, CorpusError)
+    assert "locked" in str(error)
+
+
+def test_an_old_lock_file_locks_nothing(tmp_path):
+    (tmp_path / "box").write_bytes(SEPARATOR + MAIL)
+    (tmp_path / "box.lock").touch()
+    os.utime(tmp_path / "box.lock", (1e9, 1e9))
+    assert contents(tmp_path / "box") == [MAIL]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_mmdf_files_are_read(tmp_path, count, line_end):
+    mails = [MAIL.replace(b"hi", b"%d" % i).replace(b"\n", line_end) for i in range(count)]
+    mark = b"\1\1\1\1" + line_end
+    (tmp_path / "box").write_bytes(b"".join(mark + mail + mark for mail in mails))
+    assert contents(tmp_path / "box") == mails
+
+
+COMPRESSORS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
+
+
+def maildir(tmp_path, content):
+    for part in ("cur", "new", "tmp"):
+        (tmp_path / "Maildir" / part).mkdir(parents=True)
+    (tmp_path / "Maildir" / "cur" / "1.a,S=99:2,S").write_bytes(content)
+    return tmp_path / "Maildir"
+
+
+@pytest.mark.parametrize("kind", COMPRESSORS)
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_compressed_messages_are_read(tmp_path, kind, size):
+    mail = MAIL + bytes(range(33, 126)) * size
+    path = maildir(tmp_path, COMPRESSORS[kind](mail))
+    assert contents(path) == [mail]
+    account = MaildirAccount(str(path))
+    (uid,) = account.list_messages("INBOX")
+    assert account.fetch_message("INBOX", uid) == mail
+    assert mail.startswith(account.fetch_headers("INBOX", [uid])[uid])
+
+
+def test_a_small_file_with_a_huge_message_is_cut(tmp_path, monkeypatch):
+    path = maildir(tmp_path, gzip.compress(MAIL + bytes(3_000_000)))
+    monkeypatch.setattr("streamnb.mailbox.sources._read.__defaults__", (1 << 20,))
+    assert [len(content) for content in contents(path)] == [1 << 20]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x1f\x8b\x08\0damaged" * 9, "damaged gzip data"),
+        (b"\x28\xb5\x2f\xfd\0\0", "compressed by zstd"),
+        (b"Dovecot-LZ4\r*\x9b\xc5\0", "compressed by lz4"),
+    ],
+)
+def test_an_error_names_what_compressed_data_is(tmp_path, content, reason):
+    (error,) = contents(maildir(tmp_path, content))
+    assert isinstance(error, CorpusError)
+    assert reason in str(error)
+
+
+@pytest.mark.parametrize("mails", [1, 3])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_standard_input_is_read_as_a_file_is(tmp_path, monkeypatch, mails, end):
+    box = (SEPARATOR + MAIL + b"\n").replace(b"\n", end) * mails
+    (tmp_path / "box").write_bytes(box)
+    for data, expected in (
+        (box, contents(tmp_path / "box")),
+        (MAIL, [MAIL]),
+        (gzip.compress(MAIL), [MAIL]),
+    ):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        assert contents("-") == expected

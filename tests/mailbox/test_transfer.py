@@ -1,4 +1,4 @@
-"""What a mailbox knows goes out and in: exports, imports, merging."""
+"""Exports, imports and merges of mailboxes."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_export_and_import_give_the_same_bytes(sample, box, tmp_path):
         assert exported(other) == data
         for content, _ in mails(sample, 60):
             assert other.classify(content) == box.classify(content)
-        assert other.forget(mails(sample, 2)[1][0]).what == "forgotten"
+        assert other.forget(mails(sample, 2)[1][0]).result == "forgotten"
 
 
 @pytest.mark.parametrize("kind", ["model", "lines"])
@@ -89,7 +89,7 @@ def test_bogofilters_dump_goes_out_and_in(sample, box, tmp_path):
     with Mailbox(tmp_path / "other.db") as other:
         import_file(other, str(tmp_path / "dump"))
         assert other.verify() == []
-        assert {(one.label, one.messages) for one in status(other).learned} == {
+        assert {(group.label, group.messages) for group in status(other).learned} == {
             ("spam", labels.count("spam")),
             ("ham", labels.count("ham")),
         }
@@ -146,7 +146,7 @@ def test_compact_keeps_what_was_imported(sample, tmp_path, monkeypatch):
         import_file(box, str(tmp_path / "m"))
         box.learn(b"Subject: quite unheard-of words\n\n", "ham")
         monkeypatch.setattr("streamnb.mailbox.compact.today", lambda: 10**6)
-        assert 0 < compact(box, once=180).features < 60
+        assert 0 < compact(box, rare_days=180).features < 60
         assert sum(counts.features for counts in box.counts) == memory.features
         assert box.verify() == []
 
@@ -159,7 +159,7 @@ def test_a_class_that_is_gone_is_exported_as_if_it_had_never_been(box, tmp_path)
     box.learn(MESSAGES[2], "ham", timestamp=5)
     box.forget(MESSAGES[0], timestamp=6)
     box.forget(MESSAGES[1], timestamp=7)
-    compact(box, once=None, ledger=0)
+    compact(box, rare_days=None, ledger=0)
     data = exported(box)
     with Mailbox(tmp_path / "other") as other:
         (tmp_path / "x").write_bytes(data)
@@ -175,8 +175,8 @@ def test_an_export_that_is_cut_off_anywhere_is_refused(box, tmp_path, messages):
     export(box, str(path), messages=messages)
     whole = path.read_bytes().splitlines(keepends=True)
     with Mailbox(tmp_path / "other") as other:
-        for left in (1, 2, len(whole) // 2, len(whole) - 1):
-            for lines in (whole[:left], [*whole[: left - 1], *whole[left:]]):
+        for size_left in (1, 2, len(whole) // 2, len(whole) - 1):
+            for lines in (whole[:size_left], [*whole[: size_left - 1], *whole[size_left:]]):
                 if len(lines) == 0 or lines[0] != whole[0]:
                     continue
                 path.write_bytes(b"".join(lines))
@@ -209,8 +209,8 @@ def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         for i, (content, label) in enumerate(stream):
             (a if i < 15 else b).learn(content, label, timestamp=old)
-        compact(a, once=None, ledger=50)
-        compact(b, once=None, ledger=50)
+        compact(a, rare_days=None, ledger=50)
+        compact(b, rare_days=None, ledger=50)
         total = [sum(x.totals[0] + x.totals[1] for x in box.counts) for box in (a, b)]
         merge(a, b)
         assert sum(x.totals[0] + x.totals[1] for x in a.counts) == sum(total)
@@ -220,7 +220,7 @@ def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
         with pytest.raises(StateError, match="counted twice"):
             merge(a, b)
         assert exported(a) == before
-        compact(a, once=None, ledger=50)
+        compact(a, rare_days=None, ledger=50)
         assert a.verify() == []
 
 
@@ -266,14 +266,14 @@ def test_hostile_imports_change_nothing(sample, box, tmp_path, damage):
     with Mailbox(tmp_path / "new") as new:  # nor the kind of a new one
         with pytest.raises(StateError, match=r"/x"):
             import_file(new, str(tmp_path / "x"))
-        assert new.learn(SPAM, "spam").what == "learned"
+        assert new.learn(SPAM, "spam").result == "learned"
         assert new.verify() == []
 
 
 @pytest.mark.parametrize(
-    ("size", "why"), [(1e99, "not a list of finite numbers"), (9e14, "inconsistent rows")]
+    ("size", "reason"), [(1e99, "not a list of finite numbers"), (9e14, "inconsistent rows")]
 )
-def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
+def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, reason):
     with Mailbox(tmp_path / "from") as other:
         for content, label in mails(sample, 12):
             other.learn(content, label)
@@ -284,9 +284,9 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, why):
         last["receipt"][3] = [step, step]
         lines[number] = json.dumps(last).encode() + b"\n"
     (tmp_path / "x").write_bytes(b"".join([head, *lines]))
-    with pytest.raises(StateError, match=f"x.*{why}"):
+    with pytest.raises(StateError, match=f"x.*{reason}"):
         import_file(box, str(tmp_path / "x"))
-    assert box.learn(SPAM, "spam").what == "learned"
+    assert box.learn(SPAM, "spam").result == "learned"
     assert box.verify() == []
 
 
@@ -314,8 +314,8 @@ def test_a_disk_that_fails_while_it_is_imported_is_one_line(box, tmp_path, monke
         export(other, str(tmp_path / "lines"))
     read_numbered = json_lines._numbered
 
-    def failing(path, shown):
-        yield from islice(read_numbered(path, shown), 1)
+    def failing(path, message):
+        yield from islice(read_numbered(path, message), 1)
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(json_lines, "_numbered", failing)
@@ -331,15 +331,15 @@ def test_merging_keeps_what_each_message_had_been_taken_for(tmp_path):
         b.learn(SPAM + b"1", "spam")
         b.learn(HAM + b"1", "ham")
         b.learn(SPAM + b"2", "spam")
-        theirs = {
+        expected_state = {
             row.digest: b.labels[row.predicted] for row in rows_of(b) if row.predicted is not None
         }
         merge(a, b)
-        ours = {
+        own_state = {
             row.digest: a.labels[row.predicted] for row in rows_of(a) if row.predicted is not None
         }
-        assert theirs
-        assert theirs.items() <= ours.items()
+        assert expected_state
+        assert expected_state.items() <= own_state.items()
 
 
 def rows_of(mailbox):

@@ -1,4 +1,4 @@
-"""What was learned can be taken back, and that, too."""
+"""Undo and redo of learned messages."""
 
 import time
 
@@ -35,23 +35,25 @@ def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, 
                 snapshot = exported(box)
             if act == "forget":
                 outcome = box.forget(MESSAGES[message], timestamp=number)
-                assert (outcome.what == "forgotten") == (believed.pop(message, None) is not None)
+                assert (outcome.result == "forgotten") == (believed.pop(message, None) is not None)
                 continue
             box.learn(MESSAGES[message], label, labelled_by, timestamp=number)
             if labelled_by == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
-                said, by = believed.get(message, (None, PROGRAM))
+                believed_label, author = believed.get(message, (None, PROGRAM))
                 believed[message] = (
                     label,
-                    HUMAN if HUMAN in (labelled_by, by if said == label else "") else PROGRAM,
+                    HUMAN
+                    if HUMAN in (labelled_by, author if believed_label == label else "")
+                    else PROGRAM,
                 )
         assert box.verify() == []
         for message, (label, _) in believed.items():
             assert box.label_of(digest(MESSAGES[message]))[0] == label
         data = exported(box)
-        with Mailbox(f"{box.path}.again") as again:
-            import_file(again, f"{box.path}.out")
-            assert exported(again) == data
-            assert again.verify() == []
+        with Mailbox(f"{box.path}.again") as second:
+            import_file(second, f"{box.path}.out")
+            assert exported(second) == data
+            assert second.verify() == []
         if back < len(history):
             box.undo(back)
             assert box.verify() == []
@@ -121,7 +123,7 @@ def test_taking_back_ends_somewhere(box):
 def test_what_was_let_go_of_is_erased_without_breaking_the_sums(box):
     box.learn(SPAM, "spam")
     box.learn(HAM, "ham")
-    compact(box, once=None, ledger=0)
+    compact(box, rare_days=None, ledger=0)
     assert VerdictLog(box).erase([digest(SPAM)]) == 1
     assert box.label_of(digest(SPAM)) is None
     assert box.verify() == []
@@ -190,8 +192,8 @@ def test_undo_asks_before_much_is_taken_back(tmp_path):
 
 def test_undoing_a_confirmation_of_what_was_let_go_of(box):
     box.learn(SPAM, "spam", PROGRAM, timestamp=10)
-    compact(box, once=None, ledger=0)
-    assert box.learn(SPAM, "spam", HUMAN, timestamp=20).what == "confirmed"
+    compact(box, rare_days=None, ledger=0)
+    assert box.learn(SPAM, "spam", HUMAN, timestamp=20).result == "confirmed"
     assert box.undo(15) == (1, 1, 0)
     assert box.label_of(digest(SPAM))[:2] == ("spam", PROGRAM)
     assert box.verify() == []
@@ -242,8 +244,8 @@ def test_when_all_was_taken_back_nothing_is_said(tmp_path):
             box.learn(MESSAGES[number], label)
         for number in range(3):
             box.forget(MESSAGES[number])
-        found = box.classify(MESSAGES[3])
-        assert (found.label, found.probability, found.unsure) == (None, 0.0, True)
+        verdict = box.classify(MESSAGES[3])
+        assert (verdict.label, verdict.probability, verdict.unsure) == (None, 0.0, True)
 
 
 def write_folder(path, count):

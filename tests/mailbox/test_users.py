@@ -30,7 +30,7 @@ def users(tmp_path, monkeypatch):
     return tmp_path / "users"
 
 
-def taught(classifier, n=60):
+def train(classifier, n=60):
     for i in range(n):
         classifier.learn_one(SPAM % i, "spam")
         classifier.learn_one(HAM % i, "ham")
@@ -39,7 +39,7 @@ def taught(classifier, n=60):
 
 @pytest.fixture
 def site(users):
-    taught(MailClassifier()).save(users / "site.snb")
+    train(MailClassifier()).save(users / "site.snb")
     return users / "site.snb"
 
 
@@ -57,27 +57,27 @@ def test_a_new_users_first_mail_is_judged_by_the_site(users, site):
 
 def test_many_are_learned_beside_a_site(users, site):
     lessons = [
-        LabelledMessage(of % i, label)
+        LabelledMessage(template % i, label)
         for i in range(20)
-        for of, label in ((SPAM, "ham"), (HAM, "spam"))
+        for template, label in ((SPAM, "ham"), (HAM, "spam"))
     ]
     with (
-        Mailbox(users / "ann.db", base=SiteModel(site)) as one,
+        Mailbox(users / "ann.db", base=SiteModel(site)) as single,
         Mailbox(users / "bob.db", base=SiteModel(site)) as many,
     ):
         for lesson in lessons:
-            one.learn(lesson.message, lesson.label)
+            single.learn(lesson.message, lesson.label)
         list(many.learn_many(lessons))
         assert many.verify() == []
-        assert many.gains == pytest.approx(one.gains, abs=1e-9)
+        assert many.gains == pytest.approx(single.gains, abs=1e-9)
         assert many.gains != GAINS
-        assert many.classify(SPAM % 99).label == one.classify(SPAM % 99).label == "ham"
+        assert many.classify(SPAM % 99).label == single.classify(SPAM % 99).label == "ham"
 
 
 @pytest.mark.parametrize("kind", ["snb", "db"])
 def test_a_base_can_be_a_model_or_a_database(users, kind):
     if kind == "snb":
-        taught(MailClassifier()).save(users / "base.snb")
+        train(MailClassifier()).save(users / "base.snb")
     else:
         with Mailbox(users / "base.db") as box:
             for i in range(60):
@@ -106,8 +106,8 @@ def test_who_is_of_another_opinion_is_believed(users, site):
             box.learn(SPAM % (1000 + i), "ham")
             box.learn(b"From: x@example.net\nSubject: casino %d\n\nwin the jackpot" % i, "spam")
         assert box.classify(SPAM % 99).label == "ham"
-        own, theirs = box.gains
-        assert theirs < own
+        own, site_gain = box.gains
+        assert site_gain < own
         assert box.verify() == []
 
 
@@ -156,7 +156,7 @@ def test_a_new_base_or_none_never_breaks_a_users_database(users, site):
         assert box.classify(SPAM % 99).label == "spam"
         box.forget(SPAM % 1)
         assert box.verify() == []
-    taught(MailClassifier(views=("words",)), 5).save(site)  # another one
+    train(MailClassifier(views=("words",)), 5).save(site)  # another one
     with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         assert box.classify(SPAM % 99).label == "spam"
         box.learn(SPAM % 77, "spam")

@@ -87,7 +87,7 @@ def shown_commands():
         text = page.read_text(encoding="utf-8").replace("\\\n", " ")  # lines that go on
         for block in re.findall(r"^```.*?^```", text, re.M | re.S):
             yield from re.findall(
-                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z-]+\b[^|&\n#<>]*)", block, re.M
+                r"^\s*(?:\$ )?(?:\.venv/bin/)?streamnb ([a-z][a-z-]*\b[^|&\n#<>]*)", block, re.M
             )
 
 

@@ -120,7 +120,7 @@ def test_hostile_mail_is_read_in_bounded_time(name, trained):
 
 def test_hostile_mail_is_learned_and_forgotten(tmp_path):
     with Mailbox(tmp_path / "db") as box:
-        learned = [box.learn(message, "spam").what for message in hostile(large=False).values()]
+        learned = [box.learn(message, "spam").result for message in hostile(large=False).values()]
         assert set(learned) <= {"learned", "known"}  # some differ in their stamps alone
         assert box.verify() == []
         for message in hostile(large=False).values():
@@ -307,7 +307,7 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
     (tmp_path / "maildir" / "tmp" / "half").write_bytes(b"Subj")
     status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
-    assert [line["what"] for line in lines] == ["learned"] * 2
+    assert [line["result"] for line in lines] == ["learned"] * 2
     (tmp_path / "maildir" / "dovecot-uidlist").write_text("3 V1")
     (tmp_path / "maildir" / "cur" / "deleted:2,ST").write_bytes(b"Subject: deleted\n\nx")
     status, out, _ = streamnb_command("learn", "ham", tmp_path / "maildir", *db)

@@ -493,10 +493,13 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     status, response = web("POST", "/classify?reasons=2", SPAM % 99)
     assert (status, response["mark"], len(response["reasons"])) == (200, "S", 2)
     assert web("POST", "/classify?threshold=1", SPAM % 99)[1]["mark"] == "U"
-    assert web("POST", "/learn?label=ham", SPAM % 99) == (200, {"what": "learned", "before": None})
-    assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["what"] == "kept"
-    assert web("POST", "/forget", SPAM % 99) == (200, {"what": "forgotten", "before": "ham"})
-    assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["what"] == "unknown"
+    assert web("POST", "/learn?label=ham", SPAM % 99) == (
+        200,
+        {"result": "learned", "before": None},
+    )
+    assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["result"] == "kept"
+    assert web("POST", "/forget", SPAM % 99) == (200, {"result": "forgotten", "before": "ham"})
+    assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["result"] == "unknown"
     assert web("GET", "/status")[1]["learned"]
     metrics = web("GET", "/metrics")[1]
     assert 'streamnb_verdicts_total{mark="S"} 1.0' in metrics
@@ -512,7 +515,7 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
         assert code == status, path
     for content in (b"", b"\x7fELF\0\0"):
         assert web("POST", "/learn?label=ham", content)[0] == 400
-    assert web("POST", "/learn?label=SPAM", SPAM % 999)[1]["what"] == "learned"
+    assert web("POST", "/learn?label=SPAM", SPAM % 999)[1]["result"] == "learned"
     assert web("POST", "/forget", SPAM % 999)[1]["before"] == "spam"
     assert web("GET", "/classify")[0] == 405
 
@@ -715,7 +718,7 @@ def test_each_user_has_a_token(serve, tmp_path):
     assert Web(port, "x")("GET", "/status?user=ann")[0] == 401  # and now there is a token
     token = (users / "ann.db.token").read_text().strip()
     ann = Web(port, token)
-    assert ann("POST", "/learn?user=ann&label=spam", SPAM % 1)[1]["what"] == "learned"
+    assert ann("POST", "/learn?user=ann&label=spam", SPAM % 1)[1]["result"] == "learned"
     assert ann("GET", "/status?user=ann")[1]["path"] == str(users / "ann.db")
     assert ann("GET", "/status?user=bob")[0] == 401
     assert ann("GET", "/status?user=ann&user=bob")[0] == 401
@@ -727,6 +730,67 @@ def test_each_user_has_a_token(serve, tmp_path):
         patch.setenv("STREAMNB_USERS", str(users))
         with MailboxClient(None, user="ann") as asking:
             assert asking.ask_server(SPAM % 1).label == "spam"
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory):
+    """Return the environment of a folder of users: eve and ann agree, bob disagrees with both."""
+    folder = tmp_path_factory.mktemp("users")
+    for name, swapped in (("ann", False), ("eve", False), ("bob", True)):
+        with Mailbox(folder / f"{name}.db") as box:
+            labels = ("ham", "spam") if swapped else ("spam", "ham")
+            for i in range(70):
+                box.learn(SPAM % i, labels[0])
+                box.learn(HAM % i, labels[1])
+    aliases = folder / "aliases"
+    aliases.write_text("info@example.org ann\n")
+    return {**os.environ, "STREAMNB_USERS": str(folder), "ALIASES": str(aliases)}
+
+
+@pytest.mark.parametrize(
+    ("recipients", "spam_answer", "cause"),
+    [
+        (["ann@example.org"], b"y", None),
+        (["bob@example.org"], b"a", None),
+        (["ANN+list@example.org", "info@example.org"], b"y", None),
+        (["ann@example.org", "eve@example.org"], b"y", None),
+        (["ann@example.org", "bob@example.org"], b"a", "database"),
+        (["zed@example.org"], b"a", "no_database"),
+        (["ann@example.org", "zed@example.org"], b"a", "no_database"),
+        ([f"u{i}@example.org" for i in range(30)], b"a", "database"),
+        ([], b"a", "database"),
+    ],
+)
+def test_a_milter_judges_by_the_databases_of_the_recipients(
+    serve, users, recipients, spam_answer, cause
+):
+    port = free_port()
+    process = serve("--users", "--milter", f"127.0.0.1:{port}", "--reject", "0.6", "--log", "json",
+                    "--aliases", users["ALIASES"], env=users)  # fmt: skip
+    with MailServer(port, steps=0x1FFFFF & ~0x0008) as server:
+        server.send(b"D", b"Ei\0Q1\0")
+        for recipient in recipients:
+            server.send(b"R", f"<{recipient}>\0".encode())
+        edits, answer = server.bring(SPAM % 999)
+    assert answer == spam_answer
+    assert bool(edits) == (answer == b"a" and cause is None)
+    (line,) = (json.loads(line) for line in process.stop().splitlines() if line.startswith("{"))
+    assert ("error" in line) == (cause is not None)
+    if answer == b"y":
+        log = streamnb_command("verdicts", "--find", "Q1", "--user", "ann", env=users)[1]
+        assert (log.count("\n"), " spam " in log) == (1, True)
+        assert streamnb_command("verdicts", "--find", "Q2", "--user", "ann", env=users)[1] == ""
+
+
+def test_http_takes_the_address_of_a_user(serve, users):
+    port = free_port()
+    serve("--users", "--http", f"127.0.0.1:{port}", "--aliases", users["ALIASES"], env=users)
+    assert Web(port, "x")("GET", "/status?user=ann")[0] == 401
+    web = Web(port, (Path(users["STREAMNB_USERS"]) / "ann.db.token").read_text().strip())
+    for name in ("ann", "ann@example.org", "info@example.org"):
+        assert web("GET", f"/status?user={name}")[1]["path"].endswith("/ann.db")
+    for name in ("bob@example.org", "other@example.org", "../ann@example.org", "@", "zed"):
+        assert web("GET", f"/status?user={name}")[0] == 401
 
 
 def test_out_of_descriptors_is_told_once(trained_db, tmp_path, serve):

@@ -301,3 +301,14 @@ def test_attributes_of_texts_follow_the_vocabulary():
     assert model.vocabulary_ == {"free": 0, "lunch": 1, "offer": 2}
     assert model.feature_count_.tolist() == [[0, 1, 0], [2, 0, 1]]
     assert np.exp(model.feature_log_prob_).sum(axis=1).tolist() == pytest.approx([1, 1])
+
+
+@by_entrance
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(name, kind):
+    X, y = examples(kind, 30)
+    model = new_estimator(name).fit(X, y)
+    expected = model.predict_proba(X)
+    other = examples("counts" if kind == "texts" and name in COUNTS else kind, 10)[0]
+    with pytest.raises(ValueError, match="labels"):
+        model.fit(other[:10], y)
+    assert (model.predict_proba(X) == expected).all()

@@ -65,6 +65,16 @@ class AddressBook:
             return user
         return f"{local_part}@{domain}" if self.whole_address and domain else local_part
 
+    def user_of_query(self, text: str | None) -> str | None:
+        """Return the user that a program names: an address with ``@`` is resolved like mail's.
+
+        Examples
+        --------
+        >>> AddressBook().user_of_query("ann@example.org"), AddressBook().user_of_query("Ann")
+        ('ann', 'Ann')
+        """
+        return self.user(text) if text is not None and "@" in text else text
+
 
 def read_aliases(path: str) -> dict[str, str]:
     """Read a file of aliases.

@@ -112,7 +112,8 @@ def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes)
             if len(request.query_params.getlist(name)) > 1:
                 raise RequestError(f"{name}: it is there twice")
         writes = action in (_learn, _forget) or "learn" in request.query_params
-        with mailboxes.borrow(request.query_params.get("user"), writes=writes) as mailbox:
+        user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
+        with mailboxes.borrow(user, writes=writes) as mailbox:
             return 200, action(mailbox, request, message)
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error

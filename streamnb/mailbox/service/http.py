@@ -22,7 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
-from streamnb.mailbox.location import beside
+from streamnb.mailbox.location import companion_path
 from streamnb.mailbox.service.server import Activity, ConnectionHandler
 
 Scope = dict[str, Any]
@@ -43,7 +43,7 @@ def database_token(database: str | os.PathLike[str]) -> str:
 
     It is in a file beside the database that its owner alone can read.
     """
-    path = beside(database, ".token")
+    path = companion_path(database, ".token")
     token = secrets.token_urlsafe(32)
     with convert_os_errors(OutputError, f"{path}: the token cannot be kept", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)

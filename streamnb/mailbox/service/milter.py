@@ -1,10 +1,10 @@
 """A milter: Postfix and Sendmail ask while the client that brings a message still waits.
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
-and data. Of the client and the envelope, only the recipients are read, as bytes and for the log
-alone. The mail server is asked to leave out the rest, and whatever comes of it is skipped. So no
-name or address of a client can end the session with its message unmarked. (The library kilter reads
-all of it and gives up a connection for a name that is no IDNA.)
+and data. Of the client and the envelope, only the recipients are read, as bytes: for the log, and
+with many users to find their databases. The mail server is asked to leave out the rest, and what it
+sends of it is skipped. So no name or address of a client can end the session with its message
+unmarked. (The library kilter reads all of it and gives up a connection for a name that is no IDNA.)
 """
 
 from __future__ import annotations
@@ -37,13 +37,21 @@ _LOGGED_REASONS = 5  # of a refused message
 _LONGEST_ID = 100  # bytes of a queue id
 # Not to be sent: connection, name, sender, unknown commands, the beginning of data.
 _LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0100 | 0x0200
-_MOST_RECIPIENTS = 20  # of a message that are logged
+_MOST_RECIPIENTS = 20  # of a message that are logged, and whose databases are asked
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 # What the mail server waits for no answer to, where it offers that.
 _UNANSWERED = {
     b"L": 0x80, b"C": 0x1000, b"H": 0x2000, b"M": 0x4000, b"R": 0x8000, b"T": 0x10000,
     b"U": 0x20000, b"N": 0x40000, b"B": 0x80000,
 }  # fmt: skip
+
+
+_Verdicts = dict[str | None, Response]  # by user; the key is None if there is one database
+
+
+def _common_verdict(verdicts: _Verdicts) -> Response:
+    """Return the verdict of databases that agree: the one of the lowest probability."""
+    return min(verdicts.values(), key=lambda verdict: verdict.probability)
 
 
 def milter(
@@ -58,7 +66,8 @@ def milter(
     Parameters
     ----------
     mailboxes
-        The mailboxes that judge.
+        The mailboxes that judge. With many users, those of the recipients: if they agree, the
+        message gets their verdict of the lowest probability, else it passes unmarked.
     monitor
         Log and metrics.
     options
@@ -73,34 +82,49 @@ def milter(
     if reject is not None:  # the log tells why a message was refused
         options = options._replace(reasons=max(options.reasons, _LOGGED_REASONS))
 
-    async def decide(message: _Message) -> tuple[Response | None, bytes]:
-        """Return the verdict, None on any trouble, and the packet that ends the message."""
+    def judge_for_all(message: _Message, content: bytes) -> _Verdicts:
+        users: list[str | None] = [None]
+        if mailboxes.single is None:
+            users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
+            if not users or message.recipients_left_out:
+                raise StreamNBError(f"it has no recipient or more than {_MOST_RECIPIENTS}")
+        verdicts = {user: mailboxes.judge(user, content, options) for user in users}
+        if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
+            raise StreamNBError("the databases of its recipients disagree")
+        return verdicts
+
+    async def decide(message: _Message) -> tuple[_Verdicts, bytes]:
+        """Return the verdicts, none on any trouble, and the packet that ends the message."""
         started = time.monotonic()
         content = bytes(message.content)
-        queue_id = message.queue_id
         log_message = partial(
             log.message, "milter", started=started, message=content, recipient=message.recipient
         )
         try:
-            response = await asyncio.to_thread(mailboxes.judge, None, content, options)
+            verdicts = await asyncio.to_thread(judge_for_all, message, content)
         except Exception as error:  # whatever went wrong, the message must be passed on
-            log_message(error, "unmarked", queue_id=queue_id)
-            return None, b"a"
+            log_message(error, "unmarked", queue_id=message.queue_id)
+            return {}, b"a"
+        response = _common_verdict(verdicts)
         is_spam = response.mark == "S"
         if reject is None or not is_spam or response.probability < reject:
-            log_message(response, "marked", queue_id=queue_id)
-            return response, b"a"
-        queue_id = queue_id or hashlib.sha256(content).hexdigest()[:12]
-        log_message(response, "rejected", queue_id=queue_id)
+            log_message(response, "marked", queue_id=message.queue_id)
+            return verdicts, b"a"
+        message.queue_id = message.queue_id or hashlib.sha256(content).hexdigest()[:12]
+        log_message(response, "rejected", queue_id=message.queue_id)
         log.refuse("milter", "spam")
-        reply = f"550 5.7.1 {reject_text} (id {queue_id})".replace("%", "%%")  # it is a format
-        return response, b"y" + reply.encode("ascii", "replace") + b"\0"
+        reply = f"550 5.7.1 {reject_text} (id {message.queue_id})".replace(
+            "%", "%%"
+        )  # it is a format
+        return verdicts, b"y" + reply.encode("ascii", "replace") + b"\0"
 
-    async def record(message: bytes, response: Response) -> None:
-        try:
-            await asyncio.to_thread(mailboxes.record, None, message, response, "milter")
-        except Exception as error:  # the message was answered: the session goes on
-            log.warn(f"not recorded: {error!s:.300}")
+    async def record(message: bytes, queue_id: str, verdicts: _Verdicts) -> None:
+        place = f"milter {queue_id}".strip()
+        for user, response in verdicts.items():
+            try:
+                await asyncio.to_thread(mailboxes.record, user, message, response, place)
+            except Exception as error:  # the message was answered: the session goes on
+                log.warn(f"not recorded: {error!s:.300}")
 
     async def converse(connection: socket.socket, activity: Activity) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
@@ -122,8 +146,8 @@ def milter(
 async def _converse(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    decide: Callable[[_Message], Coroutine[Any, Any, tuple[Response | None, bytes]]],
-    record: Callable[[bytes, Response], Coroutine[Any, Any, None]],
+    decide: Callable[[_Message], Coroutine[Any, Any, tuple[_Verdicts, bytes]]],
+    record: Callable[[bytes, str, _Verdicts], Coroutine[Any, Any, None]],
     activity: Activity,
 ) -> None:
     """Answer packets until the mail server has no more."""
@@ -153,11 +177,11 @@ async def _converse(
         elif kind == b"E":
             message.add(data)
             message.queue_id = queue_id
-            response, verdict = await decide(message)
-            edits = message.edits(response, actions) if verdict == b"a" else []
-            await _send(writer, *edits, verdict)
-            if response is not None:
-                await record(bytes(message.content), response)
+            verdicts, ending = await decide(message)
+            response = _common_verdict(verdicts) if verdicts else None
+            edits = message.edits(response, actions) if ending == b"a" else []
+            await _send(writer, *edits, ending)
+            await record(bytes(message.content), message.queue_id, verdicts)
         if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
             message, queue_id = _Message(), ""
         if kind == b"E":
@@ -197,7 +221,8 @@ class _Message:
 
     def __init__(self) -> None:
         self.queue_id = ""
-        self._recipients: list[str] = []
+        self.recipients: list[str] = []
+        self.recipients_left_out = False
         self.content = bytearray()
         self._named: Counter[bytes] = Counter()
         self._forged: list[tuple[int, bytes]] = []  # number among the fields of a name, name
@@ -205,13 +230,15 @@ class _Message:
     @property
     def recipient(self) -> str | None:
         """Return the addresses of its recipients, or None if they are not known."""
-        return ",".join(self._recipients) or None
+        return ",".join(self.recipients) or None
 
     def add_recipient(self, data: bytes) -> None:
         """Take a recipient: an address in angle brackets, and parameters."""
         address = data.partition(b"\0")[0].strip(b"<>")[:_LONGEST_ADDRESS]
-        if address and len(self._recipients) < _MOST_RECIPIENTS:
-            self._recipients.append(address.decode("utf-8", "replace"))
+        if address and len(self.recipients) < _MOST_RECIPIENTS:
+            self.recipients.append(address.decode("utf-8", "replace"))
+        elif address:
+            self.recipients_left_out = True
 
     def add(self, part: bytes) -> None:
         """Take a part of it."""

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.corpus.entry import MAX_MESSAGE, decompress
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
@@ -182,7 +182,10 @@ class MaildirAccount:
             with open(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise OSError(errno.EINVAL, "not a regular file")
-                return file.read(max_bytes)
+                try:
+                    return decompress(file.read(max_bytes), max_bytes, f"{folder}/{uid}")
+                except CorpusError as error:
+                    raise OSError(errno.EINVAL, str(error)) from None
         return None
 
     def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:

@@ -330,7 +330,7 @@ class Watcher:
         else:
             source = f"watch {location.folder}"
             outcome = self.mailbox.learn(message, label, HUMAN, source, run_first=put)
-            self.report(f"{name}: {label} ({outcome.what})")
+            self.report(f"{name}: {label} ({outcome.result})")
 
     def _classify(self, location: MessageLocation) -> None:
         """Classify new mail, move it if the plan says so, and store the verdict."""

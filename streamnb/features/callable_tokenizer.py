@@ -1,0 +1,53 @@
+"""A function from a text to its tokens, as a tokenizer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from streamnb.features.token_counts import TokenCounts
+from streamnb.features.words import KEEP_NAMES, ON, ScanningTransformer
+from streamnb.parameters import Constraint, parameter, parameter_class
+
+
+@parameter_class()
+class CallableTokenizer(ScanningTransformer):
+    """Counts of the tokens that a function of yours makes of a text; a river transformer.
+
+    The function gets the text and returns its tokens: an iterable of str, bytes, int or tuples of
+    them, in which a token can occur several times, or a mapping of tokens to counts. Wherever
+    streamnb takes a tokenizer you can pass the function itself. A file cannot hold a function: save
+    the model alone, and make the classifier again around it.
+
+    Examples
+    --------
+    >>> from streamnb import Classifier, MultinomialNB
+    >>> classifier = Classifier(str.split, MultinomialNB())
+    >>> classifier.learn_one("free offer", "spam")
+    >>> classifier.learn_one("lunch at noon", "ham")
+    >>> classifier.predict_one("an offer")
+    'spam'
+    """
+
+    function: Callable[[Any], Iterable[Any]] | None = parameter(
+        Constraint(callable, "a function from a text to its tokens"),
+        "counts",
+        "The function.",
+        default=str.split,
+    )
+    keep_names: bool = KEEP_NAMES
+    on: str | None = ON
+
+    def _count(self, message: Any) -> TokenCounts:
+        tokens: Any = self.function(message)  # type: ignore[misc]  # never None
+        if isinstance(tokens, TokenCounts):
+            return tokens
+        if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
+            name = getattr(self.function, "__qualname__", repr(self.function))
+            raise TypeError(
+                f"the tokenizer {name} returned {tokens!r:.80}: it must return the tokens of a "
+                "text, such as a list of str"
+            )
+        counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
+        return TokenCounts.from_dict(counts, None, self.keep_names)

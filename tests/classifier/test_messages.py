@@ -1,0 +1,118 @@
+"""Errors that say what to do: each mistake at each entrance where it can be made."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import streamnb
+from streamnb import sklearn as estimators
+from streamnb.evaluate import prequential
+
+NAN = float("nan")
+MODELS = [
+    getattr(streamnb, name)
+    for name in streamnb.__all__
+    if hasattr(getattr(streamnb, name), "parameter_table")
+]
+ESTIMATORS = [getattr(estimators, name) for name in estimators.__all__]
+
+
+@pytest.mark.parametrize("make", MODELS + ESTIMATORS, ids=lambda make: make.__module__)
+def test_misspelt_parameters_get_a_suggestion(make):
+    name = max(make.parameter_table, key=len)
+    wrong = name[:-2] + name[-1] + name[-2]
+    with pytest.raises(TypeError, match=f"no parameter {wrong!r}; did you mean {name!r}"):
+        make(**{wrong: 1})
+
+
+# A word of scikit-learn, a model that has the same by another name, and that name.
+FOREIGN = [
+    ("fit_prior", streamnb.MultinomialNB, "prior='uniform'"),
+    ("class_prior", streamnb.BernoulliNB, "prior={label: share"),
+    ("class_prior", estimators.CategoricalNB, "prior={label: share"),
+    ("priors", estimators.GaussianNB, "prior={label: share"),
+    ("norm", streamnb.ComplementNB, "length_norm="),
+    ("ngram_range", streamnb.Tokenizer, "ngrams="),
+    ("lowercase", streamnb.MailTokenizer, "casefold="),
+    ("lowercase", estimators.MultinomialNB, "tokenizer.*casefold="),
+    ("ngram_range", streamnb.TextClassifier, "tokenizer.*ngrams="),
+    ("reg_param", streamnb.GaussianDiscriminantAnalysis, "shrinkage="),
+]
+
+
+@pytest.mark.parametrize(("word", "make", "answer"), FOREIGN)
+def test_words_of_scikit_learn_are_answered_with_ours(word, make, answer):
+    with pytest.raises(TypeError, match=answer):
+        make(**{word: 1})
+    with pytest.raises(ValueError, match=answer):
+        make().set_params(**{word: 1})
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "answer"),
+    [
+        (streamnb.Tokenizer, {"stop_words": "english"}, "pass the words"),
+        (streamnb.MultinomialNB, {"alpha": 0}, "use alpha=1e-10"),
+        (streamnb.TextClassifier, {"alpha": 0.0}, "use alpha=1e-10"),
+        (streamnb.Tokenizer, {"ngrams": [1, 2]}, r"write a tuple, \(1, 2\)"),
+        (streamnb.MailTokenizer, {"ngrams": [1, 2]}, r"write a tuple, \(1, 2\)"),
+    ],
+)
+def test_values_of_scikit_learn_are_answered(make, values, answer):
+    with pytest.raises(ValueError, match=answer):
+        make(**values)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("value", [NAN, np.inf])
+def test_the_row_of_a_bad_number_is_named(make, value):
+    X = np.ones((4, 3))
+    X[2, 1] = value
+    y = [0, 1, 0, 1]
+    is_textual = "Classifier" in make.__name__
+    takes_nan = not is_textual and make().__sklearn_tags__().input_tags.allow_nan
+    if not is_textual and not (takes_nan and value != value):
+        with pytest.raises(ValueError, match=r"row 2.*1"):
+            make().fit(X, y)
+    if make().__sklearn_tags__().input_tags.sparse:
+        with pytest.raises(ValueError, match="row 2, column 1"):
+            make().fit(sparse.csr_matrix(X), y)
+    fine = ["text"] * 4 if is_textual else np.ones((4, 3))
+    with pytest.raises(ValueError, match="row 1"):
+        make().fit(fine, [0.0, value, 0.0, 1.0])
+
+
+READERS = {
+    "Tokenizer": lambda x: streamnb.Tokenizer(on="body").count(x),
+    "MailTokenizer": lambda x: streamnb.MailTokenizer(on="body").count(x),
+    "TextClassifier": lambda x: streamnb.TextClassifier(on="body").classify(x),
+    "Classifier": lambda x: streamnb.Classifier(
+        streamnb.Tokenizer(), streamnb.MultinomialNB(), on="body"
+    ).learn_one(x, "spam"),
+}
+
+
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS)
+def test_a_key_that_is_not_there_is_named_with_those_that_are(read):
+    with pytest.raises(ValueError, match="no key 'body'; it has 'title', 'text'"):
+        read({"title": "a", "text": "b"})
+    with pytest.raises(TypeError, match="with on='body' a message is a dict"):
+        read("a text")
+
+
+def test_swapped_arguments_and_pairs_of_prequential():
+    stream = [("free offer", "spam"), ("lunch", "ham")]
+    with pytest.raises(TypeError, match=r"prequential\(stream, model\)"):
+        next(prequential(streamnb.TextClassifier(), stream))
+    with pytest.raises(TypeError, match="pairs of message and label"):
+        next(prequential(["free offer"], streamnb.TextClassifier()))
+    assert [step.y for step in prequential(stream, streamnb.TextClassifier())] == ["spam", "ham"]
+
+
+def test_features_that_were_never_learned_are_named():
+    model = streamnb.MultinomialNB()
+    model.learn_one({"free": 1}, "spam")
+    for feature in ("offer", ("new", "york"), 7, b"\x00"):
+        with pytest.raises(ValueError, match="cannot unlearn 1 of feature") as caught:
+            model.unlearn_one({"free": 1, feature: 1}, "spam")
+        assert repr(feature) in str(caught.value)

@@ -1,0 +1,121 @@
+"""The words, sentences and code lines of the documentation follow the project's style."""
+
+import inspect
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from streamnb.cli.group import COMMANDS, commands
+
+REPOSITORY = Path(__file__).parents[2]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+MAX_WORDS = 25
+MAX_CODE = 88  # characters that a page shows without scrolling
+# Commands that have to be one line for their readers: the README's two, run by the CI word for word.
+LONG_LINES = re.compile(r"^python3 -m venv \.venv && ")
+# Tables of measurements, whose notes are records rather than instructions.
+RECORDS = {"benchmarks.md": "docs", "endurance.md": "docs", "parameters.md": "reference"}
+FORBIDDEN = {
+    r"\bbe it\b": "say 'if'",
+    r"\bfor ever\b": "say 'always' or 'without a limit'",
+    r"\bno longer\b(?! than)": "describe the present",
+    r"\bas before\b(?! the)": "describe the present",
+    r"\bwas tried\b": "belongs to the benchmarks",
+    r"\bone's\b": "say 'your'",
+    r"\bsomebody\b": "say who",
+    r"\bnobody\b": "say who",
+    r"\bwhoever\b": "say who",
+    r"\b(?:is|are|was|were|been) (?:told|asked|said|taught)\b": "name the actor; train, predict",
+    r"\bof one's own\b": "say 'your own'",
+    r"\bsimply\b|\beasily\b|\bobviously\b": "leave it out",
+}
+
+
+def prose(text: str) -> str:
+    """Return the text of a page without front matter, code, comments, links and tables."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.S)
+    text = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.M | re.S)
+    text = re.sub(r"<!--.*?-->", "\n", text, flags=re.S)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"^ *\|.*$|^#.*$|^:::.*$|^    \S.*$", "", text, flags=re.M)
+    return re.sub(r"`[^`]*`", "X", text)
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of prose; an item of a list, or a part after a colon, is one."""
+    text = re.sub(r"\n(?= *(?:[-*]|\d+\.) )", "\n\n", text)
+    parts = re.split(r"\n\s*\n|(?<=[.!?:;])[)*_\"]*\s+", text)
+    return [" ".join(part.split()) for part in parts if part.strip()]
+
+
+def is_record(page: Path) -> bool:
+    """Return whether a page is a record of measurements or written by the code."""
+    return RECORDS.get(page.name) == page.parent.name
+
+
+def find_long_sentences(text: str) -> list[str]:
+    """Return the sentences that a reader has to read twice."""
+    return [
+        sentence
+        for sentence in sentences(prose(text))
+        if len(re.findall(r"[\w'’.-]+", sentence)) > MAX_WORDS
+    ]
+
+
+def find_forbidden_words(text: str) -> list[tuple[str, str, str]]:
+    """Return each forbidden word, its surroundings, and what to do."""
+    text = " ".join(prose(text).split())
+    return [
+        (match[0], text[max(match.start() - 40, 0) : match.end() + 20], advice)
+        for pattern, advice in FORBIDDEN.items()
+        for match in re.finditer(pattern, text, re.I)
+    ]
+
+
+@by_page
+def test_sentences_are_short(page):
+    if is_record(page):
+        pytest.skip("a record")
+    assert find_long_sentences(page.read_text(encoding="utf-8")) == []
+
+
+@by_page
+def test_words_are_plain(page):
+    if is_record(page):
+        pytest.skip("a record")
+    assert find_forbidden_words(page.read_text(encoding="utf-8")) == []
+
+
+@by_page
+def test_code_is_no_wider_than_the_page(page):
+    if is_record(page):
+        pytest.skip("a record")
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    wide = [line for block in blocks for line in block.splitlines() if len(line) > MAX_CODE]
+    assert [line for line in wide if not LONG_LINES.search(line)] == []
+
+
+def help_texts():
+    """Return the help of each command, without examples, and of its options."""
+    context = click.Context(commands)
+    for name in COMMANDS:
+        command = commands.get_command(context, name)
+        paragraphs = inspect.cleandoc(command.help).split("\n\n")
+        paragraphs += [getattr(each, "help", None) or "" for each in command.params]
+        # An example is shown as it stands; a list of exit statuses is a list.
+        yield name, [each for each in paragraphs if not re.match("\b|Exit status", each)]
+
+
+@pytest.mark.parametrize(("name", "paragraphs"), list(help_texts()), ids=[*COMMANDS])
+def test_help_is_plain_and_its_sentences_are_short(name, paragraphs):
+    text = "\n\n".join(paragraphs)
+    assert find_long_sentences(text) == []
+    assert find_forbidden_words(text) == []
+
+
+def test_a_long_sentence_is_found():
+    text = "Short one. " + " ".join(["word"] * 26) + ". `code " + "x " * 30 + "`."
+    assert [len(each.split()) for each in sentences(prose(text)) if len(each.split()) > 25] == [26]
