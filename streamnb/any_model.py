@@ -8,28 +8,41 @@ from typing import Any
 
 import streamnb.naive_bayes
 import streamnb.tables  # noqa: F401 (the models that files can name)
+from streamnb.classifier import Classifier
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.model_files import read
 
 
 def load(path: str | Path, kind: type[Any] | None = None) -> Any:
-    """Read a model that `save` wrote; of a classifier's file, the model without its tokenizer.
-
-    `Classifier.load` reads a classifier as a whole.
+    """Return the model or classifier that `save` wrote to a file.
 
     Parameters
     ----------
     path : str or Path
         The file.
     kind : type, default None
-        The class it must be of; None for any.
+        The class that the result must have; None for any. For a class of model, the model of a
+        classifier's file is returned without its tokenizer.
 
     Raises
     ------
     ModelFileError
-        Where the file is missing, damaged, not ours, of another version or of another model.
+        If the file is missing, damaged, not of streamnb, of another version or of another class.
+
+    Examples
+    --------
+    >>> import streamnb, tempfile
+    >>> classifier = streamnb.TextClassifier().fit(["free pills", "lunch"], ["spam", "ham"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     classifier.save(f"{folder}/texts.snb")
+    ...     streamnb.load(f"{folder}/texts.snb").predict_one("pills")
+    'spam'
     """
-    return read(path, kind)[0]
+    if kind is not None and not issubclass(kind, Classifier):
+        return read(path, kind)[0]
+    if kind is None and not isinstance((pair := read(path))[1], dict):
+        return pair[0]
+    return (kind or Classifier).load(path)
 
 
 def merged(paths: Sequence[str | Path]) -> tuple[Any, Any]:

@@ -165,7 +165,8 @@ def label_to_json(label: Any, role: str = "a label") -> list[Any]:
     Parameters
     ----------
     label
-        A str, int, bool or float, or numpy's scalar of one.
+        A str, int, bool or float, or numpy's scalar of one. Of a member of an enum of str or int,
+        and of any other subclass of them, the plain value is returned.
     role
         Name of the value in the error message.
 
@@ -179,9 +180,19 @@ def label_to_json(label: Any, role: str = "a label") -> list[Any]:
     type_name = type(label).__name__
     if _LABEL_TYPES.get(type_name) is type(label):
         return [type_name, label]
+    for base in (str, int, float):
+        if isinstance(label, base):
+            return [base.__name__, _plain_value(label, base)]
     raise OutputError(
         f"{role} must be str, int, bool or float to be written to a file, not {label!r:.80}"
     )
+
+
+def _plain_value(label: Any, base: type[Any]) -> Any:
+    """Return the value of an instance of a subclass of str, int or float as that type."""
+    # The base's own method: a subclass may print something else, as enums of str do.
+    convert = {str: str.__str__, int: int.__int__, float: float.__float__}[base]
+    return convert(label)
 
 
 def label_from_json(pair: Any) -> Any:

@@ -554,15 +554,9 @@ cdef class GridSums:
             cell += width
 
     cdef void flush(self) noexcept nogil:
-        cdef Py_ssize_t i, j, cells = self.n_alphas * self.width
-        cdef double amount
-        cdef double *logs = self.logs
+        cdef Py_ssize_t cells = self.n_alphas * self.width
         snb_logs(self.cells, 0.0, self.logs, self.held * cells)
-        for i in range(self.held):
-            amount = self.amounts[i]
-            for j in range(cells):
-                snb_accumulate(&self.hi[j], &self.lo[j], amount * (logs[j] - self.less[j]))
-            logs += cells
+        snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
         self.held = 0
 
     cdef tuple finish(self):

@@ -92,11 +92,42 @@ cdef extern from *:
         *lo += (*hi - (sum - back)) + (x - back);
         *hi = sum;
     }
+
+    /* Add amounts[i] * (logs[i, j] - less[j]) to hi[j] + lo[j], for each row i and cell j, as
+       snb_accumulate does. With a constant `cells` the sums stay in registers. */
+    __attribute__((always_inline)) static inline void snb_add_rows_of(
+        const double *__restrict__ logs, const double *__restrict__ amounts, const double *__restrict__ less,
+        double *__restrict__ hi, double *__restrict__ lo, ptrdiff_t rows, const ptrdiff_t cells
+    ) {
+        ptrdiff_t i, j;
+        for (i = 0; i < rows; i++, logs += cells)
+            for (j = 0; j < cells; j++) {
+                double x = amounts[i] * (logs[j] - less[j]), sum = hi[j] + x, back = sum - hi[j];
+                lo[j] += (hi[j] - (sum - back)) + (x - back);
+                hi[j] = sum;
+            }
+    }
+
+    SNB_WIDE static void snb_add_rows(
+        const double *__restrict__ logs, const double *__restrict__ amounts, const double *__restrict__ less,
+        double *__restrict__ hi, double *__restrict__ lo, ptrdiff_t rows, ptrdiff_t cells
+    ) {
+        switch (cells) {
+            case 2: snb_add_rows_of(logs, amounts, less, hi, lo, rows, 2); break;
+            case 4: snb_add_rows_of(logs, amounts, less, hi, lo, rows, 4); break;
+            case 8: snb_add_rows_of(logs, amounts, less, hi, lo, rows, 8); break;
+            default: snb_add_rows_of(logs, amounts, less, hi, lo, rows, cells);
+        }
+    }
     """
     double snb_log(double x) noexcept nogil
     double snb_exp(double x) noexcept nogil
     void snb_logs(const double *x, double alpha, double *out, Py_ssize_t n) noexcept nogil
     void snb_accumulate(double *hi, double *lo, double x) noexcept nogil
+    void snb_add_rows(
+        const double *logs, const double *amounts, const double *less, double *hi, double *lo, Py_ssize_t rows,
+        Py_ssize_t cells,
+    ) noexcept nogil
 
 def log(double x) -> float:
     """Return the natural logarithm of x >= 0, bit-identical on every machine; -inf for 0."""

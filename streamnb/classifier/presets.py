@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from streamnb.classifier.classifier import Classifier
 from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import (
     OPTIONAL_TOKENIZER,
@@ -37,7 +38,7 @@ from streamnb.parameters import (
     parameters_to_json,
 )
 
-_VIEWS = ("words", "header", "body", "pairs", "bytes")
+_VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 
 
 @parameter_class(kw_only=True)
@@ -76,7 +77,7 @@ class PresetClassifier(Classifier):
         NameList(some=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
         'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
-        "words of either). None for those of the preset.",
+        'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
         default=None,
     )
     ngram_max: int = parameter(Integer(1, 8), "counts", "Bytes of the longest gram.", default=4)
@@ -90,7 +91,7 @@ class PresetClassifier(Classifier):
     first_bytes: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "How many bytes of a message the view of bytes looks at.",
+        "Number of bytes that the view of bytes reads, and of characters that theirs reads.",
         default=1500,
     )
     discriminative: bool = parameter(
@@ -127,7 +128,7 @@ class PresetClassifier(Classifier):
         Integer(1, 4),
         "counts",
         "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
-        "alone; 2 for 1 and 10 times alpha; 3 for 1, 3.2 and 10 times; 4 for .32 times, too.",
+        "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
         default=2,
     )
     label_noise: float | None = parameter(
@@ -184,7 +185,7 @@ class PresetClassifier(Classifier):
     def _member(self, view: str) -> MultinomialNB:
         """The model of a view."""
         shared = {name: getattr(self, name) for name in _OF_MEMBERS}
-        shared["keep_names"] = self.keep_names and view != "bytes"
+        shared["keep_names"] = self.keep_names and view not in ("bytes", "characters")
         if not self.discriminative:
             return MultinomialNB(**shared)
         shared["min_update"] = self.min_update
@@ -205,12 +206,15 @@ class PresetClassifier(Classifier):
             "pairs": WordPairs(mail=mail, keep_names=self.keep_names),
             "bytes": ByteGrams(n=self.ngram_max, step=step, first=self.first_bytes, mail=mail),
         }
-        if isinstance(words, MailTokenizer):
+        if not isinstance(words, MailTokenizer):
+            views["characters"] = CharacterGrams(first=self.first_bytes)
+        else:
             views |= {part: words.clone({"part": part}) for part in ("header", "body")}
             for view in (views["pairs"], views["bytes"]):  # what one must not read, none reads
                 view.headers, view.drop_headers = words.headers, words.drop_headers
         if unknown := set(self._chosen) - set(views):
-            raise ValueError(f"views: plain text has no {' or '.join(sorted(unknown))}")
+            kind = "a mail" if mail else "plain text"
+            raise ValueError(f"views: {kind} has no {' or '.join(sorted(unknown))}")
         return Views([views[view] for view in self._chosen], mail)
 
     def _is_taught(self) -> bool:
@@ -300,7 +304,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times.
+    A word that a text has n times counts 1 + log2(n) times. For scripts without spaces, and others
+    than Latin, add the view "characters" (`CharacterGrams`).
 
     Examples
     --------

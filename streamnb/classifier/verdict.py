@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streamnb.counts.protocol import Label
-from streamnb.errors import printable
+from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
+from streamnb.storage import label_to_json
 
 
 def feature_name(feature: Feature) -> str:
@@ -86,3 +88,49 @@ class Verdict:
     probabilities: dict[Label, float]
     reasons: list[Reason]
     ready: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON can hold it.
+
+        Labels become `[label, probability]` pairs, so that they keep their type; features become
+        text; an infinite number becomes None.
+
+        Examples
+        --------
+        >>> import json, streamnb
+        >>> model = streamnb.TextClassifier().fit(["free pills", "lunch"], ["spam", "ham"])
+        >>> json.loads(json.dumps(model.classify("pills").to_dict()))["label"]
+        'spam'
+        """
+        return {
+            "label": None if self.label is None else label_value(self.label),
+            "probability": self.probability,
+            "log_odds": _finite(self.log_odds),
+            "unsure": bool(self.unsure),
+            "ready": bool(self.ready),
+            "probabilities": _pairs(self.probabilities),
+            "reasons": [
+                {
+                    "feature": feature_name(reason.feature),
+                    "log_odds": _finite(reason.log_odds),
+                    "counts": _pairs(reason.counts),
+                }
+                for reason in self.reasons
+            ],
+        }
+
+
+def label_value(label: Label) -> Any:
+    """Return a label as JSON can hold it: its plain value, or its text for other types."""
+    try:
+        return label_to_json(label)[1]
+    except OutputError:
+        return str(label)
+
+
+def _pairs(by_class: dict[Label, float]) -> list[list[Any]]:
+    return [[label_value(label), value] for label, value in by_class.items()]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.callable_tokenizer import CallableTokenizer
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
@@ -26,13 +27,12 @@ class Views:
 
     Examples
     --------
-        >>> from streamnb import Tokenizer
-        >>> from streamnb.features.byte_grams import ByteGrams
-    from streamnb.features.callable_tokenizer import CallableTokenizer
-        >>> from streamnb.features.views import Views
-        >>> views = Views([Tokenizer(), ByteGrams(mail=False)], mail=False)
-        >>> [len(view) for view in views.count("free offer")]
-        [2, 7]
+    >>> from streamnb import Tokenizer
+    >>> from streamnb.features.byte_grams import ByteGrams
+    >>> from streamnb.features.views import Views
+    >>> views = Views([Tokenizer(), ByteGrams(mail=False)], mail=False)
+    >>> [len(view) for view in views.count("free offer")]
+    [2, 7]
     """
 
     def __init__(
@@ -81,7 +81,8 @@ TOKENIZER = Constraint(is_tokenizer, _PROTOCOL)
 OPTIONAL_TOKENIZER = Constraint(is_tokenizer, _PROTOCOL, none=True)
 
 TOKENIZERS: dict[str, type[ScanningTransformer]] = {
-    tokenizer.__name__: tokenizer for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams)
+    tokenizer.__name__: tokenizer
+    for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams, CharacterGrams)
 }
 
 

@@ -164,12 +164,12 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
         """Learn rows; if that fails, the estimator is what it was."""
-        before = vars(self).copy()
+        before = self.__dict__.copy()
         try:
             return self._learn_unguarded(X, y, classes, sample_weight, reset)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _learn_unguarded(

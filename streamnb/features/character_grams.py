@@ -1,0 +1,64 @@
+"""N-grams of the characters of a text that are not ASCII."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamnb import _core
+from streamnb.features.token_counts import TokenCounts
+from streamnb.features.words import ON, ScanningTransformer
+from streamnb.mail.decode import normalize_nfc
+from streamnb.parameters import Integer, parameter, parameter_class
+
+
+@parameter_class()
+class CharacterGrams(ScanningTransformer):
+    r"""Distinct n-grams of 1 to 3 characters with one beyond ASCII; a river transformer.
+
+    Four bytes are four Latin letters, but two Cyrillic ones and one Han, Thai or Bengali one. And
+    many scripts have no spaces between words. So this view counts characters: composed (NFC), with
+    their case folded, a run of white space as one blank. A text in ASCII has none of these
+    n-grams, since its words and bytes say as much. A text is a str, or bytes in UTF-8.
+
+    Examples
+    --------
+    >>> from streamnb.features.character_grams import CharacterGrams
+    >>> list(CharacterGrams().transform_one("好吃!"))
+    ['好', '吃', '好吃', '吃!', '好吃!']
+    >>> CharacterGrams().transform_one("good food")
+    {}
+    """
+
+    n: int = parameter(
+        Integer(1, 3), "counts", "Length of the longest n-gram, in characters.", default=3
+    )
+    first: int = parameter(
+        Integer(1, 1 << 24),
+        "counts",
+        "Number of characters read from the start.",
+        default=1500,
+    )
+    on: str | None = ON
+
+    def _new_scanner(self) -> _core.CharacterScanner:
+        return _core.CharacterScanner(self.n, self.first)
+
+    def _count(self, message: str | bytes) -> TokenCounts:
+        if not isinstance(message, (str, bytes)):
+            raise TypeError(f"a text must be a str or bytes, not {type(message).__name__}")
+        text = message[: 16 * self.first]  # leaves enough after runs of white space are shortened
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogateescape")
+        text = "" if text.isascii() else " ".join(normalize_nfc(text).casefold().split())
+        fingerprints, counts = self.scanner.scan(text)
+        return TokenCounts.unchecked(fingerprints, counts, None, None)
+
+    def name(self, fingerprint: int, stored_name: Any = None) -> str:
+        """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
+        return self.scanner.name(fingerprint)
+
+    def transform_one(self, x: Any) -> dict[Any, float]:
+        """Return the distinct n-grams of a text, each with the count 1."""
+        grams = self.count(x)
+        pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
+        return {self.name(fingerprint): int(count) for fingerprint, count in pairs}
