@@ -306,9 +306,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         """Relearn a message in another order, as a correction if its receipt says so."""
         is_correction = _CORRECTED in receipt.deltas
         relearned = self._learn(x, y, 1.0, is_correction)
-        if not is_correction:  # mistakes in this order are none that its owner corrected
-            relearned.deltas.pop(_CORRECTED, None)
-        return relearned
+        if is_correction:
+            return relearned
+        # A mistake in this order is none that its owner corrected.
+        deltas = {name: part for name, part in relearned.deltas.items() if name != _CORRECTED}
+        return relearned._replace(deltas=deltas)
 
     def _learn(self, x: Any, y: Label, w: float, is_correction: bool) -> Receipt:
         views = self.as_tokens(x)
