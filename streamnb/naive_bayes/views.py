@@ -302,7 +302,13 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Relearn a message in another order, with the feedback that its receipt has."""
-        return self.learn(x, y, 1.0, _FEEDBACK[receipt.deltas.get(_CORRECTED)])
+        feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
+        relearned = self.learn(x, y, 1.0, feedback)
+        if feedback is None and _CORRECTED in relearned.deltas:
+            # Mistakes in this order are none that the user corrected.
+            deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
+            relearned = relearned._replace(deltas=deltas)
+        return relearned
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message. Return the receipt, which `unlearn` needs."""
