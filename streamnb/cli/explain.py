@@ -64,7 +64,7 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier.verdict import feature_name
 
-    model_file, messages = _separate_model(names, model_file)
+    model_file, messages = _separate_model(names, model_file, _is_model_name)
     if len(messages) != 1:
         problem = "expected one message" if messages else f"{model_file} is a model; add a message"
         raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
@@ -129,7 +129,9 @@ def top(
     from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
-    model_file, labels_given = _separate_model(names, model_file)
+    model_file, labels_given = _separate_model(
+        names, model_file, lambda name: os.sep in name or _is_model_name(name)
+    )
     if label is not None:
         labels_given.append(label)
     if len(labels_given) > 1:
@@ -175,11 +177,13 @@ def top(
         console.print(table)
 
 
-def _separate_model(names: Iterable[str], model_file: str | None) -> tuple[str | None, list[str]]:
-    """Return the first name that is a model file, if no model is given yet, and the other names."""
+def _separate_model(
+    names: Iterable[str], model_file: str | None, is_model: Callable[[str], bool]
+) -> tuple[str | None, list[str]]:
+    """Return the first name that is a model's, if no model is given yet, and the other names."""
     others = []
     for name in names:
-        if model_file is None and _is_model_name(name):
+        if model_file is None and is_model(name):
             model_file = name
         else:
             others.append(name)
