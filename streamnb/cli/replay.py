@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -157,13 +158,20 @@ def run_and_print(
     elif not quiet:
         title = f"{_path_text(config)}: {report.corpus}"
         print_summary(title, report.summary, _run_rows(report), details)
-        if not no_progress and config.output.folder is not None and not report.interrupted:
-            notify(f"for a page of pictures run: streamnb report {config.output.folder}")
+        if not no_progress and not report.interrupted:
+            notify(_next_command(config.output.folder))
     print_skipped(report.skipped)
     _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
         notify(_INTERRUPTED)
         sys.exit(130)
+
+
+def _next_command(folder: str | None) -> str:
+    """Return what to run for a page of pictures of a replay."""
+    if folder is None:
+        return "for a page of pictures add --out DIR, then run: streamnb report DIR"
+    return f"for a page of pictures run: streamnb report {shlex.quote(folder)}"
 
 
 @contextmanager

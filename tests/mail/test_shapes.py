@@ -98,8 +98,8 @@ STRUCTURES = {
 
 def message(oddity: str, line_end: str, charset: str, encoding: str, structure: str) -> bytes:
     head, body = HEADER_ODDITIES[oddity], STRUCTURES[structure](part(charset, encoding))
-    first, rest = (head, b"") if oddity in ("BOM", "NULs") else (b"", head)
-    whole = first + b"From: a@b\n" + rest + b"Subject: s\n" + body
+    first, tail = (head, b"") if oddity in ("BOM", "NULs") else (b"", head)
+    whole = first + b"From: a@b\n" + tail + b"Subject: s\n" + body
     return whole.replace(b"\n", LINE_ENDS[line_end])
 
 
