@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streamnb.features.byte_grams import ByteGrams
-from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.callable_tokenizer import CallableTokenizer
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
