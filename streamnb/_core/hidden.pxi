@@ -56,7 +56,7 @@ cdef int set_tag_kinds() except -1:
     cdef Py_ssize_t slot
     kinds = {}
     for kind, tags in (
-        (VOID, _VOID), (INLINE, _INLINE_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist")),
+        (VOID, _VOID), (INLINE, _INLINE_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist", b"noframes")),
         (LINK, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")), (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (IS_P, (b"p",)),
         (PARAGRAPH, b"p div table ul ol dl h1 h2 h3 h4 h5 h6 form hr pre center blockquote".split()),
     ):
@@ -79,6 +79,7 @@ cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
 
 
 _STYLE_COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?")
+_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # \64 is d
 _ZERO = re.compile(rb"[+-]?0*\.?0*(?:px|pt|em|rem|ex|ch|%|vw|vh|in|cm|mm|pc)?\Z")
 _TINY = re.compile(rb"(?:0?\.\d+|1)px|0?\.\d+(?:pt|em|rem)|[0-5](?:\.\d+)?%\Z")
 _FAR = re.compile(rb"-\s*\d{3,}(?:\.\d+)?(?:px|pt|em|rem|%|vw|vh)|-\d{2,}(?:em|rem)|-\d{3,}%")
@@ -156,7 +157,9 @@ def _read_style(style):
     size, positioned, clipped = {}, False, False
     if b"&" in style:
         style = unescaped(<const uint8_t *> PyBytes_AS_STRING(style), len(style)).lower()
-    for declaration in _STYLE_COMMENT.sub(b"", style).replace(b"\\", b"").split(b";"):
+    if b"\\" in style:
+        style = _ESCAPE.sub(lambda match: bytes((int(match[1], 16) & 127,)) if match[1] else b"", style)
+    for declaration in _STYLE_COMMENT.sub(b"", style).split(b";"):
         name, _, value = declaration.partition(b":")
         name, value = name.strip(), value.replace(b"!important", b"").strip()[:MAX_VALUE]
         if name == b"display":

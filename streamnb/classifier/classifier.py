@@ -169,9 +169,13 @@ class Classifier(ParametersMixin, PredictManyMixin):
         """The counting model of each view."""
         return self.model.view_models
 
-    def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
-        """Learn a message of class y, with weight w."""
-        self.model.learn_one(self.count(x), y, w)
+    def learn_one(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> None:
+        """Learn a message of class y, with weight w.
+
+        `feedback` is "all" if every message gets a label, "errors" if only those do that were
+        predicted wrongly, None to infer it (`TextModel.learn_one`).
+        """
+        self.model.learn_one(self.count(x), y, w, feedback)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).

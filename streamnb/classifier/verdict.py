@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
+from streamnb.markup import Tinted, html_table
 from streamnb.storage import label_to_json
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -40,28 +40,35 @@ _model_option = click.option(
 
 
 @click.command()
-@click.argument("message", metavar="MESSAGE")
+@click.argument("names", metavar="[MODEL] MESSAGE", nargs=-1, required=True)
 @_model_option
 @_count_option(20)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
-def explain(message: str, model_file: str | None, max_tokens: int, as_json: bool) -> None:
+def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_json: bool) -> None:
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
-    Positive log-odds are evidence for the predicted class, negative ones against it. The other
-    columns are the token's counts in each class.
+    The verdict is that of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote.
+    The evidence column names the class that a token speaks for, with its log-odds. The other
+    columns are the token's counts in each class. In JSON, positive log-odds speak for the
+    predicted class.
 
     \b
     Examples:
       streamnb explain message.eml
       streamnb replay corpora/sample --save model.snb
-      streamnb explain corpora/sample/data/005.eml --model model.snb
+      streamnb explain model.snb corpora/sample/data/005.eml
 
-    Exit status: 0 done, 2 wrong option, 3 unreadable message, 4 unreadable model.
+    Exit status: 0 success, 2 wrong option, 3 the message cannot be read, 4 the model cannot be
+    read.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier.verdict import feature_name
 
-    content = read_one(message)
+    model_file, messages = _separate_model(names, model_file, _is_model_name)
+    if len(messages) != 1:
+        problem = "expected one message" if messages else f"{model_file} is a model; add a message"
+        raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
+    content = read_one(messages[0])
     with _open_classifier(model_file) as (name, classifier):
         verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:
@@ -83,22 +90,23 @@ def explain(message: str, model_file: str | None, max_tokens: int, as_json: bool
     if not verdict.reasons:
         return
     labels = list(verdict.probabilities)
-    table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
+    table = new_table("token", "evidence", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
-        table.add_row(feature_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
+        evidence = printable(f"{abs(reason.log_odds):.3f} {verdict.side(reason.log_odds)}")
+        table.add_row(feature_name(reason.feature)[:60], evidence, *counts)
     console.print("", table)
 
 
 @click.command()
-@click.argument("target", metavar="[CLASS|MODEL]", required=False)
+@click.argument("names", metavar="[MODEL] [CLASS]", nargs=-1)
 @click.option("--class", "label", metavar="CLASS", help="Only this class.")
 @_model_option
 @_count_option(15)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @database_options
 def top(
-    target: str | None,
+    names: tuple[str, ...],
     label: str | None,
     model_file: str | None,
     max_tokens: int,
@@ -114,21 +122,21 @@ def top(
       streamnb top spam
       streamnb fit corpora/sample -o model.snb
       streamnb top model.snb
-      streamnb top spam --model model.snb
+      streamnb top model.snb spam
 
-    Exit status: 0 done, 2 wrong option, 4 unreadable model.
+    Exit status: 0 success, 2 wrong option, 4 the model cannot be read.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
-    if target is not None:
-        is_file = os.path.exists(target) or os.sep in target or target.endswith(".snb")
-        if is_file and model_file is None:
-            model_file = target
-        elif label is None:
-            label = target
-        else:
-            raise click.UsageError(f"{target!r} and --class {label!r}: name one class")
+    model_file, labels_given = _separate_model(
+        names, model_file, lambda name: os.sep in name or _is_model_name(name)
+    )
+    if label is not None:
+        labels_given.append(label)
+    if len(labels_given) > 1:
+        raise click.UsageError(f"{' and '.join(map(repr, labels_given))}: name one class")
+    label = labels_given[0] if labels_given else None
     with _open_classifier(model_file) as (name, opened):
         classifier = opened if isinstance(opened, Classifier) else opened.classifier
         all_labels = classifier.models[0].counts.labels
@@ -136,9 +144,9 @@ def top(
             raise ModelFileError(f"{name}: it has learned no message yet")
         labels = [y for y in all_labels if label is None or str(y) == label]
         if not labels:
-            names = ", ".join(map(str, all_labels))
+            class_names = ", ".join(map(str, all_labels))
             raise click.BadParameter(
-                f"{label!r} is neither a class of {name} nor a model file; classes: {names}"
+                f"{label!r} is neither a class of {name} nor a model file; classes: {class_names}"
             )
         tokens: dict[str, list[dict[str, Any]]] = {
             str(label): [
@@ -167,6 +175,32 @@ def top(
             counts = [f"{row['counts'].get(str(y), 0):,.4g}" for y in all_labels]
             table.add_row(row["token"][:60], f"{row['log_odds']:+.3f}", *counts)
         console.print(table)
+
+
+def _separate_model(
+    names: Iterable[str], model_file: str | None, is_model: Callable[[str], bool]
+) -> tuple[str | None, list[str]]:
+    """Return the first name that is a model's, if no model is given yet, and the other names."""
+    others = []
+    for name in names:
+        if model_file is None and is_model(name):
+            model_file = name
+        else:
+            others.append(name)
+    return model_file, others
+
+
+def _is_model_name(name: str) -> bool:
+    """Return whether a name ends like that of a model file, or a file with it begins like one."""
+    if name.endswith(".snb"):
+        return True
+    try:
+        if not os.path.isfile(name):
+            return False
+        with open(name, "rb") as file:
+            return file.read(4) == b"PK\x03\x04"
+    except (OSError, ValueError):
+        return False
 
 
 @contextmanager

@@ -43,9 +43,10 @@ def fit(
 ) -> None:
     """Train a model on labelled data and write it to a file.
 
-    CORPUS is CSV with a column of labels and one of texts, or lines of label<TAB>text. Mail is a
-    folder for each class, an mbox, a Maildir or a TREC index. `streamnb predict` then labels new
-    messages, and `streamnb evaluate` measures the model on labelled ones.
+    CORPUS is as for `streamnb replay`: a table with a column of labels and one of texts (CSV, JSON
+    Lines, Parquet, fastText lines), lines of label<TAB>text, a folder for each class, an mbox, a
+    Maildir, a TREC index, or - for standard input. `streamnb predict` then labels new messages,
+    and `streamnb evaluate` measures the model on labelled ones.
 
     If the columns of a table have other names than label and text, or similar ones, name them with
     --label-column and --text-column.
@@ -66,7 +67,7 @@ def fit(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.fit import fit_corpora
 
-    config = make_config("", config_file, settings, options)
+    config = make_config((), config_file, settings, options)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or config.model.window or kinds != ("immediate",):
         raise ConfigError(

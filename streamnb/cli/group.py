@@ -167,7 +167,7 @@ def _usage_error_text(error: click.ClickException) -> str:
     from streamnb.errors import printable
 
     ctx = getattr(error, "ctx", None)
-    text = printable(" ".join(error.format_message().split()))
+    text = printable(" ".join(error.format_message().split())).rstrip(".")
     if isinstance(error, click.NoSuchOption):
         text = f"no such option: {printable(error.option_name)}"
         options = _close_options(error.option_name, ctx)

@@ -35,7 +35,7 @@ from streamnb.errors import (
 
 if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
-    from streamnb.mailbox.sources import Found
+    from streamnb.mailbox.sources import SourceMessage
     from streamnb.mailbox.stored_classifier import Outcome
 
 Message = TypeVar("Message")
@@ -79,7 +79,7 @@ def _with_progress(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _readable(
-    messages: Iterable[tuple[str, Found]],
+    messages: Iterable[tuple[str, SourceMessage]],
     errors: list[StreamNBError],
     not_empty: Collection[str] = (),
 ) -> Iterator[tuple[str, str, bytes]]:
@@ -207,7 +207,9 @@ def parse_label(text: str) -> str:
         raise click.BadParameter(str(error), param_hint="LABEL") from None
 
 
-def _mixed(labelled_sources: dict[str, list[str]], binary: bool) -> Iterator[tuple[str, Found]]:
+def _mixed(
+    labelled_sources: dict[str, list[str]], binary: bool
+) -> Iterator[tuple[str, SourceMessage]]:
     """Yield the messages of all classes, mixed in proportion to their numbers."""
     from streamnb.mailbox.sources import messages, mixed
 

@@ -17,8 +17,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
-from streamnb.cli.options import on_error_option, plot_option, set_option
-from streamnb.cli.replay import column_options, make_config, print_skipped, run_and_print
+from streamnb.cli.options import on_error_option, set_option
+from streamnb.cli.replay import (
+    make_config,
+    print_skipped,
+    quiet_option,
+    run_and_print,
+    run_options,
+)
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError, printable
 
@@ -93,7 +99,7 @@ class _Data:
 )
 @on_error_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines: --format jsonl.")
-@click.option("--quiet", is_flag=True, help="Print only errors.")
+@quiet_option
 def predict(
     model_file: str,
     data: str,
@@ -166,28 +172,12 @@ def predict(
 
 @click.command()
 @click.argument("model_file", metavar="MODEL")
-@click.argument("data", metavar="DATA")
-@click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
+@click.argument("targets", nargs=-1, required=True, metavar="DATA...")
 @set_option("evaluate.positive=spam")
-@column_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
-@click.option(
-    "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
-)
-@click.option("--out", metavar="DIR", help="Write the results, for `compare` and `report`.")
-@plot_option("the figures")
-@on_error_option
-@click.option(
-    "--intervals/--no-intervals",
-    default=None,
-    help="Compute 95 % intervals by resampling, or skip them.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--details", is_flag=True, help="Also print the reliability of the probabilities.")
-@click.option("--quiet", is_flag=True, help="Print only errors.")
+@run_options
 def evaluate(
     model_file: str,
-    data: str,
+    targets: tuple[str, ...],
     config_file: str | None,
     settings: tuple[str, ...],
     as_json: bool,
@@ -198,7 +188,7 @@ def evaluate(
 ) -> None:
     """Measure a saved model on labelled data that it has not learned.
 
-    DATA is a corpus as for `streamnb replay`. The model does not learn, so the figures are those
+    DATA are corpora as for `streamnb replay`. The model does not learn, so the figures are those
     of the model as it was saved. They are printed as by `streamnb replay`.
 
     \b
@@ -212,7 +202,7 @@ def evaluate(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.run import evaluate_model
 
-    config = make_config(data, config_file, settings, options)
+    config = make_config(targets, config_file, settings, options)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or kinds != ("immediate",):
         raise ConfigError("sweep, feedback: the model does not learn; use `streamnb replay`")

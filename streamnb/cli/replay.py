@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,43 +43,48 @@ column_options: Decorator = combine_options(
 )
 
 
+quiet_option: Decorator = click.option("--quiet", is_flag=True, help="Print only errors.")
+# The options of `replay` and `evaluate`, the last first in the help.
+run_options: Decorator = combine_options(
+    quiet_option,
+    click.option("--details", is_flag=True, help="Also print the reliability of probabilities."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    click.option(
+        "--intervals/--no-intervals",
+        default=None,
+        help="Compute 95 % intervals by resampling, or skip them.",
+    ),
+    on_error_option,
+    plot_option("the figures"),
+    click.option("--out", metavar="DIR", help="Write the results, for `compare` and `report`."),
+    click.option(
+        "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
+    ),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages."),
+    column_options,
+    click.option(
+        "--config", "config_file", metavar="FILE", help="Read the settings from a YAML file."
+    ),
+)
+
+
 @click.command()
-@click.argument("target")
-@click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @set_option("model.alpha=0.1")
-@column_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
+@run_options
 @click.option(
     "--order",
     metavar="ORDER",
     help="Order of the messages: indexed, name, date, shuffled or shuffled:SEED.",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
-)
-@click.option(
-    "--out",
-    metavar="DIR",
-    help="Write results.txt, checkpoints.jsonl, summary.json, tokens.json, config.yaml.",
-)
-@plot_option("the figures")
-@on_error_option
-@click.option(
-    "--intervals/--no-intervals",
-    default=None,
-    help="Compute 95 % intervals by resampling, or skip them.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--details", is_flag=True, help="Also print the reliability of the probabilities.")
-@click.option(
     "--save",
     "save_to",
     metavar="FILE",
     help="Write the trained model, with its tokenizer, to FILE.",
 )
-@click.option("--quiet", is_flag=True, help="Print only errors.")
 def replay(
-    target: str,
+    targets: tuple[str, ...],
     config_file: str | None,
     settings: tuple[str, ...],
     as_json: bool,
@@ -89,9 +95,14 @@ def replay(
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
 
-    TARGET is a corpus or a YAML file. A corpus of mail is a TREC index or its folder, one folder
-    of messages for each class, an mbox or a Maildir. A corpus of texts is CSV, or lines of
-    label<TAB>text. The format is detected and printed.
+    TARGET is a corpus or a YAML file. A corpus is a table (CSV, JSON Lines, Parquet, fastText
+    lines), lines of label<TAB>text, a folder for each class, an mbox, a Maildir, a TREC index, or
+    - for standard input. The format is detected and printed. Several corpora are read one after
+    the other.
+
+    If the columns of a table have other names than label and text, or similar ones, name them with
+    --label-column and --text-column. --out writes results.txt, checkpoints.jsonl, summary.json,
+    tokens.json and config.yaml.
 
     \b
     Examples:
@@ -104,7 +115,7 @@ def replay(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay import replay_corpus
 
-    config = make_config(target, config_file, settings, options)
+    config = make_config(targets, config_file, settings, options)
     no_progress = as_json or quiet or not sys.stderr.isatty()
     if config.sweep:
         for name, is_given in (("--plot", plot is not None), ("--details", details)):
@@ -147,13 +158,20 @@ def run_and_print(
     elif not quiet:
         title = f"{_path_text(config)}: {report.corpus}"
         print_summary(title, report.summary, _run_rows(report), details)
-        if not no_progress and config.output.folder is not None and not report.interrupted:
-            notify(f"for a page of pictures run: streamnb report {config.output.folder}")
+        if not no_progress and not report.interrupted:
+            notify(_next_command(config.output.folder))
     print_skipped(report.skipped)
     _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
         notify(_INTERRUPTED)
         sys.exit(130)
+
+
+def _next_command(folder: str | None) -> str:
+    """Return what to run for a page of pictures of a replay."""
+    if folder is None:
+        return "for a page of pictures add --out DIR, then run: streamnb report DIR"
+    return f"for a page of pictures run: streamnb report {shlex.quote(folder)}"
 
 
 @contextmanager
@@ -218,14 +236,17 @@ _KEYS = {
 
 
 def make_config(
-    target: str, config_file: str | None, settings: tuple[str, ...], options: dict[str, Any]
+    targets: Sequence[str],
+    config_file: str | None,
+    settings: tuple[str, ...],
+    options: dict[str, Any],
 ) -> Config:
     """Return the configuration of a command.
 
     Parameters
     ----------
-    target
-        A corpus, a YAML file, or "".
+    targets
+        Corpora, or one YAML file.
     config_file
         The argument of --config.
     settings
@@ -235,22 +256,27 @@ def make_config(
     """
     from streamnb.config import build
 
-    if target.lower().endswith((".yaml", ".yml")):
+    yaml_file = next((name for name in targets if name.lower().endswith((".yaml", ".yml"))), None)
+    if yaml_file is not None:
         if config_file is not None:
             raise ConfigError(
-                f"--config {config_file}: {target} is a configuration too; name only one"
+                f"--config {config_file}: {yaml_file} is a configuration too; name only one"
             )
-        config_file, target = target, ""
+        if len(targets) > 1:
+            raise ConfigError(
+                f"{yaml_file}: a configuration among corpora; name it with --config {yaml_file}"
+            )
+        config_file, targets = yaml_file, ()
     data: dict[str, Any] = {}
     if config_file is not None or settings:
         from streamnb.config.yaml_files import read_yaml, resolve_paths, set_key
 
         data = read_yaml(config_file) if config_file is not None else {}
-    if config_file is not None and not target:
+    if config_file is not None and not targets:
         resolve_paths(data, "corpus", ("path",), config_file)
     values = {_KEYS[name]: value for name, value in options.items() if value is not None}
-    if target:
-        values["corpus", "path"] = target
+    if targets:
+        values["corpus", "path"] = targets[0] if len(targets) == 1 else list(targets)
     for (*sections, last), value in values.items():
         section = data
         for name in sections:

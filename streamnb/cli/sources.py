@@ -11,7 +11,7 @@ from streamnb.cli.options import Decorator, combine_options, shared_option, shar
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
-    from streamnb.mailbox.sources import Found
+    from streamnb.mailbox.sources import SourceMessage
     from streamnb.mailbox.watch.access import Access
 
 
@@ -50,7 +50,7 @@ def imap_access(*names: str) -> Access:
     return Access(*map(shared_value, options))
 
 
-def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[Found]:
+def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMessage]:
     """Yield the messages of all sources; without `binary`, an error in place of binary data."""
     from streamnb.mailbox.sources import is_binary, messages
 

@@ -20,6 +20,8 @@ MAX_DEPTH = 50  # lists and mappings inside each other
 # reads it as text. The dumper quotes text that looks like this.
 _EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4}\Z")
 
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+
 
 class _Loader(yaml.SafeLoader):
     """Like `yaml.SafeLoader`, but errors in values name the line."""
@@ -31,9 +33,14 @@ class _Loader(yaml.SafeLoader):
             problem += ": YAML reads it as a number in base 60; put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         try:
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, TypeError):
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
+        if tag == "int" and not _DECIMAL.fullmatch(node.value):
+            number = f"{value}" if abs(value) < 1 << 64 else "a decimal number"
+            problem += f": YAML reads it in its own way; write {number}, or put it in quotes"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return value
 
 
 class _Dumper(yaml.SafeDumper):
@@ -154,8 +161,10 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
     try:
         _refuse_traps(text, lambda line: f"--set {assignment:.80}")
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ConfigError(f"--set {assignment}: the value is not YAML") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = getattr(error, "problem", None)
+        reason = f": {problem}" if problem else ""
+        raise ConfigError(f"--set {assignment}: the value is not YAML{reason}") from None
     *sections, last_key = key.split(".")
     for section in sections:
         if data.get(section) is None:  # also a section without keys

@@ -53,8 +53,7 @@ def open_delimited(
     root
         The corpus; names of entries are relative to it.
     label, text
-        Names of the columns, or their numbers from 1 if the table has no header; None to detect
-        them.
+        Names of the columns, or their numbers from 1; None to detect them.
     format, delimiter, has_header
         See `open_table`.
 
@@ -69,7 +68,7 @@ def open_delimited(
         format,
         delimiter,
         has_header,
-        () if names else (LABEL_COLUMNS, TEXT_COLUMNS),
+        () if any(not name.isdecimal() for name in names) else (LABEL_COLUMNS, TEXT_COLUMNS),
         [name for name in names if not name.isdecimal()],
     )
     table, label_index, text_index = _choose_columns(table, label, text, has_header)
@@ -154,9 +153,13 @@ def _choose_columns(
     table: Table, label: str | None, text: str | None, has_header: bool | None
 ) -> tuple[Table, int, int]:
     """Return the table and the columns of labels and texts; the table may turn out headerless."""
-    numbers = [name for name in (label, text) if name is not None and name.isdecimal()]
-    if has_header is None and any(name not in table.names for name in numbers):
+    is_numbered = any(
+        name is not None and name.isdecimal() and name not in table.names for name in (label, text)
+    )
+    if has_header is None and is_numbered and not _is_known_header(table.names):
         table = without_header(table)
+        if label in table.names:
+            table = _with_unknown_header(table, table.names.index(label))
     label_index = _find_column(table, label, LABEL_COLUMNS)
     text_index = _find_column(table, text, TEXT_COLUMNS)
     if label_index == text_index and label_index is not None:
@@ -177,8 +180,7 @@ def _choose_columns(
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "
         f"(columns: {', '.join(table.names)[:200]}); set corpus.label_column and "
-        "corpus.text_column (--label-column, --text-column) to their names, or to their numbers "
-        "if there is no header"
+        "corpus.text_column (--label-column, --text-column) to their names or numbers"
     )
 
 
@@ -190,6 +192,8 @@ def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> 
         index = None if name is None else plain.index(name)
     elif name in table.names:
         index = table.names.index(name)
+    elif name.isdecimal() and 1 <= int(name[:9]) <= len(table.names):
+        return int(name) - 1
     else:
         names = ", ".join(table.names)[:200]
         raise CorpusError(f"{table.path}:1: no column {name!r:.80}; there are {names}")
@@ -230,14 +234,19 @@ def _detect_columns(table: Table) -> tuple[Table, int, int] | None:
     repeats = len(rows) >= MIN_ROWS and distinct[label_index] <= len(rows) / 2
     if table.delimiter != "\t" and not (repeats and max(map(len, labels)) <= MAX_LABEL):
         return None
-    if _is_unknown_header(rows[0], labels):
-        names = [cell.strip() for cell in rows[0]]
-        table = replace(table, names=names, has_header=True)
-    return table, label_index, 1 - label_index
+    return _with_unknown_header(table, label_index), label_index, 1 - label_index
+
+
+def _with_unknown_header(table: Table, label_index: int) -> Table:
+    """Return the table without a first row that names columns, if it has one."""
+    rows = [row for row in table.head() if len(row) > label_index]
+    if not rows or not _is_unknown_header(rows[0], [row[label_index].strip() for row in rows]):
+        return table
+    return replace(table, names=[cell.strip() for cell in rows[0]], has_header=True)
 
 
 def _is_unknown_header(first_row: list[str], labels: list[str]) -> bool:
-    """Return whether the first row names columns: two words, no label of any other row."""
+    """Return whether the first row names columns: single words, no label of any other row."""
     counts = Counter(labels[1:])
     return (
         len(labels) >= 2 * MIN_ROWS

@@ -66,6 +66,9 @@ _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
 _PADDING = re.compile(rb"=+")
+_BLANKS_AFTER_BREAK = re.compile(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
+# A comment in a structured field; comments nest.
+COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
 _PARAMETER = re.compile(
     rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))",
     re.S,
@@ -73,7 +76,7 @@ _PARAMETER = re.compile(
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.S)
 _MAX_PARAMETERS = 64
 _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
-_TOKEN = re.compile(rb"(?:\s|\([^()]*+\))*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))")
+_TOKEN = re.compile(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))" % COMMENT)
 
 
 class _Codec(NamedTuple):
@@ -388,7 +391,7 @@ def decode_transfer(data: bytes, encoding: bytes) -> bytes:
     if encoding == b"base64":
         return _base64(data)
     if encoding == b"quoted-printable":
-        return binascii.a2b_qp(data)
+        return binascii.a2b_qp(_BLANKS_AFTER_BREAK.sub(b"=\n", data))
     if encoding in (b"x-uuencode", b"uuencode", b"x-uue", b"uue"):
         return _uuencoded(data)
     return data

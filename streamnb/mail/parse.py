@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from streamnb._core import hidden_spans, split_header
 from streamnb.mail.decode import (
+    COMMENT,
     boundary,
     decode_part,
     decode_transfer,
@@ -19,7 +20,8 @@ from streamnb.mail.decode import (
     to_utf8,
 )
 
-_TYPE = re.compile(rb"(?:\s|\([^()]*+\))*+\"?([^\s/;\"(]{1,64})\s*/\s*([^\s;\"(]{1,64})")
+_BLANKS = rb"(?:\s|%b)*+" % COMMENT
+_TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
 # The name of a header field, in a line of a header; a line of a header without it is no field.
 FIELD_NAME = rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:"
@@ -41,6 +43,7 @@ _OPAQUE = {
 # the role of a leaf.
 _Slice = tuple[bytes, int, int, int, str, str]
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
+_MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = re.compile(rb"(?:charset|boundary|name)=3D", re.I)
@@ -48,6 +51,9 @@ _ENCODED_BODY = re.compile(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
 )
 _FIELD = re.compile(rb"\s*[!-9;-~]+[ \t]*:")
+_VISIBLE = re.compile(rb"\S")
+# A picture in the source of a page: its data is no text, and must not use up the budget.
+_DATA_URI = re.compile(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
@@ -342,6 +348,9 @@ class _Parser:
         """Add a leaf; of text only as many bytes as the budget allows."""
         size = granted = end - start
         if _is_text(content_type):
+            if content_type in _HTML and size > self.limits.size // 4:
+                data, fields, index = self.without_pictures(data[start:end], fields, index)
+                start, size = 0, len(data)
             granted = self.spend(size, role)
         payload = data[start : start + granted]
         self.mail.parts.append(
@@ -349,6 +358,17 @@ class _Parser:
         )
         if content_type in _OPAQUE:
             self.add_defect(f"{_OPAQUE[content_type]} content is not read")
+
+    def without_pictures(
+        self, payload: bytes, fields: Fields, index: Index
+    ) -> tuple[bytes, Fields, Index]:
+        """Return the decoded payload of HTML without the data of pictures in it, and its fields."""
+        encoding = first_token(index.get(b"content-transfer-encoding", b""))
+        page = decode_transfer(payload, encoding)
+        shorter = _DATA_URI.sub(b"data:", page)
+        if len(shorter) == len(page):
+            return payload, fields, index
+        return shorter, fields, {**index, b"content-transfer-encoding": b"8bit"}
 
     def run(self) -> Mail:
         """Parse slices until none is left."""
@@ -368,7 +388,7 @@ class _Parser:
             value = index.get(b"content-type", b"")
             content_type = _content_type(value[:_TYPE_BYTES]) if value else default_type
             is_container = content_type.startswith("multipart/")
-            if is_container or content_type in ("message/rfc822", "message/global"):
+            if is_container or content_type in _MESSAGES:
                 if depth < self.limits.depth:
                     if is_container:
                         self.container(fields, index, content_type, value, data, body, end, depth)
@@ -441,7 +461,8 @@ class _Parser:
         for number, (_, begin, is_closing) in enumerate(lines):
             stop = lines[number + 1][0] if number + 1 < len(lines) else end
             if is_closing:
-                if begin < end:  # readers do not show the epilogue, not even parts in it
+                # Readers do not show the epilogue, not even parts in it.
+                if _VISIBLE.search(data, begin, end):
                     slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
                 break

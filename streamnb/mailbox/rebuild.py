@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.counts.memory import MemoryCounts
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IS_MESSAGE
-from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 
@@ -19,12 +19,13 @@ from streamnb.naive_bayes.text_model import TextModel
 _LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
+_REBUILT = "rebuilt"  # the state with the moment of the last rebuild
 _IS_SUMMED = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # rows that cannot be learned again
 
 Progress = Callable[[list[int]], Iterable[int]]
 
 
-def is_due(mailbox: Mailbox) -> bool:
+def is_due(mailbox: StoredClassifier) -> bool:
     """Return whether so many messages came in runs of one class that learning them again helps."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
@@ -34,17 +35,17 @@ def is_due(mailbox: Mailbox) -> bool:
         return sum(weight > 0 for weight in weights) > 1 and missed > due
 
 
-def rebuild(mailbox: Mailbox, progress: Progress = iter) -> int:
+def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
     """Train on all messages of the ledger again, in mixed order, and replace counts and state.
 
     Meanwhile other processes predict from the old counts; threads that share this `Mailbox` wait.
     The counts of messages whose features were dropped stay as they are. The receipts in the
-    ledger are replaced. `undo` and `redo` of earlier changes unlearn and relearn by these
-    receipts.
+    ledger are replaced. A receipt depends on all messages that the model knew
+    then, so `undo` and `redo` of changes before a rebuild end with another one.
 
     Parameters
     ----------
-    mailbox : Mailbox
+    mailbox : StoredClassifier
         The mailbox.
     progress : callable, default iter
         Iterates over a list and shows the progress.
@@ -85,13 +86,13 @@ class _Learned(NamedTuple):
                 (counts.add if sign > 0 else counts.subtract)(ones, _MESSAGES, 1.0)
 
 
-def _signature(mailbox: Mailbox) -> Any:
+def _signature(mailbox: StoredClassifier) -> Any:
     """Return values that change with operations that a rebuild cannot follow."""
     sums = mailbox.ledger.numbers(_IS_SUMMED)
     return sums, mailbox.compactions, mailbox.database.value("identity")
 
 
-def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
+def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
     """Apply changes that others committed since; return whether that is possible."""
     active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
     removed_ids = learned.receipts.keys() - active
@@ -111,7 +112,7 @@ def _catch_up(mailbox: Mailbox, learned: _Learned) -> bool:
     return True
 
 
-def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
+def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     """Return a model that learned all messages, in mixed order, in memory."""
     mailbox.check_places()  # or what is damaged in the blocks would be learned
     model = mailbox.untaught()
@@ -123,7 +124,7 @@ def _relearned(mailbox: Mailbox, progress: Progress) -> _Learned:
     return learned
 
 
-def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
+def _learn(mailbox: StoredClassifier, learned: _Learned, number: int) -> None:
     row = mailbox.ledger.row(number)
     views = row.tokens or ()
     message = learned.model.join_views(views)
@@ -132,7 +133,7 @@ def _learn(mailbox: Mailbox, learned: _Learned, number: int) -> None:
     learned.receipts[number] = receipt
 
 
-def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
+def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -> None:
     """Give the model the mailbox's counts without those messages that can be learned again."""
     model = learned.model
     for member, message_counts, counts in zip(
@@ -150,7 +151,7 @@ def _keep_what_cannot_be_learned(mailbox: Mailbox, learned: _Learned) -> None:
         learned.tally(views, row.receipt, -1)
 
 
-def _mixed(mailbox: Mailbox) -> list[int]:
+def _mixed(mailbox: StoredClassifier) -> list[int]:
     """Return the rows' ids, mixed: row i of the n of a class, by digest, comes at i / n."""
     place = (
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS DOUBLE PRECISION) "
@@ -161,7 +162,7 @@ def _mixed(mailbox: Mailbox) -> list[int]:
     )
 
 
-def _swap(mailbox: Mailbox, learned: _Learned) -> None:
+def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:
     """Replace counts, state and receipts by those of a model, within a transaction."""
     model = learned.model
     for member, messages, counts in zip(
@@ -173,3 +174,10 @@ def _swap(mailbox: Mailbox, learned: _Learned) -> None:
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)
     mailbox.settled = model.messages_in_runs
+    mailbox.database.keep(_REBUILT, mailbox.moment())
+
+
+def is_rebuilt_since(mailbox: StoredClassifier, moment: float) -> bool:
+    """Return whether `rebuild` replaced the counts at this moment or later."""
+    with mailbox.database.reading():
+        return float(mailbox.database.value(_REBUILT) or 0.0) >= moment

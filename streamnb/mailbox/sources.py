@@ -1,4 +1,4 @@
-"""Where messages come from: a file, standard input, an mbox, a Maildir, a folder."""
+"""Read the messages of a file, standard input, an mbox, a Maildir or a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
 
-class Found(NamedTuple):
+class SourceMessage(NamedTuple):
     """A message, or why it could not be read.
 
     Attributes
@@ -53,7 +53,7 @@ _FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:
-    r"""Whether this is no message: it does not begin with a header, and no text has zero bytes.
+    r"""Return whether data is no message: it has zero bytes and does not begin with a header.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def is_binary(content: bytes) -> bool:
     return content.find(b"\0", 0, _LOOKED_AT) >= 0 and not _FIELD.match(content)
 
 
-def messages(source: str) -> Iterator[Found]:
+def messages(source: str) -> Iterator[SourceMessage]:
     """Read the messages of a source, one after the other.
 
     Parameters
@@ -73,39 +73,39 @@ def messages(source: str) -> Iterator[Found]:
 
     Yields
     ------
-    Found
+    SourceMessage
         Each message, or why it cannot be read; that, too, where there is no such thing, or no
         message in it.
     """
     path = Path(source)
     if source != "-" and os.path.isdir(path):
         number = 0
-        for number, found in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
-            yield found
+        for number, message in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
+            yield message
         if number == 0:
-            yield Found(source, CorpusError(f"{source}: no message found in this folder"))
+            yield SourceMessage(source, CorpusError(f"{source}: no message found in this folder"))
     elif source != "-" and os.path.isfile(path):
         yield from _file(path)
     elif source == "-":
         yield from _standard_input()
     else:
         try:
-            yield Found(source, read_one(source))
+            yield SourceMessage(source, read_one(source))
         except CorpusError as error:
-            yield Found(source, error)
+            yield SourceMessage(source, error)
 
 
-def _standard_input() -> Iterator[Found]:
+def _standard_input() -> Iterator[SourceMessage]:
     """Yield the messages of an mbox, or the one message, on standard input."""
     if sys.stdin is None:
-        yield Found("-", CorpusError("-: standard input is closed"))
+        yield SourceMessage("-", CorpusError("-: standard input is closed"))
         return
     stream = sys.stdin.buffer
     try:
         head = stream.read(_LOOKED_AT)
         if not is_mbox(head):
             content = head + stream.read(MAX_MESSAGE - len(head))
-            yield Found("-", decompress(content, MAX_MESSAGE, "-"))
+            yield SourceMessage("-", decompress(content, MAX_MESSAGE, "-"))
             return
         with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
             copy = NamedTemporaryFile(prefix="streamnb-")  # noqa: SIM115 (closed below)
@@ -114,24 +114,26 @@ def _standard_input() -> Iterator[Found]:
                 copy.write(head)
                 shutil.copyfileobj(stream, copy)
                 copy.flush()
-            for found in _file(Path(copy.name)):
-                yield Found("-" + found.name.removeprefix(copy.name), _renamed(found, copy.name))
+            for message in _file(Path(copy.name)):
+                yield SourceMessage(
+                    "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name)
+                )
     except StreamNBError as error:
-        yield Found("-", error)
+        yield SourceMessage("-", error)
     except OSError as error:
-        yield Found("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
+        yield SourceMessage("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
 
 
-def _renamed(found: Found, name: str) -> bytes | StreamNBError:
+def _renamed(message: SourceMessage, name: str) -> bytes | StreamNBError:
     """Return the content of a message of a copy; an error names standard input, not the copy."""
-    if isinstance(found.content, StreamNBError):
-        return CorpusError(str(found.content).replace(name, "-"))
-    return found.content
+    if isinstance(message.content, StreamNBError):
+        return CorpusError(str(message.content).replace(name, "-"))
+    return message.content
 
 
 def mixed(
-    sources: Mapping[str, Callable[[], Iterator[Found]]], sizes: Mapping[str, int]
-) -> Iterator[tuple[str, Found]]:
+    sources: Mapping[str, Callable[[], Iterator[SourceMessage]]], sizes: Mapping[str, int]
+) -> Iterator[tuple[str, SourceMessage]]:
     """Read the sources of several classes by turns: the i-th of n of each comes at i / n.
 
     Parameters
@@ -142,12 +144,14 @@ def mixed(
         How many there are of each.
     """
 
-    def placed(number: int, label: str) -> Iterator[tuple[float, int, int, str, Found]]:
-        for i, found in enumerate(sources[label]()):
-            yield (i + 0.5) / max(sizes[label], 1), number, i, label, found
+    def placed(number: int, label: str) -> Iterator[tuple[float, int, int, str, SourceMessage]]:
+        for i, message in enumerate(sources[label]()):
+            yield (i + 0.5) / max(sizes[label], 1), number, i, label, message
 
-    for *_, label, found in merge(*(placed(number, label) for number, label in enumerate(sources))):
-        yield label, found
+    for *_, label, message in merge(
+        *(placed(number, label) for number, label in enumerate(sources))
+    ):
+        yield label, message
 
 
 def read_one(path: str) -> bytes:
@@ -163,7 +167,7 @@ def read_one(path: str) -> bytes:
         raise CorpusError(f"{path}: cannot be read: {root_cause(error).lower()}") from None
 
 
-def _folder(path: Path) -> Iterator[Found]:
+def _folder(path: Path) -> Iterator[SourceMessage]:
     """All messages in a folder and those below it, in the order of their names.
 
     Symbolic links in it are not followed: whoever may write there could have any file learned that
@@ -171,24 +175,24 @@ def _folder(path: Path) -> Iterator[Found]:
     """
     waiting = [(path, True)]
     while waiting:
-        here, folder = waiting.pop()
-        if not folder:
-            yield from _file(here, follow=False)
+        current, is_folder = waiting.pop()
+        if not is_folder:
+            yield from _file(current, follow=False)
             continue
-        maildir = is_maildir(here)
-        for place in (here / "new", here / "cur") if maildir else (here,):
+        maildir = is_maildir(current)
+        for place in (current / "new", current / "cur") if maildir else (current,):
             try:
                 if maildir and place.is_symlink():
                     raise CorpusError(f"{place}: {_LINK}")
                 items = _listed(place)
             except CorpusError as error:
-                yield Found(str(place), error)
+                yield SourceMessage(str(place), error)
             else:
                 waiting += reversed([item for item in items if not maildir or _is_mail(item)])
 
 
 def _is_mail(item: tuple[Path, bool]) -> bool:
-    """Whether an item of a Maildir is a message, and not marked as deleted."""
+    """Return whether an item of a Maildir is a message that is not marked as deleted."""
     path, folder = item
     return not folder and "T" not in split_maildir_flags(path.name)[2]
 
@@ -198,8 +202,8 @@ def _listed(path: Path) -> list[tuple[Path, bool]]:
 
     Hidden files and the files that mail programs keep beside their mail are left out.
     """
-    with convert_os_errors(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as found:
-        items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in found)
+    with convert_os_errors(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as entries:
+        items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in entries)
     return [
         (path / name, folder)
         for name, folder in items
@@ -207,10 +211,10 @@ def _listed(path: Path) -> list[tuple[Path, bool]]:
     ]
 
 
-def _file(path: Path, follow: bool = True) -> Iterator[Found]:
+def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
     whole = Entry(str(path), "", str(path))
     if not follow and path.is_symlink():
-        yield Found(str(path), CorpusError(f"{path}: {_LINK}"))
+        yield SourceMessage(str(path), CorpusError(f"{path}: {_LINK}"))
         return
     try:
         head = _read(whole, follow, _LOOKED_AT)
@@ -240,12 +244,12 @@ def _file(path: Path, follow: bool = True) -> Iterator[Found]:
             ):
                 yield message
     except StreamNBError as error:
-        yield Found(str(path), error)
+        yield SourceMessage(str(path), error)
 
 
-def _read(entry: Entry, follow: bool, most: int = MAX_MESSAGE) -> Found:
+def _read(entry: Entry, follow: bool, most: int = MAX_MESSAGE) -> SourceMessage:
     try:
         content = read(entry, most, follow)
     except StreamNBError as error:
-        return Found(entry.name, error)
-    return Found(entry.name, content if isinstance(content, bytes) else content.encode())
+        return SourceMessage(entry.name, error)
+    return SourceMessage(entry.name, content if isinstance(content, bytes) else content.encode())

@@ -7,6 +7,7 @@ import time
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import COLUMNS, IS_RETIRED
+from streamnb.mailbox.rebuild import is_rebuilt_since, rebuild
 from streamnb.mailbox.stored_classifier import StoredClassifier
 
 # Rows that the last `undo` removed from the ledger ('removed') or restored ('restored').
@@ -84,6 +85,9 @@ def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
 def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
     """Restore the state at a time: remove all labels that were added since.
 
+    If the mailbox was rebuilt since then, it is rebuilt again: that rebuild also trained on the
+    messages that are removed.
+
     Parameters
     ----------
     mailbox
@@ -132,7 +136,12 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         with mailbox.reading():
             return undone()
 
-    return mailbox.database.retry(looked) if dry_run else mailbox.transact(undone)
+    if dry_run:
+        return mailbox.database.retry(looked)
+    result = mailbox.transact(undone)
+    if (result.unlearned or result.restored) and is_rebuilt_since(mailbox, since):
+        rebuild(mailbox)
+    return result
 
 
 def redo(mailbox: StoredClassifier) -> Redone:
@@ -168,7 +177,12 @@ def redo(mailbox: StoredClassifier) -> Redone:
         mailbox.database.forget_undone()
         return Redone(len(removed), removed_at, len(later))
 
-    return mailbox.transact(redone)
+    with mailbox.database.reading():
+        undone_at = float(mailbox.database.value("undone") or 0.0)
+    result = mailbox.transact(redone)
+    if (result.learned or result.removed) and is_rebuilt_since(mailbox, undone_at):
+        rebuild(mailbox)
+    return result
 
 
 def undone_messages(mailbox: StoredClassifier) -> set[bytes]:

@@ -778,14 +778,14 @@ class SelectiveFeedback(OnlineEstimator):
     --------
     >>> from streamnb.naive_bayes.calibration import SelectiveFeedback
     >>> feedback = SelectiveFeedback()
-    >>> feedback.weights(False, False)
+    >>> feedback.weights(False)
     (0.0, 0.0)
     >>> _ = feedback.learn(True, 0.9)
-    >>> feedback.weights(False, False)
+    >>> feedback.weights(False)
     (1.0, 1.0)
     >>> for _ in range(5):
     ...     _ = feedback.learn(False, 0.7)
-    >>> sampling_weight, noise_weight = feedback.weights(False, False)
+    >>> sampling_weight, noise_weight = feedback.weights(False)
     >>> round(sampling_weight, 9), noise_weight
     (0.5, 1.0)
     """
@@ -799,19 +799,19 @@ class SelectiveFeedback(OnlineEstimator):
     def __init__(self, mistakes: float = _LARGEST_SUM) -> None:
         self.mistakes: float = mistakes
 
-    def weights(self, is_correct: bool, is_correction: bool) -> tuple[float, float]:
+    def weights(self, is_correct: bool, feedback: str | None = None) -> tuple[float, float]:
         """Return the sampling weight and the noise weight of a message, each from 0 to 1.
 
         Parameters
         ----------
         is_correct
             Whether its class was predicted.
-        is_correction
-            Whether the user is known to have labelled it because the prediction was wrong.
+        feedback
+            "all" or "errors" if the caller knows which messages get labels; None to infer it.
         """
-        if is_correct:
+        if is_correct or feedback == "all":
             return 1.0, 1.0
-        if is_correction:
+        if feedback == "errors":
             return 0.0, 0.0
         noise_weight = (self._LARGEST_SUM - self.mistakes) / (
             self._LARGEST_SUM - self._WRONG_LABELS

@@ -54,6 +54,19 @@ from streamnb.scores import ScorerMixin
 _GRID = 2.0**-10
 
 
+def check_feedback(feedback: str | None) -> str | None:
+    """Return which messages get labels: "all", "errors", or None if that is inferred.
+
+    Raises
+    ------
+    ValueError
+        If it is another word.
+    """
+    if feedback not in (None, "all", "errors"):
+        raise ValueError(f"feedback: {feedback!r:.80} is not 'all', 'errors' or None")
+    return feedback
+
+
 class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     """Base class of text models, and the interface that classifiers, mailboxes and replays use.
 
@@ -117,7 +130,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     # Learning
 
-    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
+    def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message and return the receipt that `unlearn` needs."""
         raise NotImplementedError
 
@@ -137,7 +150,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """Make the changes of a receipt again, exactly: the inverse of `unlearn`."""
         raise NotImplementedError
 
-    def learn_one(self, x: Any, y: Label, w: float = 1.0) -> None:
+    def learn_one(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> None:
         """Learn a message.
 
         Parameters
@@ -148,15 +161,20 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             The label. Other hashable labels work too, but only these and float can be saved.
         w : float, default 1.0
             The weight of the message, >= 0.
+        feedback : {"all", "errors"}, default None
+            Which messages get labels: all of them, or only those that were predicted wrongly. None
+            to infer it from the mistakes (`SelectiveFeedback`). Models that do not recalibrate
+            ignore it.
 
         Raises
         ------
         TypeError
             If `x` is not a message.
         ValueError
-            If a count or the weight is not a finite number >= 0. Nothing has changed.
+            If a count or the weight is not a finite number >= 0, or `feedback` is another word.
+            Nothing has changed.
         """
-        self.receipt = self.learn(x, y, w)
+        self.receipt = self.learn(x, y, w, check_feedback(feedback))
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments, exactly if weights are integers.
@@ -665,7 +683,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         """
         return round_to_grid(trust)
 
-    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
+    def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message and return the receipt that `unlearn` needs."""
         check_prior(self.prior, (y,))
         tokens = self.as_tokens(x)

@@ -37,8 +37,10 @@ from streamnb.scores import best_index, probabilities
 _NEGLIGIBLE_WEIGHT = 1e-10
 # Messages. Label noise counts less if `decay` forgets faster: the user expects classes to change.
 _SHORT_MEMORY = 1000.0
-# Entry of a receipt: the message was labelled, at least in part, because the prediction was wrong.
+# Entry of a receipt: 1 if the message was labelled, at least in part, because the prediction was
+# wrong; 0 if the caller said that all messages get labels.
 _CORRECTED = "corrected"
+_FEEDBACK = {None: None, 0: "all", 1: "errors"}
 
 
 class _Prediction(NamedTuple):
@@ -298,19 +300,22 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     # Learning
 
-    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
-        """Learn a message. Return the receipt, which `unlearn` needs."""
-        return self._learn(x, y, w, is_correction=False)
-
     def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
-        """Relearn a message in another order, as a correction if its receipt says so."""
-        return self._learn(x, y, 1.0, is_correction=_CORRECTED in receipt.deltas)
+        """Relearn a message in another order, with the feedback that its receipt has."""
+        feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
+        relearned = self.learn(x, y, 1.0, feedback)
+        if feedback is None and _CORRECTED in relearned.deltas:
+            # Mistakes in this order are none that the user corrected.
+            deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
+            relearned = relearned._replace(deltas=deltas)
+        return relearned
 
-    def _learn(self, x: Any, y: Label, w: float, is_correction: bool) -> Receipt:
+    def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
+        """Learn a message. Return the receipt, which `unlearn` needs."""
         views = self.as_tokens(x)
         weight = 1.0 if w == 1 else checked_weight(w)
         with self.lock:
-            update_weights, deltas = self._calibrate(views, y, weight, is_correction)
+            update_weights, deltas = self._calibrate(views, y, weight, feedback)
             changes = [
                 model.add(view, y, weight, update_weight)
                 for model, view, update_weight in zip(
@@ -323,7 +328,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         )
 
     def _calibrate(
-        self, views: tuple[TokenCounts, ...], y: Label, w: float, is_correction: bool
+        self, views: tuple[TokenCounts, ...], y: Label, w: float, feedback: str | None
     ) -> tuple[list[float], dict[str, Any]]:
         """Update the calibration with a message.
 
@@ -353,7 +358,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         trust = 1.0
         if len(active) >= 2 and class_index in active and is_counted:
             trust = self._update_estimators(
-                prediction, class_index, total_weight, mix_weight, is_correction, deltas
+                prediction, class_index, total_weight, mix_weight, feedback, deltas
             )
         log_prior = _core.log_prior_shares(counts.weights, total, len(views))
         by_view = prediction.log_likelihoods[0]
@@ -372,7 +377,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         class_index: int,
         total_weight: float,
         mix_weight: float,
-        is_correction: bool,
+        feedback: str | None,
         deltas: dict[str, Any],
     ) -> float:
         """Update the estimators with a message. Return the probability that its label is correct.
@@ -383,7 +388,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         proba = probabilities(prediction.scores)
         best = best_index(prediction.scores)
         predicted, is_correct = active[best], active[best] == class_index
-        sampling_weight, noise_weight = self.feedback.weights(is_correct, is_correction)
+        sampling_weight, noise_weight = self.feedback.weights(is_correct, feedback)
         class_weight = (
             self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
         )
@@ -393,10 +398,12 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             proba, active, position, class_weight, total_weight - class_weight
         )
         posterior = _mixed(posterior, position, belief_weight)
-        if not is_correction:
+        if feedback is None:
             deltas |= self.feedback.learn(is_correct, proba[best])
-        if is_correction or sampling_weight < 1:
+        if feedback == "errors" or sampling_weight < 1:
             deltas[_CORRECTED] = 1
+        elif feedback == "all":
+            deltas[_CORRECTED] = 0
         if mix_weight == 1:
             deltas |= self.reliability.learn(predicted, class_index)
         system_proba, targets, label_proba, errors = _core.system_posteriors(
@@ -534,7 +541,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         names = {_CORRECTED}
         for estimator in self._estimators.values():
             names.update(estimator.delta_names)
-        if not names >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED, 1) != 1:
+        if not names >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED) not in _FEEDBACK:
             raise ValueError("the receipt is of another kind of model")
         for estimator in self._estimators.values():
             estimator.check(receipt.deltas, classes)

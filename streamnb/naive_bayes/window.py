@@ -66,7 +66,7 @@ class WindowNB(TextModel):
 
     # Learning
 
-    def learn(self, x: Any, y: Label, w: float = 1.0) -> Receipt:
+    def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message, and unlearn the one that leaves the window.
 
         Weights are rounded to multiples of 2^-16, so that unlearning is exact.
@@ -74,7 +74,7 @@ class WindowNB(TextModel):
         tokens = self.as_tokens(x)
         w = _round_weight(w)
         with self.lock:
-            receipt = self.model.learn(tokens, y, w)
+            receipt = self.model.learn(tokens, y, w, feedback)
             self._append(tokens, y, receipt)
         return receipt
 

@@ -82,16 +82,29 @@ def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialR
     return PrequentialRun(model, make_feedback(config))
 
 
-def prior_error(config: Config, labels: Iterable[Any]) -> ConfigError | None:
-    """Return the error if the configured prior leaves out a class; None if it does not."""
+def prior_error(
+    config: Config, labels: Iterable[Any], is_interrupted: bool = False
+) -> ConfigError | None:
+    """Return the error if the classes of the configured prior are not the labels; else None.
+
+    A prior may name a class of which no message was read if the run ended early, by a limit or by
+    an interruption.
+    """
     prior = getattr(config.model, "prior", None)
+    if not isinstance(prior, Mapping):
+        return None
     names = [str(label) for label in labels]
-    missing = set(names) - set(prior) if isinstance(prior, Mapping) else set()
-    if not missing:
+    missing = set(names) - set(prior)
+    unknown = set(prior) - set(names)
+    if missing:
+        problem = f"it has no probability for class {min(missing)!r}"
+    elif unknown and config.corpus.limit is None and not is_interrupted:
+        problem = f"no message is of class {min(unknown)!r}"
+    else:
         return None
     return ConfigError(
-        f"model.prior: it has no probability for class {min(missing)!r}; there are "
-        f"{', '.join(names[:10])} (quote words such as yes and no: YAML reads them as booleans)"
+        f"model.prior: {problem}; there are {', '.join(names[:10])} (quote words such as yes and "
+        "no: YAML reads them as booleans)"
     )
 
 

@@ -260,6 +260,9 @@ def evaluate_model(
         report.summary = metrics.summary(config.evaluate.intervals)
         report.peak_memory_bytes = _peak_memory()
         _check_known_labels(corpus, classifier, report)
+        error = _positive_error(config, list(report.summary.classes))
+        if error is not None:
+            raise error
         if report.interrupted and not metrics.messages:
             files.discard()
         elif report.interrupted and files.has_earlier_results:
@@ -270,6 +273,17 @@ def evaluate_model(
             tokens = {} if files.folder is None else _top_tokens(classifier)
             files.finish(report.as_dict(), tokens)
     return report
+
+
+def _positive_error(config: Config, classes: list[str]) -> ConfigError | None:
+    """Return the error if no message is of the configured positive class; else None."""
+    positive = config.evaluate.positive
+    if positive is None or not classes or positive in classes:
+        return None
+    return ConfigError(
+        f"evaluate.positive: no message is of class {positive!r}; "
+        f"there are {', '.join(classes[:10])}"
+    )
 
 
 def _check_label_headers(corpus: Corpus, classifier: Classifier, name: str) -> None:
@@ -425,14 +439,11 @@ def _find_problem(
             f"{corpus.path}: all {report.summary.messages} messages are of class {classes[0]}; "
             "a replay needs two classes or more"
         )
-    positive = config.evaluate.positive
-    if positive is not None and classes and positive not in classes:
-        return ConfigError(
-            f"evaluate.positive: no message is of class {positive!r}; "
-            f"there are {', '.join(classes[:10])}"
-        )
+    error = _positive_error(config, classes)
+    if error is not None:
+        return error
     names = list(dict.fromkeys([*classes, *map(str, labels)]))
-    error = prior_error(config, names)
+    error = prior_error(config, names, report.interrupted)
     if error is not None:
         return error
     for section in config.feedback:

@@ -10,7 +10,7 @@ from streamnb import MixedNB, MultinomialNB, Tokenizer
 from streamnb.config import build
 from streamnb.config.experiment import build_experiment
 from streamnb.config.sections import Section, key, list_type, mapping_type, section_type
-from streamnb.config.yaml_files import resolve_paths
+from streamnb.config.yaml_files import read_yaml, resolve_paths, set_key
 from streamnb.errors import ConfigError
 from streamnb.parameters import Integer, Text, parameters_from_json, parameters_to_json
 
@@ -165,3 +165,15 @@ def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
     resolve_paths(empty, "corpus", ("path",), "it.yaml")
     with pytest.raises(ConfigError, match=r"corpus.path: '' is not text that is not empty"):
         build(empty)
+
+
+@pytest.mark.parametrize("number", ["007", "010", "0x10", "0b1", "1_000", "12:30"])
+@pytest.mark.parametrize("value", ["{}", "[{}]", "{{{}: 1}}", "{{a: {}}}"])
+def test_numbers_that_yaml_reads_as_others_are_refused(tmp_path, value, number):
+    text = value.format(number)
+    with pytest.raises(ConfigError, match="in quotes"):
+        set_key({}, f"model.prior={text}")
+    (tmp_path / "c.yaml").write_text(f"prior: {text}\n")
+    with pytest.raises(ConfigError, match=r"c.yaml:1: .*in quotes"):
+        read_yaml(tmp_path / "c.yaml")
+    set_key({}, f"model.prior={value.format(repr(number))}")

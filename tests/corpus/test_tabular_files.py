@@ -124,6 +124,26 @@ def test_several_files_are_read_one_after_the_other(tmp_path, entrance, count):
         assert examples.labels == [label for label, _ in EXPECTED] * count
 
 
+def test_commands_read_several_files(tmp_path):
+    names = ["t.csv", "t.jsonl", "semicolons.csv.gz"]
+    for name in names:
+        content = csv_bytes(";") if name.startswith("semi") else json_lines()
+        (tmp_path / name).write_bytes(csv_bytes() if name == "t.csv" else content)
+    for command in (
+        ("fit", *names, "-o", "m.snb", "--json"),
+        ("replay", *names, "--json"),
+        ("evaluate", "m.snb", *names, "--json"),
+    ):
+        done = streamnb_process(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        assert 3 * len(ROWS) in (result.get("messages"), result.get("learned"))
+    (tmp_path / "c.yaml").write_text("corpus: {path: t.csv}\n")
+    done = streamnb_process("replay", "t.csv", "c.yaml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--config c.yaml" in str(done.stderr)
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.parquet"])
 def test_commands_read_standard_input(tmp_path, name):
     (tmp_path / "e.yaml").write_text(
@@ -232,6 +252,19 @@ def test_columns_that_cannot_be_labels_and_texts_are_refused(
         list(open_corpus(path, **columns))
     if "column '" not in message:
         assert "corpus.label_column" in str(error.value)
+
+
+@pytest.mark.parametrize("header", ["label,text", "class,message", "kind,words", None])
+@pytest.mark.parametrize(("label", "text"), [("1", "2"), (None, "2"), ("1", None)])
+def test_a_header_is_no_message_if_columns_are_numbered(tmp_path, header, label, text):
+    rows = [f"{'ab'[i % 2]},text {i}" for i in range(12)]
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows] if header else rows))
+    if header == "kind,words" or header is None:
+        label, text = "1", "2"  # neither column can be known by its name
+    corpus = open_corpus(tmp_path / "t.csv", label_column=label, text_column=text)
+    assert [(entry.label, read(entry)) for entry in corpus] == [
+        ("ab"[i % 2], f"text {i}") for i in range(12)
+    ]
 
 
 # Values that no column of labels has, in 40 rows, and a part of the error.

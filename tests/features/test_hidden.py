@@ -41,6 +41,9 @@ HIDING = [
     "<style>.x{{display:none}}</style><div class='a x'>{}</div>",
     "<style>/* .y{{}} */ p, .x, #z {{ font-size: 0 }}</style><div id=z>{}</div>",
     "<template>{}</template>",
+    "<noframes>{}</noframes>",
+    "<div style='d\\69 splay:none'>{}</div>",
+    "<div style='display:n\\6f\\06e e'>{}</div>",
     "<span style='display:none'>a</b> {}</span>",
     "<p hidden>{}<p>",
     "<table><tr><td hidden>{}<td></table>",
@@ -71,17 +74,17 @@ def tokens(page):
 
 @pytest.mark.parametrize("page", HIDING)
 def test_hidden_text_has_a_place_of_its_own(page):
-    found = tokens("before " + page.format("secret words") + " after")
-    assert {"hidden:secret", "hidden:words", "before", "after"} <= set(found)
-    assert "secret" not in found
+    message = tokens("before " + page.format("secret words") + " after")
+    assert {"hidden:secret", "hidden:words", "before", "after"} <= set(message)
+    assert "secret" not in message
     pairs = WordPairs().transform_one(HEAD + page.format("secret words").encode())
     assert "secret" not in pairs
 
 
 @pytest.mark.parametrize("page", SHOWING)
 def test_shown_text_is_text(page):
-    found = tokens(page.format("plain words"))
-    assert {"plain", "words"} <= set(found)
+    message = tokens(page.format("plain words"))
+    assert {"plain", "words"} <= set(message)
     assert "plain" in WordPairs().transform_one(HEAD + page.format("plain words").encode())
 
 
@@ -104,9 +107,9 @@ INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u180b\u180e\u200b\u200d\u2060\
 def test_invisible_characters_do_not_split_words(character):
     for head in (HEAD, b"Content-Type: text/plain; charset=utf-8\n\n"):
         raw = head + f"vi{character}ag{character}ra now".encode()
-        found = MailTokenizer(part="body").transform_one(raw)
-        assert found["viagra"] == 1
-        assert found["hidden:character"] == 1
+        message = MailTokenizer(part="body").transform_one(raw)
+        assert message["viagra"] == 1
+        assert message["hidden:character"] == 1
         assert "viagra now" in WordPairs().transform_one(raw)
     assert "hidden:character" not in tokens("viagra \u2764\ufe0f now")
 

@@ -35,6 +35,11 @@ ENCODINGS = {
     "base64": lambda data: (b"base64", base64.encodebytes(data)),
     "base64;": lambda data: (b"base64;", base64.encodebytes(data)),
     '"base64"': lambda data: (b'"base64"', base64.encodebytes(data)),
+    "qp, blanks": lambda data: (
+        b"quoted-printable",
+        quopri.encodestring(data).replace(b" ", b"=  \n ", 1),
+    ),
+    "nested comments": lambda data: (b"(x (y (z))) base64", base64.encodebytes(data)),
     "base64 (x)": lambda data: (b" (y) Base64 (x)", base64.encodebytes(data)),
 }
 
@@ -73,6 +78,10 @@ STRUCTURES = {
     "nested": lambda text: mixed(mixed(text, mark=b"b2")),
     "alternative": lambda text: mixed(b"\nother", text),
     "forwarded": lambda text: mixed(b"Content-Type: message/rfc822\n\nSubject: x\n" + text),
+    "news": lambda text: mixed(b"Content-Type: message/news\n\nSubject: x\n" + text),
+    "part of a message": lambda text: mixed(
+        b"Content-Type: message/partial; number=1; total=1\n\nSubject: x\n" + text
+    ),
     "after a picture": lambda text: mixed(picture(900_000), text),
     "after three pictures": lambda text: mixed(*[picture(900_000)] * 3, text),
     "encoded multipart": lambda text: encoded(
@@ -89,8 +98,8 @@ STRUCTURES = {
 
 def message(oddity: str, line_end: str, charset: str, encoding: str, structure: str) -> bytes:
     head, body = HEADER_ODDITIES[oddity], STRUCTURES[structure](part(charset, encoding))
-    first, rest = (head, b"") if oddity in ("BOM", "NULs") else (b"", head)
-    whole = first + b"From: a@b\n" + rest + b"Subject: s\n" + body
+    first, tail = (head, b"") if oddity in ("BOM", "NULs") else (b"", head)
+    whole = first + b"From: a@b\n" + tail + b"Subject: s\n" + body
     return whole.replace(b"\n", LINE_ENDS[line_end])
 
 
@@ -123,7 +132,14 @@ def test_shown_text_becomes_tokens(oddity, structure):
         assert parse(raw).get("subject") == "s", shape
 
 
-@pytest.mark.parametrize("structure", [name for name in STRUCTURES if "encoded" not in name])
+@pytest.mark.parametrize(
+    "structure",
+    [
+        name
+        for name in STRUCTURES
+        if "encoded" not in name and name not in ("news", "part of a message")
+    ],
+)
 @pytest.mark.parametrize("line_end", ["LF", "CRLF"])
 def test_texts_of_the_standard_library_are_read(line_end, structure):
     raw = message("none", line_end, "utf-8", "base64", structure)
@@ -201,3 +217,35 @@ def test_no_text_hides_the_text_behind_it(filler):
     assert WORDS in mail.text
     assert "more than 1048576 bytes of text" in mail.defects
     assert sum(len(item.payload) for item in mail.parts) <= 1 << 20
+
+
+@pytest.mark.parametrize("encoding", [b"8bit", b"base64", b"quoted-printable"])
+@pytest.mark.parametrize("quote", [b'"', b"'", b""])
+def test_a_picture_in_the_source_of_a_page_hides_no_text(encoding, quote):
+    data = base64.b64encode(bytes(range(256)) * 10_000)
+    page = b"<p>before</p><img src=%bdata:image/png;base64,%b%b><p>lottery</p>" % (
+        quote,
+        data,
+        quote,
+    )
+    mail = (
+        encoded(page, b"text/html", encoding)
+        if encoding != b"8bit"
+        else (b"Content-Type: text/html\n\n" + page)
+    )
+    assert {"before", "lottery"} <= set(MailTokenizer().transform_one(b"Subject: s\n" + mail))
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [b"text/(b)html", b"(a (b)) text/html", b"text / html (c)", b'"text/html"', b"TEXT/HTML;"],
+)
+def test_the_type_is_read_past_comments_and_blanks(content_type):
+    assert parse(b"Content-Type: " + content_type + b"\n\nx").parts[0].content_type == "text/html"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("blanks", [b"\n", b"\r\n", b" \t\n"])
+def test_blank_lines_at_the_end_are_no_part(blanks, count):
+    raw = mixed(part("utf-8", "8bit"))
+    assert MailTokenizer().transform_one(raw + blanks * count) == MailTokenizer().transform_one(raw)

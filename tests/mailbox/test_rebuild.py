@@ -11,6 +11,7 @@ from streamnb.corpus import open_corpus, read
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.rebuild import is_due, rebuild
+from streamnb.mailbox.undo import last_learned, redo
 
 LABELS = ("spam", "ham", "list")
 
@@ -129,3 +130,38 @@ def test_corrections_are_learned_anew_as_corrections(sample, tmp_path):
             assert box.verify() == []
     assert wrong[0] < 20
     assert wrong[1] == wrong[2] < 25  # 43 of 100 where they are learned as any message
+
+
+def scores(box):
+    with box.reading():
+        return [box.classifier.joint_log_likelihood(mail(i)) for i in range(60, 90)]
+
+
+@pytest.mark.parametrize("commands", [1, 2])
+def test_undo_of_what_a_rebuild_trained_leaves_no_trace_of_it(tmp_path, commands):
+    """Receipts of a rebuild depend on all of its messages, also on those that are undone."""
+    with trained(tmp_path / "a.db") as box, trained(tmp_path / "b.db") as expected:
+        rebuild(expected)
+        for command in range(commands):
+            wrong = range(30 + 10 * command, 40 + 10 * command)
+            box.learn_many([(mail(i), LABELS[(i + 1) % 2]) for i in wrong])
+            rebuild(box)
+        before = scores(box)
+        assert before != scores(expected)
+        undone = box.undo(last_learned(box, commands))
+        assert undone.unlearned == 10 * commands
+        assert scores(box) == scores(expected)
+        assert box.verify() == []
+        assert redo(box).learned == 10 * commands
+        assert scores(box) == before
+        assert box.verify() == []
+
+
+def test_undo_of_changes_after_a_rebuild_leaves_its_counts(tmp_path):
+    with trained(tmp_path / "a.db") as box:
+        rebuild(box)
+        before = scores(box)
+        box.learn(mail(50), "list")
+        box.undo(last_learned(box))
+        for after, expected in zip(scores(box), before, strict=True):
+            assert after == pytest.approx({**expected, "list": after.get("list")}, rel=1e-9)

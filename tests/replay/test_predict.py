@@ -334,6 +334,11 @@ def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
     feedback = ["--set", "feedback.kind=on_error"]
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv", *feedback)
     assert (status, "the model does not learn" in error) == (2, True)
+    (tmp_path / "known.csv").write_text("label,text\n" + "login,a\nrefund,b\n" * 5)
+    positive = ["--set", "evaluate.positive=refunds", "--out", tmp_path / "results"]
+    status, _, error = streamnb_command("evaluate", model, tmp_path / "known.csv", *positive)
+    assert (status, "no message is of class 'refunds'; there are" in error) == (2, True)
+    assert not (tmp_path / "results" / "summary.json").exists()
     message = b"From x Mon Jan  1 00:00:00 2024\nX-Kind: %s\nSubject: a\n\nb\n\n"
     (tmp_path / "box").write_bytes(message % b"spam" + message % b"ham")
     header = ["--set", "corpus.label_header=X-Kind"]
@@ -377,17 +382,20 @@ def test_unknown_commands_and_options_have_a_suggestion(arguments, suggestion):
     assert suggestion or "did you mean" not in error
 
 
-def test_top_takes_a_class_or_a_model_in_any_place(mail_model, tmp_path):
+def test_top_takes_a_class_or_a_model_in_any_place(mail_model, tmp_path, monkeypatch):
     db = ["--db", tmp_path / "db"]
     for label in ("ham", "spam"):
         (tmp_path / label).write_bytes(b"Subject: %s\n\nwords of %s" % ((label.encode(),) * 2))
         assert streamnb_command("learn", label, tmp_path / label, *db)[0] == 0
+    monkeypatch.chdir(tmp_path)  # its files have the names of the classes
     for arguments, titles in (
         ([], ["for ham", "for spam"]),
         (["spam"], ["for spam"]),
         (["--class", "spam"], ["for spam"]),
         (["spam", "--model", mail_model], ["for spam"]),
         ([mail_model, "--class", "spam"], ["for spam"]),
+        ([mail_model, "spam"], ["for spam"]),
+        (["spam", mail_model], ["for spam"]),
         ([mail_model], ["for spam", "for ham"]),
     ):
         status, out, error = streamnb_command("top", *arguments, *db)
@@ -398,7 +406,30 @@ def test_top_takes_a_class_or_a_model_in_any_place(mail_model, tmp_path):
         (["eggs", "--model", mail_model], 2, "classes: spam, ham"),
         (["none.snb"], 4, "none.snb: the model cannot be read"),
         (["spam", "--class", "ham"], 2, "name one class"),
+        (["spam", mail_model, "ham"], 2, "'spam' and 'ham': name one class"),
+        ([mail_model, "eggs"], 2, "'eggs' is neither a class of"),
     ):
         status, out, error = streamnb_command("top", *arguments, *db)
         assert (status, out, error.count("\n")) == (expected, "", 1)
         assert message in error
+
+
+def test_explain_takes_a_model_in_any_place(mail_model, tmp_path):
+    message = Path("corpora/sample/data/005.eml").absolute()
+    outputs = set()
+    for arguments in (
+        [message, "--model", mail_model],
+        [mail_model, message],
+        [message, mail_model],
+    ):
+        status, out, error = streamnb_command("explain", *arguments)
+        assert (status, error) == (0, "")
+        outputs.add(out)
+    assert len(outputs) == 1
+    for arguments, message_part in (
+        ([mail_model], "is a model; add a message"),
+        ([mail_model, message, message], "expected one message"),
+    ):
+        status, out, error = streamnb_command("explain", *arguments)
+        assert (status, out, error.count("\n")) == (2, "", 1)
+        assert message_part in error

@@ -463,7 +463,7 @@ BAD_CONFIGURATIONS = {
     "corpus:\n  limit: !!timestamp q": "c.yaml:2: not YAML: 'q' is not a valid timestamp",
     "model: {alpha: 1:30:00}": "c.yaml:1: not YAML: '1:30:00' is not a valid int: YAML reads it",
     "model: {bound: 1e20}": "model.bound: 1e.20 is not a number from 0.001 to 1e.09",
-    "jobs: 0x" + "f" * 6000: "jobs: a number of 24000 bits is not a whole number from 1 to 256",
+    "jobs: 0x" + "f" * 6000: ":1: not YAML: '0xf+' is not a valid int: .* put it in quotes",
     "tokenizer: {max_length: 100000000000000000000}": "tokenizer.max_length",
     "output: {folder: ''}": "output.folder",
     "corpus: {limit: 0}": "corpus.limit: 0 is not a whole number from 1 to",
@@ -781,3 +781,8 @@ def test_a_prior_that_leaves_a_class_out_is_told(sample):
     status, _, error = streamnb_command("fit", sample, *options, "-o", "prior.snb")
     assert (status, error.count("\n")) == (2, 1)
     assert not Path("prior.snb").exists()
+    options = ("--set", "model.kind=multinomial", "--set", "model.prior={ham: 1, spam: 1, spma: 1}")
+    for command in (("replay", sample), ("fit", sample, "-o", "prior.snb")):
+        status, _, error = streamnb_command(*command, *options)
+        assert (status, error.count("\n")) == (2, 1)
+        assert "model.prior: no message is of class 'spma'; there are " in error

@@ -89,7 +89,7 @@ class Scene:
         results = self.person.fetch(self.person.search("UNDELETED"), ["ENVELOPE"])
         return sorted(item[b"ENVELOPE"].subject.decode() for item in results.values())
 
-    def seen(self, folder):
+    def moved_messages(self, folder):
         self.person.select_folder(folder, readonly=True)
         return self.person.search("SEEN")
 
@@ -135,7 +135,7 @@ def test_moves_are_learned_and_taken_back(scene):
     scene.watcher.look()
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     for folder in ("INBOX", scene.junk, "Trash"):
-        assert scene.seen(folder) == []
+        assert scene.moved_messages(folder) == []
     assert scene.box.verify() == []
 
 
@@ -181,7 +181,7 @@ def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
     scene.person.select_folder("INBOX")
     assert scene.person.search("SUBJECT m2"), "another's deleted message must not be expunged"
     assert scene.subjects("INBOX") == []
-    assert not scene.seen(junk)
+    assert not scene.moved_messages(junk)
     assert scene.box.counts[0].weights == weights
     scene.person.select_folder(junk, readonly=True)
     (uid,) = scene.person.search(["SUBJECT", "m1"])

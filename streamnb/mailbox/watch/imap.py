@@ -18,7 +18,7 @@ from streamnb.errors import (
     require_extra,
     root_cause,
 )
-from streamnb.mailbox.sources import Found
+from streamnb.mailbox.sources import SourceMessage
 from streamnb.mailbox.watch.access import Access, ImapAddress, parse_imap_url
 from streamnb.mailbox.watch.account import ListedMessage
 from streamnb.mailbox.watch.folder_names import (
@@ -477,9 +477,9 @@ def _batches(uids: list[int], size: int) -> Iterator[list[int]]:
         yield list(uids[start : start + size])
 
 
-def folder_messages(url: str, access: Access) -> Iterator[Found]:
+def folder_messages(url: str, access: Access) -> Iterator[SourceMessage]:
     """Yield the messages of imap://USER@HOST/FOLDER."""
     address = parse_imap_url(url)
     with contextlib.closing(ImapAccount(address, access)) as account:
         for name, content in account.iter_messages(address.folder):
-            yield Found(name, content)
+            yield SourceMessage(name, content)
