@@ -93,6 +93,39 @@ class Verdict:
     reasons: list[Reason]
     ready: bool = True
 
+    def side(self, log_odds: float) -> str:
+        """Return "for" and the class that a reason speaks for, or "against" and the label.
+
+        Between two classes, evidence against one is evidence for the other.
+
+        Examples
+        --------
+        >>> verdict = Verdict("spam", 0.9, 2.2, False, {"spam": 0.9, "ham": 0.1}, [])
+        >>> verdict.side(1.5), verdict.side(-1.5)
+        ('for spam', 'for ham')
+        """
+        if log_odds >= 0:
+            return f"for {self.label}"
+        others = [label for label in self.probabilities if label != self.label]
+        return f"for {others[0]}" if len(others) == 1 else f"against {self.label}"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and its reasons as a table for notebooks, its words tinted."""
+        labels = list(self.probabilities)
+        unsure = ", unsure" if self.unsure or not self.ready else ""
+        return html_table(
+            f"{self.label}{unsure}, probability {self.probability:.4g}",
+            ["word", "evidence", *(f"in {label}" for label in labels)],
+            [
+                (
+                    Tinted(feature_name(reason.feature), reason.log_odds),
+                    self.side(reason.log_odds),
+                    *(float(reason.counts.get(label, 0)) for label in labels),
+                )
+                for reason in self.reasons
+            ],
+        )
+
     def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
         """Return the verdict with reasons that are computed when they are first read."""
         verdict = copy.copy(self)
