@@ -49,8 +49,9 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
     The verdict is that of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote.
-    Positive log-odds are evidence for the predicted class, negative ones against it. The other
-    columns are the token's counts in each class.
+    The evidence column names the class that a token speaks for, with its log-odds. The other
+    columns are the token's counts in each class. In JSON, positive log-odds speak for the
+    predicted class.
 
     \b
     Examples:
@@ -89,10 +90,11 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     if not verdict.reasons:
         return
     labels = list(verdict.probabilities)
-    table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
+    table = new_table("token", "evidence", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
-        table.add_row(feature_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
+        evidence = printable(f"{abs(reason.log_odds):.3f} {verdict.side(reason.log_odds)}")
+        table.add_row(feature_name(reason.feature)[:60], evidence, *counts)
     console.print("", table)
 
 

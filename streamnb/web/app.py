@@ -237,7 +237,7 @@ class _Site:
         reasons = [reason for reason in verdict.reasons if not isinstance(reason.feature, bytes)]
         words: dict[str, list[str]] = {}
         for reason in (reasons or verdict.reasons)[:max_words]:
-            side = evidence_side(verdict, reason.log_odds)
+            side = verdict.side(reason.log_odds)
             words.setdefault(side, []).append(feature_name(reason.feature)[:40])
         return list(words.items())
 
@@ -254,9 +254,7 @@ class _Site:
             "message.html",
             entry=entry,
             verdict=verdict,
-            reasons=[
-                (reason, evidence_side(verdict, reason.log_odds)) for reason in verdict.reasons
-            ],
+            reasons=[(reason, verdict.side(reason.log_odds)) for reason in verdict.reasons],
             pieces=None if text is None or label is None else tint(self.mailbox, text, label),
             label=label,
             cause=self._unsure_cause(verdict),
@@ -456,23 +454,6 @@ def _percent(probability: float) -> str:
     """Return a probability with enough digits that it does not look like 100 %."""
     digits = next((n for n in (1, 2, 3, 4) if probability < 1 - 0.5 * 10 ** -(n + 2)), None)
     return "over 99.9999 %" if digits is None else f"{100 * probability:.{digits}f} %"
-
-
-def evidence_side(verdict: Verdict, log_odds: float) -> str:
-    """Return "for" and the class that a feature speaks for, or "against" and the predicted class.
-
-    Between two classes, evidence against one is evidence for the other.
-
-    Examples
-    --------
-    >>> verdict = Verdict("spam", 0.9, 2.2, False, {"spam": 0.9, "ham": 0.1}, [])
-    >>> evidence_side(verdict, 1.5), evidence_side(verdict, -1.5)
-    ('for spam', 'for ham')
-    """
-    if log_odds >= 0:
-        return f"for {verdict.label}"
-    others = [label for label in verdict.probabilities if label != verdict.label]
-    return f"for {others[0]}" if len(others) == 1 else f"against {verdict.label}"
 
 
 def class_keys(classes: Iterable[str]) -> dict[str, str]:

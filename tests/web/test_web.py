@@ -25,7 +25,7 @@ from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
-from streamnb.web.app import _count, _percent, _Site, class_keys, evidence_side
+from streamnb.web.app import _count, _percent, _Site, class_keys
 from streamnb.web.figures import axis_ticks, split_periods
 from streamnb.web.reading import plain_text
 
@@ -645,7 +645,7 @@ def test_reasons_have_one_sign_between_two_classes(page, tmp_path):
 )
 def test_evidence_says_what_it_speaks_for(label, others, log_odds, side):
     shares = dict.fromkeys([label, *others], 1 / (1 + len(others)))
-    assert evidence_side(Verdict(label, 0.5, 0.0, False, shares, []), log_odds) == side
+    assert Verdict(label, 0.5, 0.0, False, shares, []).side(log_odds) == side
 
 
 @pytest.mark.parametrize(("spams", "hams"), [(3, 3), (70, 3), (70, 70)])
