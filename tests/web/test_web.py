@@ -183,7 +183,7 @@ def test_those_that_left_the_record_meanwhile_do_not_keep_others_from_being_taug
     status, folder_name, _ = page.post("/teach", id=ids, many="ham")
     assert status == 303
     assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(folder_name))
-    assert [entry(tmp_path, number).taught for number in (1, 3)] == ["ham", "ham"]
+    assert [entry(tmp_path, number).learned_label for number in (1, 3)] == ["ham", "ham"]
 
 
 def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
