@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
+from streamnb.markup import Tinted, html_table
 from streamnb.storage import label_to_json
 
 
@@ -75,7 +78,8 @@ class Verdict:
     probabilities
         That of each class.
     reasons
-        The features that spoke loudest, for the label or (negative) against it.
+        The features that spoke loudest, for the label or (negative) against it. They are named when
+        they are read, and describe the state of the classifier at the time of the verdict.
     ready
         Whether the class was called rightly often enough, of messages that were then learned, that
         nobody needs to look (`TextModel.is_ready`).
@@ -88,6 +92,60 @@ class Verdict:
     probabilities: dict[Label, float]
     reasons: list[Reason]
     ready: bool = True
+
+    def side(self, log_odds: float) -> str:
+        """Return "for" and the class that a reason speaks for, or "against" and the label.
+
+        Between two classes, evidence against one is evidence for the other.
+
+        Examples
+        --------
+        >>> verdict = Verdict("spam", 0.9, 2.2, False, {"spam": 0.9, "ham": 0.1}, [])
+        >>> verdict.side(1.5), verdict.side(-1.5)
+        ('for spam', 'for ham')
+        """
+        if log_odds >= 0:
+            return f"for {self.label}"
+        others = [label for label in self.probabilities if label != self.label]
+        return f"for {others[0]}" if len(others) == 1 else f"against {self.label}"
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and its reasons as a table for notebooks, its words tinted."""
+        labels = list(self.probabilities)
+        unsure = ", unsure" if self.unsure or not self.ready else ""
+        return html_table(
+            f"{self.label}{unsure}, probability {self.probability:.4g}",
+            ["word", "evidence", *(f"in {label}" for label in labels)],
+            [
+                (
+                    Tinted(feature_name(reason.feature), reason.log_odds),
+                    self.side(reason.log_odds),
+                    *(float(reason.counts.get(label, 0)) for label in labels),
+                )
+                for reason in self.reasons
+            ],
+        )
+
+    def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
+        """Return the verdict with reasons that are computed when they are first read."""
+        verdict = copy.copy(self)
+        del verdict.__dict__["reasons"]
+        verdict.__dict__["_compute_reasons"] = compute_reasons
+        return verdict
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Compute the reasons, the one attribute that can be missing."""
+            compute_reasons = self.__dict__.get("_compute_reasons")
+            if name != "reasons" or compute_reasons is None:
+                raise AttributeError(f"a Verdict has no attribute {name!r}")
+            self.__dict__["reasons"] = reasons = compute_reasons()
+            self.__dict__.pop("_compute_reasons", None)
+            return reasons
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON can hold it.

@@ -49,8 +49,9 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
     The verdict is that of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote.
-    Positive log-odds are evidence for the predicted class, negative ones against it. The other
-    columns are the token's counts in each class.
+    The evidence column names the class that a token speaks for, with its log-odds. The other
+    columns are the token's counts in each class. In JSON, positive log-odds speak for the
+    predicted class.
 
     \b
     Examples:
@@ -63,7 +64,7 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier.verdict import feature_name
 
-    model_file, messages = _separate_model(names, model_file)
+    model_file, messages = _separate_model(names, model_file, _is_model_name)
     if len(messages) != 1:
         problem = "expected one message" if messages else f"{model_file} is a model; add a message"
         raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
@@ -89,10 +90,11 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     if not verdict.reasons:
         return
     labels = list(verdict.probabilities)
-    table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
+    table = new_table("token", "evidence", *(printable(f"in {label}") for label in labels))
     for reason in verdict.reasons:
         counts = [f"{reason.counts.get(label, 0):,.4g}" for label in labels]
-        table.add_row(feature_name(reason.feature)[:60], f"{reason.log_odds:+.3f}", *counts)
+        evidence = printable(f"{abs(reason.log_odds):.3f} {verdict.side(reason.log_odds)}")
+        table.add_row(feature_name(reason.feature)[:60], evidence, *counts)
     console.print("", table)
 
 
@@ -127,7 +129,9 @@ def top(
     from streamnb.classifier import Classifier
     from streamnb.classifier.verdict import feature_name
 
-    model_file, labels_given = _separate_model(names, model_file)
+    model_file, labels_given = _separate_model(
+        names, model_file, lambda name: os.sep in name or _is_model_name(name)
+    )
     if label is not None:
         labels_given.append(label)
     if len(labels_given) > 1:
@@ -173,11 +177,13 @@ def top(
         console.print(table)
 
 
-def _separate_model(names: Iterable[str], model_file: str | None) -> tuple[str | None, list[str]]:
-    """Return the first name that is a model file, if no model is given yet, and the other names."""
+def _separate_model(
+    names: Iterable[str], model_file: str | None, is_model: Callable[[str], bool]
+) -> tuple[str | None, list[str]]:
+    """Return the first name that is a model's, if no model is given yet, and the other names."""
     others = []
     for name in names:
-        if model_file is None and _is_model_name(name):
+        if model_file is None and is_model(name):
             model_file = name
         else:
             others.append(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -94,10 +95,10 @@ def replay(
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
 
-    TARGET is a corpus or a YAML file. A corpus is a table (CSV, JSON Lines, Parquet, fastText
-    lines), lines of label<TAB>text, a folder for each class, an mbox, a Maildir, a TREC index, or
-    - for standard input. The format is detected and printed. Several corpora are read one after
-    the other.
+    TARGET is a corpus or a YAML file. A corpus of texts is a table (CSV, JSON Lines, Parquet,
+    fastText lines) or lines of label<TAB>text. A corpus of mail is a folder for each class, an
+    mbox, a Maildir, or a TREC index; - is standard input. The format is detected and printed.
+    Several corpora are read one after the other.
 
     If the columns of a table have other names than label and text, or similar ones, name them with
     --label-column and --text-column. --out writes results.txt, checkpoints.jsonl, summary.json,
@@ -157,13 +158,20 @@ def run_and_print(
     elif not quiet:
         title = f"{_path_text(config)}: {report.corpus}"
         print_summary(title, report.summary, _run_rows(report), details)
-        if not no_progress and config.output.folder is not None and not report.interrupted:
-            notify(f"for a page of pictures run: streamnb report {config.output.folder}")
+        if not no_progress and not report.interrupted:
+            notify(_next_command(config.output.folder))
     print_skipped(report.skipped)
     _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
         notify(_INTERRUPTED)
         sys.exit(130)
+
+
+def _next_command(folder: str | None) -> str:
+    """Return what to run for a page of pictures of a replay."""
+    if folder is None:
+        return "for a page of pictures add --out DIR, then run: streamnb report DIR"
+    return f"for a page of pictures run: streamnb report {shlex.quote(folder)}"
 
 
 @contextmanager

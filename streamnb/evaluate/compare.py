@@ -21,6 +21,7 @@ from streamnb.evaluate.outcomes import (
     percentile_interval,
     resample,
 )
+from streamnb.markup import html_table
 
 _MAX_LINE = 1 << 16  # characters of a line of results.txt
 _MAX_SUMMARY = 1 << 24  # characters of summary.json
@@ -178,6 +179,11 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON."""
         return dict(vars(self))
+
+    def _repr_html_(self) -> str:
+        """Return the figures of each run as a table for notebooks."""
+        rows = [(name, *map(float, values)) for name, values in self.figures.items()]
+        return html_table(f"{self.messages:,} messages", ["figure", *self.runs], rows)
 
 
 def compare(runs: list[RunResults], resamples: int = RESAMPLES) -> Comparison:

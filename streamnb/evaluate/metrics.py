@@ -20,6 +20,7 @@ from streamnb.evaluate.outcomes import (
     resample,
 )
 from streamnb.evaluate.prequential import Step
+from streamnb.markup import html_table
 from streamnb.scores import log_odds
 
 BINS = 10  # of the reliability table
@@ -131,6 +132,15 @@ class Summary:
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as plain data for JSON."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        """Return the single figures as a table for notebooks."""
+        rows = [
+            (name, float(value))
+            for name, value in vars(self).items()
+            if isinstance(value, (int, float)) and name != "messages"
+        ]
+        return html_table(f"{self.messages:,} messages", ["figure", "value"], rows)
 
 
 def wilson_interval(successes: int, n: int, z: float = 1.959963984540054) -> Interval:

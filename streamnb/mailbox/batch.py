@@ -1,4 +1,4 @@
-"""Many messages in one transaction: read what they have once, learn in memory, write it once."""
+"""Batches: many messages in one transaction, with one read and one write of their counts."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
 
 Item = TypeVar("Item")
 
-# A group is learned when it has so many messages, counts or bytes, or when reading it took so
-# many seconds: others wait for about a second then, and who waits for an answer sees them come.
+# A group ends at so many messages, counts or bytes, or after so many seconds of reading. Other
+# writers then wait for about a second, and a user sees progress.
 _LIMITS = 256, 1_200_000, 1 << 25
 _SECONDS = 1.0
-_MANY = 4  # fewer messages have little in common
+_MANY = 4  # messages; fewer share too few features to gain from it
 _CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add a row
 _BATCHES = "batches"  # the number of the last batch of each stream
 
 
 class LabelledMessage(NamedTuple):
-    """A message, its class, and where it came from (None: as is said of all)."""
+    """A message, its class and its source (None for the source of the whole call)."""
 
     message: bytes
     label: Label
@@ -40,7 +40,7 @@ MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lab
 
 
 class Counted(NamedTuple):
-    """The features of a message, as a classifier sees them, and what the site says of it."""
+    """The features of a message, the site's scores, and the classifier that made the features."""
 
     features: Any
     site: dict[str, float] | None
@@ -48,9 +48,9 @@ class Counted(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A lesson, and what can be known of it before a transaction begins.
+    """A labelled message with its digest and features, made before the transaction begins.
 
-    What was learned already need not be counted.
+    The features are None if the message is already learned with this label.
     """
 
     lesson: LabelledMessage
@@ -58,7 +58,7 @@ class _Prepared(NamedTuple):
     counted: Counted | None
 
     def views(self) -> Sequence[TokenCounts]:
-        """Its features; none where they need not be known."""
+        """Return its features by view, () if they are not needed."""
         counted = self.counted
         return () if counted is None else counted.classifier.model.views_of(counted.features)
 
@@ -71,13 +71,13 @@ def learn_many(
 ) -> Iterator[tuple[LabelledMessage, Outcome]]:
     """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
 
-    They are learned while what this gives is gone through, as ``for lesson, outcome in ...``.
+    They are learned while the result is iterated over.
 
     Yields
     ------
     LabelledMessage and Outcome
-        What became of each: from then on it is safe. Where `lessons` raises an error, what came
-        before it is learned all the same.
+        Each message with its result, after the commit. If `lessons` raises an error, the messages
+        before it are learned.
     """
     check_origin(labelled_by, source)
     start: float | None = None
@@ -117,7 +117,7 @@ def learn_batch(
     number: int,
     source: str = "batch",
 ) -> int:
-    """See `Mailbox.learn_batch`."""
+    """Learn a numbered batch, as `Mailbox.learn_batch` describes it."""
     lessons = list(lessons)
 
     def learned() -> int:
@@ -136,7 +136,7 @@ def learn_batch(
 
 
 def _prepare(mailbox: StoredClassifier, teaching: MessageAndLabel, look: bool) -> _Prepared:
-    """A lesson that can be learned; where to look is worth it, perhaps without its features."""
+    """Prepare a labelled message; with `look`, skip its features if the ledger has it."""
     lesson = LabelledMessage(*teaching)
     lesson = lesson._replace(label=check_label(lesson.label))
     key = digest(lesson.message)
@@ -155,10 +155,10 @@ def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
 def _prepare_all(
     mailbox: StoredClassifier, lessons: Iterable[MessageAndLabel]
 ) -> Iterator[_Prepared]:
-    """Lessons that can be learned.
+    """Prepare labelled messages.
 
-    Folders are taught again and again, and to count what is known takes ten times as long as to
-    look whether it is. Who teaches what is new is spared most of the looking.
+    Relearning a folder is common, and a look into the ledger is ten times cheaper than tokenizing.
+    In a run of new messages, the looks become rare.
     """
     new = 0  # messages in a row
     for lesson in lessons:
@@ -180,20 +180,20 @@ def grouped(
     views: Callable[[Item], Sequence[TokenCounts]],
     size: Callable[[Item], int] = lambda _: 0,
 ) -> Iterator[list[Item]]:
-    """Put messages into groups that can be learned together.
+    """Yield groups of messages that are learned together.
 
-    Where `items` raises an error, what came before it is a group all the same.
+    If `items` raises an error, the messages before it are yielded first.
 
     Parameters
     ----------
     mailbox
-        Which is to learn them.
+        The mailbox that learns them.
     items
-        What stands for the messages.
+        The messages, in any form.
     views
-        The features of one.
+        Returns the features of an item by view.
     size
-        How many bytes one takes, beside those.
+        Returns the bytes of an item in memory, without features.
     """
     group: list[Item] = []
     budget: tuple[int, ...] = _LIMITS
@@ -263,20 +263,20 @@ def in_order(
     views: Callable[[Item], Sequence[TokenCounts]],
     act: Callable[[Item], None],
 ) -> None:
-    """Do something with each message, in memory where that only adds to what is counted.
+    """Apply `act` to each message; buffer the counts in memory while it only adds.
 
     Parameters
     ----------
     mailbox
         Within a transaction.
     items
-        What stands for the messages.
+        The messages, in any form.
     adds
-        Whether it only adds for one of them; asked once for each, in order.
+        Returns whether `act` only adds counts; called once for each item, in order.
     views
-        The features of one; none where they are known not to be asked for.
+        Returns the features of an item by view, () if they are not needed.
     act
-        What is done with one.
+        Called with each item.
     """
     for adding, group in groupby(items, adds):
         if not adding:
@@ -294,7 +294,7 @@ def in_order(
 def _in_memory(
     mailbox: StoredClassifier, messages: Sequence[Sequence[TokenCounts]]
 ) -> Iterator[None]:
-    """Let the models learn these messages in memory, and write it in the end."""
+    """Give the models the counts of these messages in memory, and write them at the end."""
     stored = mailbox.counts
     lent = [
         counts.checkout(views)

@@ -18,27 +18,27 @@ from streamnb.mailbox.verify import verify
 
 
 class Mailbox(StoredClassifier):
-    r"""A classifier whose counts and whole history are in a database.
+    r"""A classifier whose counts and history are in a database.
 
-    Each message is learned in one transaction: whatever happens, all of it was learned or nothing.
-    The ledger holds what each message added: learning it twice is learning it once, another label
-    takes the first one back exactly, and so do `forget` and `undo`, also when the message is
-    gone. Several processes can use one database; classifying reads only a message's own counts.
-    Threads can share one object: what one of them does waits for what another does.
+    Each message is learned in one transaction: completely, or not at all. The ledger stores what
+    each message added. So a message that is learned twice counts once, another label removes the
+    first one exactly, and `forget` and `undo` work without the message. Several processes can use
+    one database; classification reads only the message's own counts. Threads can share one object:
+    their transactions wait for each other.
 
     Parameters
     ----------
     path
         The database.
     create
-        Whether to make it where it is missing.
+        Whether to create a missing database.
     wait
         Seconds to wait for other processes.
     classifier
-        What a new database holds; None for `MailClassifier(label_noise=0)`: labels are the owner's
-        own, and are believed.
+        The classifier of a new database. None for `MailClassifier(label_noise=0)`: the owner's
+        labels are taken as correct.
     base
-        The model of a site, asked beside this mailbox: `streamnb.mailbox.site_model.SiteModel`.
+        The model of a site, whose scores are added: `streamnb.mailbox.site_model.SiteModel`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Mailbox(StoredClassifier):
     >>> folder = tempfile.TemporaryDirectory()
     >>> mailbox = Mailbox(folder.name + "/mail.db")
     >>> spam, ham = b"Subject: Cheap pills\n\nBuy now", b"Subject: Lunch\n\nAt noon?"
-    >>> mailbox.learn(spam, "ham").result  # a slip
+    >>> mailbox.learn(spam, "ham").result  # a mistake
     'learned'
     >>> mailbox.learn(spam, "spam")
     Outcome(result='corrected', before='ham')
@@ -69,7 +69,7 @@ class Mailbox(StoredClassifier):
         timestamp: float | None = None,
         run_first: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Learn a message, once and for all; another label than before is a correction.
+        """Learn a message; another label than before is a correction.
 
         Parameters
         ----------
@@ -78,14 +78,13 @@ class Mailbox(StoredClassifier):
         label
             Its class.
         labelled_by
-            "human", or "program" for what no person said: that never overrules a person.
+            "human" or "program". A program's label never replaces a person's.
         source
-            Where it came from; the first word is what `status` counts by.
+            Origin of the message. `status` counts by its first word.
         timestamp
             Seconds since 1970; None for now.
         run_first
-            Called within the transaction, so that what it writes is written with this or not at
-            all.
+            Called first in the same transaction, so that both are committed or none.
         """
         key = digest(message)
         check_origin(labelled_by, source)
@@ -124,22 +123,22 @@ class Mailbox(StoredClassifier):
     ) -> list[Outcome]:
         """Learn messages as `learn` does one after the other, some hundred in a transaction.
 
-        That is several times as fast, and the same to the last digit; but where there is a `base`,
-        what it is worth is fitted once for all of them. Who wants to tell of each message when it
-        is safe takes `streamnb.mailbox.batch.learn_many`.
+        This is several times as fast and gives the same counts. With a `base`, the gains are fitted
+        once for each transaction. `streamnb.mailbox.batch.learn_many` reports each message as soon
+        as it is committed.
 
         Parameters
         ----------
         lessons
             Messages and their classes: ``(message, label)``, or ``(message, label, source)``.
-            Where they raise an error, what came before it is learned all the same.
+            If the iterable raises an error, the messages before it are learned.
         labelled_by, source
             As for `learn`.
 
         Returns
         -------
         list of Outcome
-            What became of each.
+            The result for each message.
 
         Examples
         --------
@@ -163,16 +162,16 @@ class Mailbox(StoredClassifier):
         lessons
             As for `learn_many`; as with `learn`, a message that is known is not learned again.
         stream
-            What the batch is one of; its batches come with rising numbers.
+            Name of the stream; its batches have rising numbers.
         number
-            Of the batch. One that is not higher than the last of its stream was learned before.
+            Number of the batch. A number that is not above the stream's last one was learned.
         source
             As for `learn`.
 
         Returns
         -------
         int
-            How many messages it changed something for.
+            Number of messages whose label changed.
         """
         check_origin(HUMAN, source)
         return learn_batch(self, lessons, stream, number, source)
@@ -204,7 +203,7 @@ class Mailbox(StoredClassifier):
         key
             The message's digest.
         back_to
-            Only if it is one of these; None for all.
+            Labels that may be restored; None for all.
         run_first, timestamp
             As for `learn`.
         """
@@ -234,7 +233,7 @@ class Mailbox(StoredClassifier):
     def classify(
         self, message: bytes, reasons: int = 0, costs: Sequence[float] | None = None
     ) -> Verdict:
-        """Decide what to do with a message; the classifier's `classify`."""
+        """Return the verdict on a message, like the classifier's `classify`."""
         site = None if self.base is None else self.base.scores(message)
 
         def judged() -> Verdict:

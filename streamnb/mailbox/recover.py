@@ -19,11 +19,11 @@ from streamnb.counts.blocks import BLOCK, features_of, positions
 from streamnb.counts.protocol import Ints, Keys, Label
 from streamnb.errors import BusyError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.carry import carry
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, check_row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.renew import copy_settings
 from streamnb.mailbox.stored_classifier import classifier_of
 from streamnb.mailbox.transactions import STATE, STATE_COPY
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
@@ -41,7 +41,7 @@ class Recovered(NamedTuple):
     rows_added
         Rows of the ledger that are in the new database.
     losses
-        What could not be kept, a line each.
+        Everything that could not be recovered, a line each.
     """
 
     rows_added: int
@@ -51,27 +51,27 @@ class Recovered(NamedTuple):
 def recover(
     damaged: str | Path, new: str | Path, classes: Sequence[str] = (), wait: float = WAIT
 ) -> Recovered:
-    """Make a new database of every sound row of a damaged one's ledger.
+    """Copy every sound row of a damaged database's ledger to a new database.
 
-    The counts are added up again from those rows, so no damage to the counts matters. What was
-    taken back earlier is not kept, and so cannot be restored by `undo`.
+    The counts are summed up from those rows, so damage to the counts does not matter. Removed rows
+    are not copied, so `undo` cannot restore them.
 
     Parameters
     ----------
     damaged
-        The database; it is only read.
+        The damaged database; it is only read.
     new
-        The database that is made.
+        The database to create.
     classes
-        The names of the classes in the order they came, where the database has lost them.
+        The classes in the order in which they came, if the database has lost their names.
     wait
         Seconds to wait for other processes.
 
     Raises
     ------
     StateError
-        Where nothing can be kept: the file is no database, how features were made is lost, or the
-        new one exists already. Nothing was made.
+        If nothing can be recovered: the file is no database, the description of the classifier is
+        lost, or the new database exists. Nothing is created then.
     """
     if os.path.lexists(new):
         raise StateError(f"{new}: it exists already: name a new database")
@@ -111,7 +111,7 @@ def recover(
 def _absorbed(
     database: Database, making: str, classes: Sequence[str], wait: float, losses: Counter[str]
 ) -> MergeResult:
-    """Make a database of what can be read of a damaged one."""
+    """Create a database from the readable rows of a damaged one."""
     classifier = _classifier(database)
     labels = _labels(database, classes)
     views = len(classifier.models)
@@ -133,7 +133,7 @@ def _absorbed(
         done = merge_export(
             mailbox, LedgerExport(str(database.path), classifier, labels, rows, names)
         )
-        carry(database, mailbox.database, lost)
+        copy_settings(database, mailbox.database, lost)
         return done
 
 
@@ -178,7 +178,7 @@ def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
 
 
 def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> Iterator[int]:
-    """Numbers of a table's rows; of a damaged page, those that it may have held are tried.
+    """Yield the ids of a table's rows; behind a damaged page, try the ids that it may have held.
 
     A leaf of the table holds few rows, and a node above it some hundred leaves.
     """
@@ -207,7 +207,7 @@ class _Places:
     Attributes
     ----------
     lost
-        Numbers that stand for features that cannot be told any more.
+        Numbers that stand for unknown features.
     """
 
     def __init__(self, database: Database, view: int) -> None:
@@ -215,7 +215,7 @@ class _Places:
         self.lost: set[int] = set()
 
     def features_at(self, places: Ints) -> Keys:
-        """The features at some places."""
+        """Return the features at some places."""
         indices, is_known = positions(self._places, places)
         features: Keys = ~places.astype(np.uint64)
         features[is_known] = self._keys[indices[is_known]]
@@ -223,7 +223,7 @@ class _Places:
         return features
 
     def without_lost(self, tokens: TokenCounts) -> TokenCounts:
-        """Without what cannot be told."""
+        """Return the tokens without unknown features."""
         if not self.lost:
             return tokens
         return tokens.select(
@@ -232,7 +232,7 @@ class _Places:
 
 
 def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Places and fingerprints of features, as far as they can be read; most come twice."""
+    """Return the readable places and fingerprints of features; most come twice."""
     places, keys = array("q"), array("Q")
     for order in ("ASC", "DESC"):  # of a damaged table, what lies before and behind the damage
         try:
@@ -258,7 +258,7 @@ def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence
 
 
 def _agreed(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
-    """Each place of which one thing is said, rising, and that."""
+    """Return the sorted places with a single fingerprint, and these fingerprints."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
         axis=0,
@@ -276,7 +276,7 @@ def _row(
     classes: int,
     losses: Counter[str],
 ) -> Row | None:
-    """A row that holds and is sound; what is wrong with another one is counted."""
+    """Return an active and sound row, else None; count the reason if it is damaged."""
     try:
         columns = select_row(database, number)
         if columns is None:

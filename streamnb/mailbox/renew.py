@@ -1,31 +1,37 @@
-"""A database with the views of this version, from the messages of one that has others."""
+"""Upgrade: a database with the current views, made from the messages of an older one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from streamnb.classifier.presets import PresetClassifier
 from streamnb.errors import StateError
 from streamnb.features.views import tokenizer_config
-from streamnb.mailbox.carry import carry
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import Outcome
+from streamnb.mailbox.transactions import Transactions
 
+# The limits of the log of verdicts and the polled folders; the places of their messages.
+_STATES = "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
+_WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"
 _OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
 
 def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
-    """A mailbox for what an old one has learned, with the views that are chosen now.
+    """Return a new mailbox with the current views and the settings of an old one.
 
-    What its owner chose (costs, the positive class, the tokenizer of words, the preset, what is
-    thought of labels, how much is recorded) is the old one's, and so is what `watch` knows.
+    The settings are costs, positive class, tokenizer of words, preset, label noise, limits of the
+    log of verdicts, and the state of `watch`.
 
     Raises
     ------
     StateError
-        Where somebody else chose the old one's views, both are the same, or there is another one.
+        If the old views were chosen by hand, both databases are the same, or the new one exists
+        with other views.
     """
     classifier = old.classifier
     if not isinstance(classifier, PresetClassifier) or classifier.views is not None:
@@ -38,12 +44,12 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     if tokenizer_config(renewed.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
         renewed.close()
         raise StateError(f"{renewed.path}: is there already, with other views; name another one")
-    carry(old.database, renewed.database)
+    copy_settings(old.database, renewed.database)
     return renewed
 
 
 def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
-    """Learn a message as the old mailbox did; an outcome "unknown" where it did not."""
+    """Learn a message as the old mailbox did; the outcome is "unknown" if it did not."""
     with old.reading():
         row = old.ledger.active(digest(message))
         if row is None:
@@ -58,3 +64,40 @@ def missing(old: Mailbox, new: Mailbox) -> int:
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
         return sum(new.ledger.label_of(key) is None for (key,) in keys)
+
+
+def copy_settings(
+    old: Transactions, new: Transactions, on_loss: Callable[[str, Exception], None] | None = None
+) -> None:
+    """Copy the owner's settings and the state of `watch` that the new database does not have.
+
+    Parameters
+    ----------
+    old
+        The database to read.
+    new
+        The database to write, in one transaction for each kind.
+    on_loss
+        Called with a description of what cannot be read and the error. None raises the error.
+    """
+    parts = (
+        ("how much is recorded and which folders are watched", _STATES, "INTO state VALUES (?, ?)"),
+        (
+            "where the messages of watched folders were",
+            _WATCHED,
+            "INTO watched(account, folder, uid, key, said, filed, since, gone) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        ),
+    )
+    for description, find, target in parts:
+        try:
+            with old.reading() as connection:
+                rows: list[tuple[Any, ...]] = connection.execute(find).fetchall()
+        except Exception as error:
+            if on_loss is None:
+                raise
+            on_loss(description, error)
+            continue
+        with new.writing() as connection:
+            for row in rows:
+                connection.execute(f"INSERT {target} ON CONFLICT DO NOTHING", row)

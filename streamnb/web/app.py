@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable
+import math
+import string
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.mailbox.mailbox import Mailbox
@@ -26,12 +29,13 @@ from streamnb.mailbox.service.http import COOKIE
 from streamnb.mailbox.status import status
 from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
-from streamnb.web.figures import ledger_rows, mistakes, reliability
+from streamnb.web.figures import axis_ticks, ledger_rows, mistakes, reliability
 from streamnb.web.reading import fetch_recorded, tint
 
 _HERE = Path(__file__).parent
 _PAGE = 50  # messages on a page
-_KINDS = ("unsure", "moved", "taught", "all")
+# Kinds of verdicts, and their titles.
+_KINDS = {"unsure": "Unsure", "moved": "Moved", "taught": "Labelled", "all": "All"}
 _SECURITY = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -42,6 +46,9 @@ _SECURITY = {
 }
 _MAX_FORM_BYTES = 1 << 20
 _TOP_WORDS = 25  # shown for each class
+_LONGEST_BAR = 4.0  # nats of log-odds that fill a bar; a feature rarely adds more
+_CERTAIN = 700.0  # nats; the largest difference of which `exp` is a float
+_COMMAND_KEYS = "jkxoz"  # of the page; the classes have other keys
 
 
 def pages(mailbox: Mailbox, session: str, account: Account | None = None) -> Starlette:
@@ -95,6 +102,8 @@ class _Site:
         self.templates.filters["feature"] = feature_name
         self.templates.filters["count"] = _count
         self.templates.filters["strength"] = _strength
+        self.templates.filters["bar"] = _bar
+        self.templates.filters["percent"] = _percent
 
     # Endpoints
 
@@ -180,6 +189,8 @@ class _Site:
             raise _MissingError
         entries = self.record.entries(kind, search, _PAGE + 1, before)
         rows = [(entry, self._words(entry)) for entry in entries[:_PAGE]]
+        unsure_labels = {entry.label for entry, _ in rows if entry.mark == "U" and entry.label}
+        classes = self._classes()
         return self._render(
             "look.html",
             kind=kind,
@@ -187,7 +198,9 @@ class _Site:
             search=search,
             rows=rows,
             more=entries[_PAGE - 1].id if len(entries) > _PAGE else None,
-            classes=self._classes(),
+            classes=classes,
+            keys=class_keys(classes),
+            readiness={label: self._readiness(label) for label in unsure_labels},
             where=f"/?{urlencode({'kind': kind, 'search': search})}",
             bounds=self.record.limits,
             is_empty=not any(self.mailbox.classifier.messages().values()),
@@ -210,15 +223,23 @@ class _Site:
             else 0,
         }
 
-    def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, float]]:
-        """Return the words with the strongest evidence in a message, and their log-odds."""
+    def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, list[str]]]:
+        """Return the words with the strongest evidence in a message, by what they speak for.
+
+        Bytes are left out where there are words.
+        """
         try:
             features = self.record.counted(entry.id)
         except (StreamNBError, LookupError):  # another process deleted it
             return []
         with self.mailbox.reading():
-            verdict = self.mailbox.classifier.classify_features(features, max_words)
-        return [(feature_name(reason.feature)[:40], reason.log_odds) for reason in verdict.reasons]
+            verdict = self.mailbox.classifier.classify_features(features, 8 * max_words)
+        reasons = [reason for reason in verdict.reasons if not isinstance(reason.feature, bytes)]
+        words: dict[str, list[str]] = {}
+        for reason in (reasons or verdict.reasons)[:max_words]:
+            side = verdict.side(reason.log_odds)
+            words.setdefault(side, []).append(feature_name(reason.feature)[:40])
+        return list(words.items())
 
     def message(self, request: Request) -> Response:
         """Return the page of one message."""
@@ -228,14 +249,17 @@ class _Site:
         text = fetch_recorded(self.mailbox, self.account, entry)
         label = entry.learned_label or entry.label
         verdict = self._verdict(entry, text)
+        classes = self._classes()
         return self._render(
             "message.html",
             entry=entry,
             verdict=verdict,
+            reasons=[(reason, verdict.side(reason.log_odds)) for reason in verdict.reasons],
             pieces=None if text is None or label is None else tint(self.mailbox, text, label),
             label=label,
-            missing="" if verdict.label is None else self._readiness(verdict.label),
-            classes=self._classes(),
+            cause=self._unsure_cause(verdict),
+            classes=classes,
+            keys=class_keys(classes),
             where=f"/message/{entry.id}",
             **self._did(request.query_params),
         )
@@ -248,14 +272,32 @@ class _Site:
         with self.mailbox.reading():
             return self.mailbox.classifier.classify_features(self.record.counted(entry.id), 20)
 
+    def _unsure_cause(self, verdict: Verdict) -> str:
+        """Return why a verdict is unsure, in words; "" if it is sure."""
+        if verdict.label is None or not (verdict.unsure or not verdict.ready):
+            return ""
+        missing = self._readiness(verdict.label)
+        if missing != "ready":
+            return f"{verdict.label} is not ready, {missing}"
+        with self.mailbox.reading():
+            bound = _sure_probability(self.mailbox.classifier, verdict)
+        costs = self.mailbox.classifier.costs
+        return (
+            f"{verdict.label} is sure from {_percent(bound)} on, since a false alarm costs "
+            f"{costs.false_alarm:g}, a miss {costs.miss:g} and a look {costs.unsure:g}"
+        )
+
     def figures(self, request: Request) -> Response:
         """Return the page of accuracy."""
         report = status(self.mailbox)
+        periods = mistakes(self.mailbox)
         return self._render(
             "figures.html",
             status=report,
-            mistakes=mistakes(self.mailbox),
+            mistakes=periods,
+            ticks=axis_ticks(max((period.high for period in periods), default=0.0)),
             reliability=reliability(self.mailbox),
+            unit="days" if any("-" in period.name for period in periods) else "messages",
             rows=ledger_rows(self.mailbox),
             readiness={item.label: self._readiness(item.label) for item in report.classes},
             where="/figures",
@@ -401,3 +443,47 @@ def _strength(log_odds: float) -> str:
     """Return a word for the size of log-odds, in nats."""
     size = abs(log_odds)
     return "strong" if size >= 2 else "moderate" if size >= 0.5 else "weak"
+
+
+def _bar(log_odds: float) -> int:
+    """Return the length of the bar of log-odds, from 0 to 100."""
+    return round(100 * min(abs(log_odds) / _LONGEST_BAR, 1.0))
+
+
+def _percent(probability: float) -> str:
+    """Return a probability with enough digits that it does not look like 100 %."""
+    digits = next((n for n in (1, 2, 3, 4) if probability < 1 - 0.5 * 10 ** -(n + 2)), None)
+    return "over 99.9999 %" if digits is None else f"{100 * probability:.{digits}f} %"
+
+
+def class_keys(classes: Iterable[str]) -> dict[str, str]:
+    """Return the key of each class: s and h for spam and ham, then 1 to 9, then other letters.
+
+    Examples
+    --------
+    >>> class_keys(["spam", "list", "ham", "work"])
+    {'spam': 's', 'list': '1', 'ham': 'h', 'work': '2'}
+    """
+    usual = {"spam": "s", "ham": "h"}
+    free = [key for key in "123456789" + string.ascii_lowercase if key not in _COMMAND_KEYS + "sh"]
+    spare = iter(free)
+    keys = {label: usual.get(label) or next(spare, "") for label in classes}
+    return {label: key for label, key in keys.items() if key}
+
+
+def _sure_probability(classifier: Classifier, verdict: Verdict) -> float:
+    """Return the probability from which a verdict of this class is sure; at most 1."""
+    scores = {y: math.log(p) if p > 0 else -_CERTAIN for y, p in verdict.probabilities.items()}
+    messages = classifier.messages()
+
+    def is_sure(shift: float) -> bool:
+        shifted = {y: score + shift * (y == verdict.label) for y, score in scores.items()}
+        label, _, unsure = classifier.decide(shifted, classifier.costs, messages)
+        return label == verdict.label and not unsure
+
+    low, high = 0.0, _CERTAIN  # unsure, and sure
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_sure(middle) else (middle, high)
+    odds = verdict.log_odds + high
+    return 1 / (1 + math.exp(-min(max(odds, -_CERTAIN), _CERTAIN)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from streamnb.mailbox.ledger import HUMAN
@@ -12,6 +13,9 @@ from streamnb.mailbox.verdict_log import VerdictLog
 
 _MAX_PERIODS = 12  # points of the chart
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # of an axis of shares
+_MAX_TICKS = 4
+_ROWS_OF_PERIOD = 10  # at least, where all messages are of one day
 
 
 class Proportion(NamedTuple):
@@ -68,15 +72,50 @@ def mistakes(mailbox: Mailbox) -> list[Proportion]:
             "AND labelled_by = ? AND predicted IS NOT NULL ORDER BY id DESC LIMIT 10000",
             (HUMAN,),
         ).fetchall()[::-1]
-    is_one_day = bool(rows) and _day(rows[0][0]) == _day(rows[-1][0])
-    groups = min(_MAX_PERIODS, max(len(rows) // 10, 1))
+    return [
+        _proportion(name, sum(is_wrong), len(is_wrong))
+        for name, is_wrong in split_periods([(time_s, bool(wrong)) for time_s, wrong in rows])
+    ]
+
+
+def split_periods(rows: list[tuple[float, bool]]) -> list[tuple[str, list[bool]]]:
+    """Split rows of times in seconds into at most twelve periods, each with its name.
+
+    Periods are days, or runs of days. If all rows are of one day, periods are runs of messages.
+    """
+    by_day = [
+        (day, [wrong for _, wrong in group])
+        for day, group in groupby(rows, lambda row: f"{datetime.fromtimestamp(row[0]):%F}")
+    ]
+    if len(by_day) == 1:
+        values = by_day[0][1]
+        bounds = _even_bounds(len(values), max(len(values) // _ROWS_OF_PERIOD, 1))
+        return [(f"{a + 1} to {b}", values[a:b]) for a, b in bounds]
     periods = []
-    for i in range(groups):
-        period = rows[i * len(rows) // groups : (i + 1) * len(rows) // groups]
-        if period:
-            end = _period_end(period[-1][0], is_one_day)
-            periods.append(_proportion(end, sum(wrong for _, wrong in period), len(period)))
+    for a, b in _even_bounds(len(by_day), len(by_day)):
+        first, last = by_day[a][0], by_day[b - 1][0]
+        name = first if first == last else f"{first} to {last}"
+        periods.append((name, [wrong for _, day in by_day[a:b] for wrong in day]))
     return periods
+
+
+def _even_bounds(count: int, parts: int) -> list[tuple[int, int]]:
+    """Return start and end of parts of nearly equal size, at most `_MAX_PERIODS`."""
+    parts = min(parts, _MAX_PERIODS)
+    return list(pairwise(count * i // parts for i in range(parts + 1))) if count else []
+
+
+def axis_ticks(largest: float) -> list[float]:
+    """Return round shares from 0 that reach the largest one.
+
+    Examples
+    --------
+    >>> axis_ticks(0.03), axis_ticks(0.31)
+    ([0.0, 0.01, 0.02, 0.03], [0.0, 0.1, 0.2, 0.3, 0.4])
+    """
+    step = next((step for step in _TICK_STEPS if _MAX_TICKS * step >= largest), _TICK_STEPS[-1])
+    count = max(math.ceil(largest / step - 1e-9), 1)
+    return [round(step * i, 2) for i in range(count + 1)]
 
 
 def reliability(mailbox: Mailbox) -> list[Proportion]:
@@ -94,7 +133,8 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
             if low <= entry.probability < high or entry.probability == high == 1
         ]
         correct = sum(entry.label == entry.learned_label for entry in matches)
-        proportions.append(_proportion(f"{low:.0%} to {high:.0%}", correct, len(matches)))
+        name = f"{100 * low:.0f} to {100 * high:.0f} %"
+        proportions.append(_proportion(name, correct, len(matches)))
     return proportions
 
 
@@ -117,12 +157,3 @@ def ledger_rows(mailbox: Mailbox, limit: int = 25) -> list[LedgerRow]:
         )
         for row_id, digest, time_s, label, labelled_by, source, predicted in rows
     ]  # fmt: skip
-
-
-def _day(time_s: float) -> str:
-    return f"{datetime.fromtimestamp(time_s):%F}"
-
-
-def _period_end(time_s: float, is_one_day: bool) -> str:
-    """Return the end of a period: its time of day if all periods are within one day."""
-    return f"{datetime.fromtimestamp(time_s):%H:%M}" if is_one_day else _day(time_s)

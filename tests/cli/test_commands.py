@@ -1,15 +1,20 @@
 """`explain`, `top` and `trec`, as they are typed."""
 
 import errno
+import fcntl
 import json
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 
 import numpy as np
 import pytest
-from commands import streamnb_command
+from commands import STREAMNB, streamnb_command
 
 from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
@@ -82,7 +87,7 @@ def test_models_of_every_kind_explain(sample, tmp_path):
         (["explain", "{model}", "--model", "{dir}/none"], 4, "none: the model cannot be read"),
         (["explain", "{model}", "--model", "{sample}"], 4, "index: not a streamnb model"),
         (["explain", "{dir}", "--model", "{model}"], 3, "cannot be read: is a directory"),
-        (["explain", "{model}", "--db", "{dir}/none"], 4, "no such database"),
+        (["explain", "{sample}", "--db", "{dir}/none"], 4, "no such database"),
         (["top", "--db", "{dir}/none"], 4, "no such database"),
         (["top", "{sample}"], 4, "not a streamnb model"),
         (["top", "{model}", "-n", "0"], 2, "0"),
@@ -309,3 +314,46 @@ def test_a_message_to_classify_may_come_from_standard_input(tmp_path):
     streamnb_command("learn", "--db", db, "ham", "-", input="To: ann\n\nlunch\n")
     status, out, _ = streamnb_command("classify", "--db", db, input="To: ann\n\nlunch at noon\n")
     assert (status, out) == (2, "U 0.0000 -\n")
+
+
+def read_terminal(*command):
+    """Return what a command prints on a terminal."""
+    terminal, terminal_of_command = pty.openpty()
+    fcntl.ioctl(terminal_of_command, termios.TIOCSWINSZ, struct.pack("4H", 40, 100, 0, 0))
+    process = subprocess.Popen(
+        [*STREAMNB, *map(str, command)],
+        stdin=terminal_of_command,
+        stdout=terminal_of_command,
+        stderr=terminal_of_command,
+        env=os.environ | {"TERM": "xterm"},
+    )
+    os.close(terminal_of_command)
+    output = b""
+    while True:
+        try:
+            data = os.read(terminal, 1 << 16)
+        except OSError:  # Linux: the command has closed the terminal
+            break
+        if not data:
+            break
+        output += data
+    os.close(terminal)
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode())
+
+
+@pytest.mark.parametrize(
+    ("options", "next_command"),
+    [
+        ([], "add --out DIR, then run: streamnb report DIR"),
+        (["--out", "my run"], "run: streamnb report 'my run'"),
+    ],
+)
+def test_a_terminal_shows_accuracy_and_the_next_command(
+    sample, tmp_path, monkeypatch, options, next_command
+):
+    sample = sample.absolute()
+    monkeypatch.chdir(tmp_path)
+    output = read_terminal("replay", sample, "--no-intervals", *options)
+    assert re.search(r"messages .* accuracy \d+\.\d+%", output)
+    assert f"for a page of pictures {next_command}" in output.splitlines()[-1]

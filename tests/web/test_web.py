@@ -17,6 +17,7 @@ from hostile import hostile
 from maildirs import UserMaildir, mail
 
 from streamnb import Mailbox
+from streamnb.classifier import Verdict
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.site_model import SiteModel
@@ -24,7 +25,8 @@ from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
-from streamnb.web.app import _count, _Site
+from streamnb.web.app import _count, _percent, _Site, class_keys
+from streamnb.web.figures import axis_ticks, split_periods
 from streamnb.web.reading import plain_text
 
 SPAM, HAM = "cheap pills buy now", "lunch at noon with ann"
@@ -448,7 +450,7 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
         tab.get_by_role("button", name="Take it back").click()
     tab.wait_for_selector("text=Taken back: 1 message")
     assert entry(tmp_path, 1).taught is None
-    tab.get_by_role("link", name="all", exact=True).click()
+    tab.get_by_role("link", name="All", exact=True).click()
     assert tab.locator(".messages li").count() == 3
     for box in tab.locator("input[type=checkbox]").all():
         box.check()
@@ -509,3 +511,203 @@ def test_words_of_each_class_are_shown_beyond_its_bytes(box, monkeypatch):
 )
 def test_counts_are_whole_numbers(value, text):
     assert _count(value) == text
+
+
+@pytest.fixture
+def wide_page(home, tmp_path):
+    """A page of ten classes with long names, and of verdicts with long words."""
+    words = "".join(f"longword{i}" for i in range(12))
+    with Mailbox(tmp_path / "mail.db") as box:
+        for i in range(8):
+            box.learn(
+                mail(5000 + i, f"newsletter weekly{i} issue"), f"class-of-{'long' * 6}-name{i}"
+            )
+        for i in range(60):
+            box.learn(mail(6000 + i, f"{SPAM if i % 9 else HAM} issue{i}"), "spam")
+        for i in range(4):
+            message = f"From: {words}@{words}.example\nSubject: {words} {i}\n\n{UNSURE} {words} {i}"
+            VerdictLog(box).note(message.encode(), judge(box, message.encode()), words, words)
+    page = Page(home.root, "--db", tmp_path / "mail.db")
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def empty_page(tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    page = Page("--db", folder / "mail.db")
+    yield page
+    page.close()
+
+
+PATHS = ("/?kind=all", "/?kind=moved&did=taught&as=spam&ids=1", "/message/2", "/message/5",
+         "/figures", "/words?word=pills")  # fmt: skip
+BEYOND = """
+() => [...document.querySelectorAll("body *")]
+    .filter((item) => item.getBoundingClientRect().right > innerWidth + 1)
+    .filter((item) => !item.closest("thead, .skip"))
+    .filter((item) => innerWidth < 600 || !item.closest("table"))  // a table scrolls in itself
+    .map((item) => item.outerHTML.slice(0, 80))
+"""
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_are_accessible_and_fit_every_width(wide_page, empty_page, browser, scheme):
+    """Nothing is wider than the window from 320 pixels on, and axe-core finds nothing."""
+    axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
+    problems = []
+    for site, paths in ((wide_page, PATHS), (empty_page, ("/", "/figures", "/words"))):
+        # axe-core is a script, which the pages' policy would not let in
+        tab = browser(site.url, color_scheme=scheme, bypass_csp=True)
+        tab.set_default_timeout(120_000)
+        for path in paths:
+            tab.goto(f"http://{site.host}{path}")
+            tab.wait_for_load_state()
+            for width in (320, 599, 600, 1280, 390):
+                tab.set_viewport_size({"width": width, "height": 800})
+                beyond = tab.evaluate(BEYOND)
+                if tab.evaluate("document.documentElement.scrollWidth") > width or beyond:
+                    problems.append((path, width, beyond[:3]))
+            for violation in axe.run(tab)["violations"]:
+                problems.append((path, violation["id"], violation["nodes"][0]["html"][:100]))
+    assert problems == []
+
+
+@pytest.mark.browser
+def test_tables_are_cards_on_a_phone(wide_page, browser):
+    tab = browser(wide_page.url, viewport={"width": 390, "height": 800})
+    for path in ("/message/2", "/figures", "/words?word=pills"):
+        tab.goto(f"http://{wide_page.host}{path}")
+        tab.wait_for_load_state()
+        displays = tab.evaluate(
+            "[...document.querySelectorAll('tbody tr')].map(row => getComputedStyle(row).display)"
+        )
+        assert displays
+        assert set(displays) == {"block"}
+        cells = tab.locator("tbody td:not(:first-child):not([data-label]):not(:has(button))")
+        assert cells.count() == 0, "each cell of a card has its name"
+
+
+@pytest.mark.browser
+def test_every_class_has_a_key_that_the_question_mark_shows(wide_page, browser, tmp_path):
+    tab = browser(wide_page.url)
+    tab.goto(f"http://{wide_page.host}/?kind=all")
+    tab.wait_for_load_state()
+    keys = tab.locator("#keys")
+    assert not keys.is_visible()
+    tab.keyboard.press("?")
+    assert keys.is_visible()
+    with Mailbox(tmp_path / "mail.db") as box:
+        labels = set(map(str, box.labels))
+    listed = {
+        item.get_attribute("data-class"): item.inner_text()
+        for item in tab.locator("#keys kbd[data-class]").all()
+    }
+    assert set(listed) == labels
+    tab.keyboard.press("?")
+    assert not keys.is_visible()
+    for label in (
+        max(labels - {"ham", "spam"}),
+        "spam",
+    ):  # one whose button is folded away, and the usual one
+        tab.goto(f"http://{wide_page.host}/?kind=all")
+        tab.wait_for_load_state()
+        tab.keyboard.press("j")
+        tab.keyboard.press(listed[label])
+        tab.wait_for_selector(".said")
+        assert f"1 message learned as {label}" in tab.locator(".said").inner_text()
+
+
+def test_reasons_have_one_sign_between_two_classes(page, tmp_path):
+    """The same word speaks for the same class, whatever the verdict is."""
+    for number, side, word in ((2, "for spam", "pills"), (3, "for ham", "lunch")):
+        text = page.get(f"/message/{entry(tmp_path, number).id}")
+        row = next(row for row in re.findall(r"<tr>.*?</tr>", text, re.S) if f">{word}<" in row)
+        assert side in text_of(row)
+    page_text = text_of(page.get("/?kind=all"))
+    assert "for spam: " in page_text
+    assert "for ham: " in page_text
+
+
+@pytest.mark.parametrize(
+    ("label", "others", "log_odds", "side"),
+    [
+        ("spam", ["ham"], 1.0, "for spam"),
+        ("spam", ["ham"], -1.0, "for ham"),
+        ("ham", ["spam"], -1.0, "for spam"),
+        ("ham", ["spam"], 1.0, "for ham"),
+        ("work", ["spam", "ham"], 1.0, "for work"),
+        ("work", ["spam", "ham"], -1.0, "against work"),
+        ("spam", [], -1.0, "against spam"),
+    ],
+)
+def test_evidence_says_what_it_speaks_for(label, others, log_odds, side):
+    shares = dict.fromkeys([label, *others], 1 / (1 + len(others)))
+    assert Verdict(label, 0.5, 0.0, False, shares, []).side(log_odds) == side
+
+
+@pytest.mark.parametrize(("spams", "hams"), [(3, 3), (70, 3), (70, 70)])
+def test_an_unsure_verdict_says_why(box, spams, hams):
+    for i in range(max(spams, hams)):
+        if i < spams:
+            box.learn(mail(i, SPAM), "spam")
+        if i < hams:
+            box.learn(mail(1000 + i, HAM), "ham")
+    site = _Site(box, "session", None)
+    is_told = []
+    for text in (SPAM, UNSURE, HAM):
+        verdict = box.classify(mail(5000, text))
+        is_unsure = verdict.unsure or not verdict.ready
+        assert bool(site._unsure_cause(verdict)) == is_unsure
+        if is_unsure and box.classifier.is_ready(verdict.label):
+            assert "is sure from" in site._unsure_cause(verdict)
+        is_told.append(is_unsure)
+    assert any(is_told)
+
+
+def test_files_are_shown_on_demand_only(page, home, tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        box.learn(mail(9000, "hello"), "ham", source=f"{home.root}/cur/9000.host")
+    text = page.get("/figures")
+    assert str(home.root) in text
+    assert str(home.root) not in text_of(re.sub(r"<details>.*?</details>", "", text, flags=re.S))
+
+
+def test_keys_of_classes_are_distinct_and_none_of_the_page():
+    keys = class_keys(["spam", "ham", *(f"class{i}" for i in range(40))])
+    assert len(set(keys.values())) == len(keys) > 20
+    assert not set(keys.values()) & set("jkxoz/?")
+    assert class_keys(["ham", "a", "spam"]) == {"ham": "h", "a": "1", "spam": "s"}
+
+
+@pytest.mark.parametrize("days", [1, 2, 5, 12, 40, 365])
+def test_periods_are_days_or_messages(days):
+    rows = [(1.7e9 + 86400 * (i * days // 730), i % 3 == 0) for i in range(730)]
+    periods = split_periods(rows)
+    assert 1 <= len(periods) <= 12
+    assert sum(len(values) for _, values in periods) == 730
+    assert [values for _, values in periods] != []
+    is_by_day = all(re.fullmatch(r"\d{4}-\d\d-\d\d( to \d{4}-\d\d-\d\d)?", n) for n, _ in periods)
+    assert is_by_day == (days > 1)
+    if days <= 12 and days > 1:
+        assert len(periods) == days
+    assert split_periods([]) == []
+
+
+@pytest.mark.parametrize("largest", [0.0, 0.004, 0.01, 0.03, 0.08, 0.17, 0.31, 0.6, 1.0])
+def test_ticks_are_round_and_reach_the_largest_value(largest):
+    ticks = axis_ticks(largest)
+    assert ticks[0] == 0.0
+    assert ticks[-1] >= largest
+    assert 2 <= len(ticks) <= 5
+    assert all(round(100 * tick, 6).is_integer() for tick in ticks)
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"),
+    [(0.5, "50.0 %"), (0.999, "99.9 %"), (0.99996, "99.996 %"), (1.0, "over 99.9999 %")],
+)
+def test_a_probability_below_one_never_looks_like_one(probability, text):
+    assert _percent(probability) == text

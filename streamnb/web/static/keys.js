@@ -14,20 +14,24 @@ function go(to) {
 
 function press(label) {
   const place = rows[current] ?? (rows.length === 0 ? document : null);
-  place?.querySelector(`button[data-class="${label}"]`)?.click();
+  place?.querySelector(`button[data-class="${CSS.escape(label)}"]`)?.click();
 }
 
 const actions = {
   j: () => go(current + 1),
   k: () => go(current - 1),
-  s: () => press("spam"),
-  h: () => press("ham"),
   x: () => rows[current]?.querySelector("input[type=checkbox]").click(),
   o: () => rows[current]?.querySelector("a").click(),
+  "?": () => (list?.open ? list.close() : list?.showModal()),
 };
+const list = document.querySelector("#keys");
+for (const key of document.querySelectorAll("kbd[data-class]")) {
+  actions[key.textContent] = () => press(key.dataset.class);
+}
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=checkbox]), select, textarea")) return;
+  if (list?.open && event.key !== "?") return;
   const button = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
   if (button) {
     event.preventDefault();
