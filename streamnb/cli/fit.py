@@ -43,10 +43,9 @@ def fit(
 ) -> None:
     """Train a model on labelled data and write it to a file.
 
-    CORPUS is as for `streamnb replay`: a table with a column of labels and one of texts (CSV, JSON
-    Lines, Parquet, fastText lines), lines of label<TAB>text, a folder for each class, an mbox, a
-    Maildir, a TREC index, or - for standard input. `streamnb predict` then labels new messages,
-    and `streamnb evaluate` measures the model on labelled ones.
+    CORPUS is as for `streamnb replay`. A corpus of texts is a table with a column of labels and
+    one of texts. `streamnb predict` then labels new messages, and `streamnb evaluate` measures the
+    model on labelled ones.
 
     If the columns of a table have other names than label and text, or similar ones, name them with
     --label-column and --text-column.

@@ -95,10 +95,10 @@ def replay(
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
 
-    TARGET is a corpus or a YAML file. A corpus is a table (CSV, JSON Lines, Parquet, fastText
-    lines), lines of label<TAB>text, a folder for each class, an mbox, a Maildir, a TREC index, or
-    - for standard input. The format is detected and printed. Several corpora are read one after
-    the other.
+    TARGET is a corpus or a YAML file. A corpus of texts is a table (CSV, JSON Lines, Parquet,
+    fastText lines) or lines of label<TAB>text. A corpus of mail is a folder for each class, an
+    mbox, a Maildir, or a TREC index; - is standard input. The format is detected and printed.
+    Several corpora are read one after the other.
 
     If the columns of a table have other names than label and text, or similar ones, name them with
     --label-column and --text-column. --out writes results.txt, checkpoints.jsonl, summary.json,

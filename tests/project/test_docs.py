@@ -17,6 +17,7 @@ import streamnb
 import streamnb.cli.group
 from streamnb import naive_bayes, tables
 from streamnb.classifier import Classifier
+from streamnb.features.callable_tokenizer import CallableTokenizer
 from streamnb.features.views import TOKENIZERS
 
 # Spark's examples need Spark; tests/spark/test_spark.py reports that it is missing.
@@ -142,7 +143,7 @@ def test_the_table_of_parameters_is_that_of_the_classes():
         for name in module.__all__
     ]
     declared = {each for each in public if hasattr(each, "parameter_table")}
-    assert {*declared, *TOKENIZERS.values(), *Classifier.ready.values()} == set(
+    assert {*declared, CallableTokenizer, *TOKENIZERS.values(), *Classifier.ready.values()} == set(
         make_parameters.classes()
     )
 
