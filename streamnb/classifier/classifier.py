@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.token_counts import Feature
+from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
     Views,
@@ -61,6 +61,27 @@ _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
 )
+
+
+class _ExplainedState(NamedTuple):
+    """What explains a message, at one moment of a classifier.
+
+    Attributes
+    ----------
+    explanations
+        One for each view.
+    views
+        The features of each view.
+    counts
+        How much of each of these features was learned in each class: shape (n, K) for each view.
+    labels
+        The K classes.
+    """
+
+    explanations: list[Explanation]
+    views: tuple[TokenCounts, ...]
+    counts: list[NDArray[np.float64]]
+    labels: list[Label]
 
 
 @parameter_class()
@@ -230,7 +251,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
         x : bytes, str, Mail or dict
             The message.
         reasons : int, default 10
-            How many reasons to give; 0 is faster.
+            How many reasons to give. They are named when you read them; 0 saves a little more time.
         costs : Costs or sequence of float, default None
             What decisions cost, this time; None for the classifier's own.
         """
@@ -251,9 +272,12 @@ class Classifier(ParametersMixin, PredictManyMixin):
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
             scores = self.model.joint_log_likelihood(tokens)
             label, shares, unsure = self.decide(scores, asked, messages)
-            why = self.reasons(tokens, label, reasons) if reasons else []
+            state = self._explained_state(tokens) if reasons else None
             ready = self.model.is_ready(label)
-        return Verdict(label, shares[label], log_odds(scores, label), unsure, shares, why, ready)
+        verdict = Verdict(label, shares[label], log_odds(scores, label), unsure, shares, [], ready)
+        if state is None:
+            return verdict
+        return verdict.with_reasons_from(lambda: self._loudest(state, label, reasons))
 
     def messages(self) -> dict[Label, float]:
         """How many messages of each class were learned."""
@@ -306,29 +330,56 @@ class Classifier(ParametersMixin, PredictManyMixin):
         """Say what each feature of a message added to each class."""
         tokens = self.count(x)
         with self.model.lock:
-            return self._explained(tokens)[0]
+            state = self._explained_state(tokens)
+        return self._name_features(state)[0]
 
-    def _explained(self, tokens: Any) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
-        """An explanation with names a reader knows, and each feature's view and fingerprint."""
+    def _explained_state(self, tokens: Any) -> _ExplainedState:
+        """Return arrays that explain a message, without names: names take most of the time."""
         tokens = self.model.as_tokens(tokens)
-        views = self.model.explain_views(tokens)
-        parts: dict[Feature, dict[Label, float]] = {}
+        views = self.model.views_of(tokens)
+        return _ExplainedState(
+            self.model.explain_views(tokens),
+            views,
+            [
+                model.counts.get_counts(view.fingerprints)[0] / model.counts.scale
+                for model, view in zip(self.models, views, strict=True)
+            ],
+            list(self.models[0].counts.labels),
+        )
+
+    def _name_features(
+        self, state: _ExplainedState
+    ) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
+        """Return an explanation with names for readers, and view and index of each feature."""
+        contributions: dict[Feature, dict[Label, float]] = {}
         origins: dict[Feature, tuple[int, int]] = {}
-        for j, (view, counted) in enumerate(zip(views, self.model.views_of(tokens), strict=True)):
+        for j, (explanation, view) in enumerate(zip(state.explanations, state.views, strict=True)):
             tokenizer = self.tokenizer.tokenizers[j]
-            for i in range(len(counted)):
-                part = view.contributions.get(counted.name(i))
-                if part is not None:
-                    fingerprint = int(counted.fingerprints[i])
-                    known = counted.name(i)
-                    if counted.names is None:  # they were kept without their names
-                        known = self.models[j].display_name(fingerprint)
-                    name = tokenizer.name(fingerprint, known)
-                    if name in parts:  # two views may have features of one name
+            for i in range(len(view)):
+                contribution = explanation.contributions.get(view.name(i))
+                if contribution is not None:
+                    fingerprint = int(view.fingerprints[i])
+                    stored_name = view.name(i)
+                    if view.names is None:  # the message came without names
+                        stored_name = self.models[j].display_name(fingerprint)
+                    name = tokenizer.name(fingerprint, stored_name)
+                    if name in contributions:  # two views may have features of one name
                         name = (j, name)
-                    parts[name] = part
-                    origins[name] = j, fingerprint
-        return Explanation.summed(views, parts), origins
+                    contributions[name] = contribution
+                    origins[name] = j, i
+        return Explanation.summed(state.explanations, contributions), origins
+
+    def _loudest(self, state: _ExplainedState, label: Label, n: int) -> list[Reason]:
+        """Return the n features with the largest log-odds for or against a class."""
+        explanation, origins = self._name_features(state)
+        pairs = explanation.top_features(label, len(explanation.contributions))
+        loudest = sorted(pairs, key=lambda item: (-abs(item[1]), str(item[0])))[:n]
+        reasons = []
+        for feature, gain in loudest:
+            j, i = origins[feature]
+            counts = dict(zip(state.labels, state.counts[j][i].tolist(), strict=True))
+            reasons.append(Reason(feature, gain, counts))
+        return reasons
 
     def top_features(
         self, label: Label, n: int = 10
@@ -371,15 +422,10 @@ class Classifier(ParametersMixin, PredictManyMixin):
         return dict(zip(wanted, found, strict=True))
 
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
-        """The features of a message, as `count` gives them, that speak loudest for or against."""
-        why, origins = self._explained(tokens)
-        found = why.top_features(label, len(why.contributions))
-        loudest = sorted(found, key=lambda item: (-abs(item[1]), str(item[0])))[:most]
-        reasons = []
-        for feature, gain in loudest:
-            view, fingerprint = origins[feature]
-            reasons.append(Reason(feature, gain, self.models[view].class_counts(fingerprint)))
-        return reasons
+        """Return the features of a message, as `count` gives them, that speak loudest."""
+        with self.model.lock:
+            state = self._explained_state(tokens)
+        return self._loudest(state, label, most)
 
     # Files
 

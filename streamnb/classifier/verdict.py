@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
@@ -76,7 +78,8 @@ class Verdict:
     probabilities
         That of each class.
     reasons
-        The features that spoke loudest, for the label or (negative) against it.
+        The features that spoke loudest, for the label or (negative) against it. They are named when
+        they are read, and describe the state of the classifier at the time of the verdict.
     ready
         Whether the class was called rightly often enough, of messages that were then learned, that
         nobody needs to look (`TextModel.is_ready`).
@@ -122,6 +125,27 @@ class Verdict:
                 for reason in self.reasons
             ],
         )
+
+    def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
+        """Return the verdict with reasons that are computed when they are first read."""
+        verdict = copy.copy(self)
+        del verdict.__dict__["reasons"]
+        verdict.__dict__["_compute_reasons"] = compute_reasons
+        return verdict
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Compute the reasons, the one attribute that can be missing."""
+            compute_reasons = self.__dict__.get("_compute_reasons")
+            if name != "reasons" or compute_reasons is None:
+                raise AttributeError(f"a Verdict has no attribute {name!r}")
+            self.__dict__["reasons"] = reasons = compute_reasons()
+            self.__dict__.pop("_compute_reasons", None)
+            return reasons
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON can hold it.

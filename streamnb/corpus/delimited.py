@@ -10,6 +10,7 @@ from pathlib import Path
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.tabular import (
     DELIMITERS,
+    MISSING,
     Table,
     decode_head,
     is_number_text,
@@ -23,6 +24,8 @@ from streamnb.errors import CorpusError
 MAX_FIELD = 1 << 20  # characters of a text that are read
 MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
 HEADER_BYTES = 1 << 14  # bytes in which the names of columns are looked for
+# Spellings of a missing value that no class has; "None", "NA" and "?" may be classes.
+_MISSING_LABELS = MISSING - {"", "?", "None", "NA"}
 MIN_ROWS = 5  # fewer rows say too little about a column
 # Names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
@@ -102,6 +105,8 @@ def _label_problem(table: Table, location: str, label_index: int, label: str) ->
     column = f"in the column {table.names[label_index]!r:.80}"
     if not label.strip():
         return f"{location}: no label {column}"
+    if label.strip() in _MISSING_LABELS:
+        return f"{location}: {label!r} {column} stands for a missing label; delete the row"
     if table.format in ("jsonl", "parquet") and label.startswith(("[", "{")):
         return f"{location}: {label!r:.40} {column} is not a label; expected one text or number"
     return ""

@@ -3,14 +3,64 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from streamnb.counts.protocol import Floats, Ints, Keys, Label
-from streamnb.features.token_counts import Feature
+from streamnb.features.token_counts import Feature, TokenCounts
+
+
+class Contributions(Mapping[Feature, dict[Label, float]]):
+    """Contributions of features to classes: an array, which is named when it is read.
+
+    Parameters
+    ----------
+    tokens : TokenCounts
+        The message.
+    used : ndarray
+        Indices of the features that have a contribution, shape (m,).
+    labels : list
+        The K classes.
+    values : ndarray
+        Contribution of each of these features to each class, shape (m, K).
+    """
+
+    def __init__(self, tokens: TokenCounts, used: Ints, labels: list[Label], values: Floats):
+        self.tokens = tokens
+        self.used = used
+        self.labels = labels
+        self.values_by_class = values
+        self._dict: dict[Feature, dict[Label, float]] | None = None
+
+    def scaled(self, slope: float, labels: Iterable[Label]) -> Contributions:
+        """Return the contributions to some of the classes, multiplied by a slope."""
+        chosen = list(labels)
+        columns = [self.labels.index(label) for label in chosen]
+        values = self.values_by_class[:, columns] * slope
+        return Contributions(self.tokens, self.used, chosen, values)
+
+    def _by_name(self) -> dict[Feature, dict[Label, float]]:
+        if self._dict is None:
+            rows = zip(self.used.tolist(), self.values_by_class.tolist(), strict=True)
+            self._dict = {
+                self.tokens.name(i): dict(zip(self.labels, row, strict=True)) for i, row in rows
+            }
+        return self._dict
+
+    def __getitem__(self, feature: Feature) -> dict[Label, float]:
+        return self._by_name()[feature]
+
+    def __iter__(self) -> Iterator[Feature]:
+        return iter(self._by_name())
+
+    def __len__(self) -> int:
+        return len(self.used)
+
+    def __repr__(self) -> str:
+        return repr(self._by_name())
 
 
 @dataclass(frozen=True)
@@ -31,11 +81,11 @@ class Explanation:
 
     scores: dict[Label, float]
     base: dict[Label, float]
-    contributions: dict[Feature, dict[Label, float]]
+    contributions: Mapping[Feature, dict[Label, float]]
 
     @classmethod
     def summed(
-        cls, views: Sequence[Explanation], contributions: dict[Feature, dict[Label, float]]
+        cls, views: Sequence[Explanation], contributions: Mapping[Feature, dict[Label, float]]
     ) -> Explanation:
         """Return the sum of several views, with the contributions that are passed."""
         labels = list(views[0].scores)
@@ -52,10 +102,14 @@ class Explanation:
         def calibrate(by_class: dict[Label, float]) -> dict[Label, float]:
             return {label: slope * by_class[label] + intercepts[label] for label in intercepts}
 
-        contributions = {
-            feature: {label: slope * by_class[label] for label in intercepts}
-            for feature, by_class in self.contributions.items()
-        }
+        contributions: Mapping[Feature, dict[Label, float]]
+        if isinstance(self.contributions, Contributions):
+            contributions = self.contributions.scaled(slope, intercepts)
+        else:
+            contributions = {
+                feature: {label: slope * by_class[label] for label in intercepts}
+                for feature, by_class in self.contributions.items()
+            }
         return Explanation(calibrate(self.scores), calibrate(self.base), contributions)
 
     def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:

@@ -15,7 +15,12 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels, checked_weight
 from streamnb.errors import ConfigError, OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.naive_bayes.explanation import Explanation, TopFeatures, margin_over_runner_up
+from streamnb.naive_bayes.explanation import (
+    Contributions,
+    Explanation,
+    TopFeatures,
+    margin_over_runner_up,
+)
 from streamnb.naive_bayes.mini_batches import (
     MiniBatchMixin,
     PredictManyMixin,
@@ -877,10 +882,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             prior + start / divisor
             for prior, start in zip(log_prior, self._empty_log_likelihoods(), strict=True)
         ]
-        contributions: dict[Feature, dict[Label, float]] = {
-            tokens.name(i): dict(zip(labels, cells[i].tolist(), strict=True))
-            for i in np.flatnonzero(is_used).tolist()
-        }
+        used = np.flatnonzero(is_used)
+        contributions = Contributions(tokens, used, list(labels), cells[used])
         pairs = zip(log_prior, self.compute_log_likelihoods(tokens), strict=True)
         scores = [prior + log_likelihood for prior, log_likelihood in pairs]
         return Explanation(

@@ -132,7 +132,7 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
             for entry in labelled
             if low <= entry.probability < high or entry.probability == high == 1
         ]
-        correct = sum(entry.label == entry.taught for entry in matches)
+        correct = sum(entry.label == entry.learned_label for entry in matches)
         name = f"{100 * low:.0f} to {100 * high:.0f} %"
         proportions.append(_proportion(name, correct, len(matches)))
     return proportions

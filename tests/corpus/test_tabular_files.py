@@ -254,6 +254,16 @@ def test_columns_that_cannot_be_labels_and_texts_are_refused(
         assert "corpus.label_column" in str(error.value)
 
 
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("cell", ["", "nan", "NaN", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A"])
+def test_every_entrance_refuses_a_missing_label(tmp_path, entrance, cell):
+    labels = ["a", "b", "c"] * 10
+    labels[4] = cell
+    (tmp_path / "t.csv").write_text(table_of_labels(labels))
+    with pytest.raises(CorpusError, match=r":6: .*label"):
+        ENTRANCES[entrance](tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("header", ["label,text", "class,message", "kind,words", None])
 @pytest.mark.parametrize(("label", "text"), [("1", "2"), (None, "2"), ("1", None)])
 def test_a_header_is_no_message_if_columns_are_numbered(tmp_path, header, label, text):

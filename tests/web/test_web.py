@@ -145,11 +145,16 @@ def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
     status, folder_name, _ = page.post("/teach", one=f"{number}:spam")
     assert status == 303
     assert "1 message learned as spam" in text_of(page.get(folder_name))
-    assert entry(tmp_path, 1).taught == "spam"
+    assert entry(tmp_path, 1).learned_label == "spam"
     assert "m1" not in text_of(page.get("/"))
+    message_page = page.get(f"/message/{number}")
+    assert "Labelled spam by you" in text_of(message_page)
+    assert f'value="{number}:spam"' not in message_page, "it has that label already"
+    assert f'value="{number}:ham"' in message_page
+    assert re.search(r"50 to \d+ % 0? ?1 100\.0 %|% 1 (100|0)\.0 %", text_of(page.get("/figures")))
     status, folder_name, _ = page.post("/back", **{"id": number, "as": "spam"})
     assert "Taken back: 1 message" in text_of(page.get(folder_name))
-    assert entry(tmp_path, 1).taught is None
+    assert entry(tmp_path, 1).learned_label is None
     assert "m1" in text_of(page.get("/"))
     with Mailbox(tmp_path / "mail.db") as box:
         assert box.verify() == []
@@ -160,7 +165,7 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
         path.unlink()
     ids = [entry(tmp_path, number).id for number in (2, 3)]
     page.post("/teach", id=ids, many="ham")
-    assert [entry(tmp_path, number).taught for number in (2, 3)] == ["ham", "ham"]
+    assert [entry(tmp_path, number).learned_label for number in (2, 3)] == ["ham", "ham"]
     message = from_("Pills <p@example.com>", mail(2, SPAM))
     with Mailbox(tmp_path / "mail.db") as box, Mailbox(tmp_path / "other.db") as other:
         assert box.label_of(digest(message)) == ("ham", "human", "web")
@@ -172,7 +177,7 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
     page.post("/teach", one=f"{ids[0]}:spam")
     for _ in range(2):  # somebody clicks twice: what was said before stays
         page.post("/back", **{"id": ids[0], "as": "spam"})
-        assert entry(tmp_path, 2).taught == "ham"  # what was corrected holds again
+        assert entry(tmp_path, 2).learned_label == "ham"  # what was corrected holds again
     assert "learned" not in text_of(page.get("/?did=taught&as=<b>&ids=1"))
 
 
@@ -183,7 +188,7 @@ def test_those_that_left_the_record_meanwhile_do_not_keep_others_from_being_taug
     status, folder_name, _ = page.post("/teach", id=ids, many="ham")
     assert status == 303
     assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(folder_name))
-    assert [entry(tmp_path, number).taught for number in (1, 3)] == ["ham", "ham"]
+    assert [entry(tmp_path, number).learned_label for number in (1, 3)] == ["ham", "ham"]
 
 
 def test_a_message_is_shown_as_plain_text(page, home, tmp_path):
@@ -247,7 +252,7 @@ def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
     body = urlencode({"form": page.form(), "one": f"{number}:spam"})
     assert page.ask("POST", "/teach", body, Origin="http://evil.example.com")[0] == 403
     assert page.ask("GET", "/teach")[0] == 405
-    assert entry(tmp_path, 1).taught is None
+    assert entry(tmp_path, 1).learned_label is None
     for folder_name in ("//evil.example.com/", "https://evil.example.com/", "/\\evil"):
         assert page.post("/back", id=number, folder_name=folder_name)[1].startswith("/?")
     for wrong in ({"one": "x:spam"}, {"one": f"{number}:nonsense"}, {"one": "999:spam"}, {}):
@@ -442,14 +447,14 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
         row.get_by_role("button", name="spam").click()
     tab.wait_for_selector(".said")
     assert "1 message learned as spam" in tab.locator(".said").inner_text()
-    assert entry(tmp_path, 1).taught == "spam"
+    assert entry(tmp_path, 1).learned_label == "spam"
     if scripts:
         tab.wait_for_load_state()  # keys are looked at when the page is whole
         tab.keyboard.press("z")
     else:
         tab.get_by_role("button", name="Take it back").click()
     tab.wait_for_selector("text=Taken back: 1 message")
-    assert entry(tmp_path, 1).taught is None
+    assert entry(tmp_path, 1).learned_label is None
     tab.get_by_role("link", name="All", exact=True).click()
     assert tab.locator(".messages li").count() == 3
     for box in tab.locator("input[type=checkbox]").all():
