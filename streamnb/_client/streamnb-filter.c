@@ -111,7 +111,7 @@ static void ask_the_other(void)
     }
     execvp(name, arguments);
     fprintf(stderr, "streamnb-filter: %s: streamnb: %s\n",
-            strict ? "no verdict, to be tried again (status 75)" : "passed on unmarked",
+            strict ? "no verdict; exit status 75 asks for a retry" : "passed on unmarked",
             strerror(errno));
     if (input.bytes == NULL && (input.bytes = malloc(MOST)) == NULL)
         give_up();

@@ -147,10 +147,10 @@ def test_two_names_by_symbolic_links_are_one_database(tmp_path):
     (tmp_path / "folder").mkdir()
     link = tmp_path / "folder" / "link.db"
     link.symlink_to("../a.db")
-    with Mailbox(link) as one, Mailbox(path) as other:
-        one.learn(mail(50), "ham")
+    with Mailbox(link) as linked, Mailbox(path) as other:
+        linked.learn(mail(50), "ham")
         other.learn(mail(51), "ham")
-        assert one.learn(mail(51), "ham").result == "known"
+        assert linked.learn(mail(51), "ham").result == "known"
     assert in_new_process(link, [52], f"os.kill(os.getpid(), {int(signal.SIGKILL)})") != 0
     assert learned(path, [50, 51, 52]) == [50, 51, 52]
     assert sorted(os.listdir(tmp_path / "folder")) == ["link.db"]

@@ -413,8 +413,8 @@ def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
         assert places.was_listed("INBOX")
         assert places.in_folder("INBOX") == {"1": location}
     damage(path, "DROP TABLE watched")
-    may_lose = recover(str(path), str(tmp_path / "other.db")).losses
-    assert may_lose == ["where the messages of watched folders were"]
+    losses = recover(str(path), str(tmp_path / "other.db")).losses
+    assert losses == ["where the messages of watched folders were"]
 
 
 def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
@@ -426,8 +426,8 @@ def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
     monkeypatch.setattr(
         os, "access", lambda path, mode: not str(path).endswith("-shm") and access(path, mode)
     )
-    reports = f"{box.path}-shm is read-only (chmod u+w); whoever"
-    assert reports in str(box.database._convert_error(error))
+    expected = f"{box.path}-shm is read-only (chmod u+w); whoever"
+    assert expected in str(box.database._convert_error(error))
 
 
 def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):

@@ -222,15 +222,15 @@ def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(serv
             server.kill()
             server.start()
         else:
-            writer = running.pop(chance.randrange(len(running)))
-            writer.send_signal(signal.SIGKILL)
-            acknowledged |= {int(line) for line in writer.communicate()[0].split("\n")[:-1]}
+            child = running.pop(chance.randrange(len(running)))
+            child.send_signal(signal.SIGKILL)
+            acknowledged |= {int(line) for line in child.communicate()[0].split("\n")[:-1]}
             running.append(writer())
     time.sleep(1)
-    for writer in running:
-        assert writer.poll() is None, writer.stderr.read()  # the server's death was waited for
-        writer.send_signal(signal.SIGKILL)
-        acknowledged |= {int(line) for line in writer.communicate()[0].split("\n")[:-1]}
+    for child in running:
+        assert child.poll() is None, child.stderr.read()  # the server's death was waited for
+        child.send_signal(signal.SIGKILL)
+        acknowledged |= {int(line) for line in child.communicate()[0].split("\n")[:-1]}
     assert len(acknowledged) > 20
     with Mailbox(url) as mailbox:
         assert mailbox.verify() == []

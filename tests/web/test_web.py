@@ -147,6 +147,11 @@ def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
     assert "1 message learned as spam" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).learned_label == "spam"
     assert "m1" not in text_of(page.get("/"))
+    message_page = page.get(f"/message/{number}")
+    assert "Labelled spam by you" in text_of(message_page)
+    assert f'value="{number}:spam"' not in message_page, "it has that label already"
+    assert f'value="{number}:ham"' in message_page
+    assert re.search(r"50 to \d+ % 0? ?1 100\.0 %|% 1 (100|0)\.0 %", text_of(page.get("/figures")))
     status, folder_name, _ = page.post("/back", **{"id": number, "as": "spam"})
     assert "Taken back: 1 message" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).learned_label is None
