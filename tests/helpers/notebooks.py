@@ -23,11 +23,13 @@ def read_notebook(path: Path) -> dict[str, Any]:
 def _outputs(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     """Run a cell; return its printed text, and the value of its last line if it is an expression."""
     statements = ast.parse(source).body
-    last = statements.pop() if statements and isinstance(statements[-1], ast.Expr) else None
+    last = statements[-1] if statements else None
+    if isinstance(last, ast.Expr):
+        statements = statements[:-1]
     printed, value = io.StringIO(), None
     with contextlib.redirect_stdout(printed):
         exec(compile(ast.Module(statements, []), "cell", "exec"), names)  # noqa: S102 (our own cells)
-        if last is not None:
+        if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307
     outputs: list[dict[str, Any]] = []
     if printed.getvalue():
