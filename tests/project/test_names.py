@@ -74,7 +74,6 @@ streamnb/naive_bayes/mini_batches.py streamnb/naive_bayes/model_files.py
 streamnb/naive_bayes/multinomial.py tests/classifier/test_classifier.py
 tests/golden/make.py
 tests/naive_bayes
-tests/sklearn/test_conventions.py tests/sklearn/test_sklearn.py
 """.split()  # noqa: SIM905
 
 

@@ -88,8 +88,8 @@ def test_many_and_one_agree_on_labels_and_probabilities(name):
     proba = model.predict_proba_many(X)
     messages = [{int(j): row[j] for j in np.flatnonzero(row)} for row in X]
     for row, message in zip(proba, messages, strict=True):
-        one = model.predict_proba_one(message)
-        np.testing.assert_allclose(row, [one[label] for label in model.classes_], rtol=1e-9)
+        expected = model.predict_proba_one(message)
+        np.testing.assert_allclose(row, [expected[label] for label in model.classes_], rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", COUNTS)

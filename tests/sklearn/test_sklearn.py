@@ -26,14 +26,14 @@ def test_raw_text(make):
     assert model.classes_.tolist() == ["ham", "spam"]
     assert model.predict(TEXTS).tolist() == Y.tolist()
     assert model.score(TEXTS, Y) == 1
-    one = getattr(streamnb, make.__name__)()
-    one.counts.add_classes(["ham", "spam"])
+    reference = getattr(streamnb, make.__name__)()
+    reference.counts.add_classes(["ham", "spam"])
     tokenizer = streamnb.Tokenizer()
     for text, y, w in zip(TEXTS, Y.tolist(), [1, 2, 1, 1], strict=True):
-        one.learn_one(tokenizer.count(text), y, w=w)
-    assert model.model_.counts == one.counts
+        reference.learn_one(tokenizer.count(text), y, w=w)
+    assert model.model_.counts == reference.counts
     assert model.predict_proba(["free now"])[0].tolist() == pytest.approx(
-        list(one.predict_proba_one(tokenizer.count("free now")).values())
+        list(reference.predict_proba_one(tokenizer.count("free now")).values())
     )
 
 
@@ -83,8 +83,8 @@ def test_parameters_can_change_after_fitting(make):
 
 def test_float_labels_are_scored_as_scikit_learn_does():
     X, y = np.array([[2, 0], [0, 2]] * 10), np.array([0.0, 1.0] * 10)
-    for made in (MultinomialNB, DiscriminativeMultinomialNB):
-        assert cross_val_score(made(), X, y, cv=2, error_score="raise").tolist() == [1.0, 1.0]
+    for estimator in (MultinomialNB, DiscriminativeMultinomialNB):
+        assert cross_val_score(estimator(), X, y, cv=2, error_score="raise").tolist() == [1.0, 1.0]
 
 
 def test_texts_of_pyarrow_are_texts_and_none_at_all_are_said_so():
