@@ -97,7 +97,7 @@ def test_a_file_holds_tokenizers_of_streamnb_only(kind, entrance, tmp_path):
 
 
 @by_entrance
-@pytest.mark.parametrize("value", NO_TOKENIZERS, ids=repr)
+@pytest.mark.parametrize("value", NO_TOKENIZERS, ids=lambda value: type(value).__name__)
 def test_anything_else_is_refused_at_the_constructor(entrance, value):
     with pytest.raises(ValueError, match="function from a text to its tokens") as caught:
         ENTRANCES[entrance](value)
