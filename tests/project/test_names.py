@@ -70,9 +70,7 @@ def headless_docstrings(path: Path) -> list[str]:
 UNFINISHED = """
 streamnb/parameters.py streamnb/classifier
 streamnb/mailbox/sources.py
-streamnb/naive_bayes/bernoulli.py streamnb/naive_bayes/complement.py
-streamnb/naive_bayes/mini_batches.py streamnb/naive_bayes/model_files.py
-streamnb/naive_bayes/multinomial.py tests/classifier/test_classifier.py
+tests/classifier/test_classifier.py
 tests/features/test_hidden.py tests/golden/make.py
 tests/mail/test_shapes.py tests/naive_bayes
 tests/sklearn/test_conventions.py tests/sklearn/test_sklearn.py tests/watch/test_imap.py
