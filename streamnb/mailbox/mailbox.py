@@ -239,10 +239,12 @@ class Mailbox(StoredClassifier):
         def judged() -> Verdict:
             with self.reading():
                 if self.base is None or not site:
-                    return self.classifier.classify(message, reasons, costs)
-                return verdict_of_both(
-                    self.classifier, self.gains, self.base, message, site, reasons, costs
-                )
+                    verdict = self.classifier.classify(message, reasons, costs)
+                else:
+                    verdict = verdict_of_both(
+                        self.classifier, self.gains, self.base, message, site, reasons, costs
+                    )
+                return replace(verdict)  # names the reasons while the database is read
 
         return self.database.retry(judged)
 

@@ -106,20 +106,19 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
     def _empty_log_likelihoods(self) -> list[float]:
-        """The log-likelihood of a message without any feature, for each class."""
+        """Return the log-likelihood of a message without features for each class, (K,)."""
         values, features = self.counts.count_histogram()
-        everything = self.counts.features
         alpha = self._smoothing
         base = []
         for k, weight in enumerate(self.counts.weights):
-            mine = features[:, k] > 0
-            used = features[mine, k]
-            # Rounding of fractions may leave it slightly below zero.
-            left = np.maximum(weight - values[mine], 0.0)
-            logs = _core.log_cells((left + alpha) / (weight + 2 * alpha))
+            occurs = features[:, k] > 0
+            used = features[occurs, k]
+            # Rounding of fractions can make an absence slightly negative.
+            absences = np.maximum(weight - values[occurs], 0.0)
+            logs = _core.log_cells((absences + alpha) / (weight + 2 * alpha))
             # fsum: the order in which the table lists the values must not matter.
             terms = (used * logs).tolist()
-            never = everything - float(used.sum())
-            terms.append(never * _core.log((weight + alpha) / (weight + 2 * alpha)))
+            unused = self.counts.features - float(used.sum())
+            terms.append(unused * _core.log((weight + alpha) / (weight + 2 * alpha)))
             base.append(math.fsum(terms))
         return base

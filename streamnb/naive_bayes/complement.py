@@ -68,7 +68,9 @@ class ComplementNB(ComplementParameters, CountingNB):
         totals = self.counts.totals
         total = math.fsum(totals)
         smoothing = self._smoothing * self.counts.features
-        # Rounding of fractions may leave it slightly below zero.
-        rest = [_core.log(max(total - mine, 0.0) + smoothing) for mine in totals]
+        # Rounding of fractions can make a complement slightly negative.
+        denominators = [
+            _core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals
+        ]
         others = cells.sum(axis=1, keepdims=True) - cells
-        return np.array(rest) - _core.log_cells(others, self._smoothing)
+        return np.array(denominators) - _core.log_cells(others, self._smoothing)

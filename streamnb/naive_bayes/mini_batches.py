@@ -195,18 +195,18 @@ def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, in
     return indptr, columns.astype(np.int64), dense[rows, columns], dense.shape[1]
 
 
-def _numbers(values: NDArray[Any], what: str) -> Floats:
+def _numbers(values: NDArray[Any], name: str) -> Floats:
     """Return the values as float64. Text is refused, even if it looks like a number."""
     if values.dtype.kind not in "biufO":
-        raise ValueError(f"{what} holds {values.dtype}, not real numbers")
+        raise ValueError(f"{name} holds {values.dtype}, not real numbers")
     if values.dtype.kind == "O":
         for value in values.flat:
             if isinstance(value, (str, bytes)):
-                raise ValueError(f"{what} holds a value that is not a number: {value!r:.80}")
+                raise ValueError(f"{name} holds a value that is not a number: {value!r:.80}")
     try:
         return values.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{what} holds a value that is not a number: {error}") from None
+        raise ValueError(f"{name} holds a value that is not a number: {error}") from None
 
 
 def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCounts:

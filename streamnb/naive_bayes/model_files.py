@@ -42,23 +42,23 @@ class SaveLoadMixin:
             SaveLoadMixin.saved_classes[cls.__name__] = cls
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What describes the model, as JSON can hold it, and its arrays by name."""
+        """Return the description of the model as JSON values, and its arrays by name."""
         raise NotImplementedError
 
     @classmethod
     def _from_file(cls, header: Any, array: ReadArray) -> Self:
-        """The model of a file; any exception where it is not sound."""
+        """Return the model of a file. Raise any exception if it is damaged."""
         raise NotImplementedError
 
     def save(self, path: str | Path | BinaryIO) -> None:
-        """Write the model to a file; what was there is replaced whole or not at all.
+        """Write the model to a file, which is replaced as a whole or not at all.
 
-        One that is open for writing bytes (`io.BytesIO`) is written as it is.
+        A file that is open for writing bytes (`io.BytesIO`) is written to directly.
 
         Raises
         ------
         OutputError
-            Where the file cannot be written, or a label is of a type that cannot be.
+            If the file cannot be written, or a label is of a type that files cannot hold.
         """
         with self.lock:
             save(self, path)
@@ -70,18 +70,18 @@ class SaveLoadMixin:
         Raises
         ------
         ModelFileError
-            Where the file is missing, damaged, not ours or of another model.
+            If the file is missing, damaged, or holds another model or no model of streamnb.
         """
         return read(path, cls)[0]
 
 
 def not_ours(name: str) -> str:
-    """What is said of a class that files cannot name."""
+    """Return the error message for a class that files cannot name."""
     return f"{name} is no class of streamnb, so it could not be read again: use one that is"
 
 
 def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -> None:
-    """Write a model; in which order its features came makes no difference to the bytes.
+    """Write a model. The bytes do not depend on the order in which features came.
 
     Parameters
     ----------
@@ -145,9 +145,9 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     except ForeignError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except Exception as error:  # a damaged archive can fail in any way
-        why = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        cause = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ModelFileError(
-            f"{path}: not a streamnb model, or a damaged one ({why}); "
+            f"{path}: not a streamnb model, or a damaged one ({cause}); "
             "restore it from a backup or train anew"
         ) from None
 
@@ -162,13 +162,13 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise ForeignError("the model's fingerprints were made with another key")
-    made = SaveLoadMixin.saved_classes[header["model"]]
-    if kind is not None and not issubclass(made, kind):
-        raise ForeignError(f"the file holds a {made.__name__}, not a {kind.__name__}")
+    model_class = SaveLoadMixin.saved_classes[header["model"]]
+    if kind is not None and not issubclass(model_class, kind):
+        raise ForeignError(f"the file holds a {model_class.__name__}, not a {kind.__name__}")
 
     def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
         if optional and f"{name}.npy" not in archive.namelist():
             return None
         return read_array(archive, name, dtype, ndim)
 
-    return made._from_file(header, array)
+    return model_class._from_file(header, array)

@@ -87,14 +87,14 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         if not self.counts.features:
             return np.zeros_like(cells)
         counts, alpha, background = self.counts, self._smoothing, self._background
-        every = alpha * counts.features
+        alpha_sum = alpha * counts.features
         alphas: Any = 0.0
         if background:
-            more = every * background / math.fsum(counts.totals)
-            alphas = alpha + more * cells.sum(axis=1, keepdims=True)
-            every, alpha = every * (1 + background), 0.0
-        less = [_core.log(total + every) for total in counts.totals]
-        return _core.log_cells(cells + alphas, alpha, less)
+            per_count = alpha_sum * background / math.fsum(counts.totals)
+            alphas = alpha + per_count * cells.sum(axis=1, keepdims=True)
+            alpha_sum, alpha = alpha_sum * (1 + background), 0.0
+        log_denominators = [_core.log(total + alpha_sum) for total in counts.totals]
+        return _core.log_cells(cells + alphas, alpha, log_denominators)
 
     @property
     def _background(self) -> float:

@@ -52,7 +52,7 @@ def _first_not_finite(values: Any) -> str:
         places = np.stack((entries.row[bad], entries.col[bad]), axis=1)
     else:
         try:
-            places = np.argwhere(~np.isfinite(np.asarray(values, dtype=np.float64)))
+            places = np.argwhere(~np.isfinite(np.asarray(values)))
         except (TypeError, ValueError):
             return ""
     if not len(places):

@@ -208,8 +208,13 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         sums = np.zeros(1, dtype=np.int64)
         self._weights[place].add(np.empty((1, 0)), sums, 0, np.array([weight]), -1.0)
 
-    def learn(self, x: Mapping[Any, Any], y: Label, w: float = 1.0) -> Receipt:
-        """Learn an example, and return the receipt for `unlearn`."""
+    def learn(
+        self, x: Mapping[Any, Any], y: Label, w: float = 1.0, feedback: str | None = None
+    ) -> Receipt:
+        """Learn an example, and return the receipt for `unlearn`.
+
+        `feedback` changes nothing: models of tables have no calibration.
+        """
         self.learn_one(x, y, w)
         return self._default_receipt(w)
 
