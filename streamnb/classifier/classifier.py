@@ -6,6 +6,7 @@ import math
 import random
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
+from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
@@ -274,9 +276,14 @@ class Classifier(ParametersMixin, PredictManyMixin):
             label, shares, unsure = self.decide(scores, asked, messages)
             state = self._explained_state(tokens) if reasons else None
             ready = self.model.is_ready(label)
-        verdict = Verdict(label, shares[label], log_odds(scores, label), unsure, shares, [], ready)
-        if state is None:
-            return verdict
+            verdict = Verdict(
+                label, shares[label], log_odds(scores, label), unsure, shares, [], ready
+            )
+            if state is None:
+                return verdict
+            if not all(isinstance(model.counts, MemoryCounts) for model in self.models):
+                # Names are in a database, which is only read within its transaction.
+                return replace(verdict, reasons=self._loudest(state, label, reasons))
         return verdict.with_reasons_from(lambda: self._loudest(state, label, reasons))
 
     def messages(self) -> dict[Label, float]:

@@ -239,12 +239,10 @@ class Mailbox(StoredClassifier):
         def judged() -> Verdict:
             with self.reading():
                 if self.base is None or not site:
-                    verdict = self.classifier.classify(message, reasons, costs)
-                else:
-                    verdict = verdict_of_both(
-                        self.classifier, self.gains, self.base, message, site, reasons, costs
-                    )
-                return replace(verdict)  # names the reasons while the database is read
+                    return self.classifier.classify(message, reasons, costs)
+                return verdict_of_both(
+                    self.classifier, self.gains, self.base, message, site, reasons, costs
+                )
 
         return self.database.retry(judged)
 

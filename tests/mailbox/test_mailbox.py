@@ -113,6 +113,17 @@ def test_a_person_outranks_a_program(box):
     assert box.verify() == []
 
 
+def test_reasons_can_be_read_after_the_database_is_closed(tmp_path):
+    with Mailbox(tmp_path / "db") as box:
+        box.learn(SPAM, "spam")
+        box.learn(HAM, "ham")
+        with box.reading():
+            judged = box.classifier.classify_features(box.classifier.count(SPAM), 20)
+        asked = box.classify(SPAM, 20)
+    for verdict in (judged, asked):
+        assert "pills" in {reason.feature for reason in verdict.reasons}
+
+
 def test_explain_and_top_read_the_database(tmp_path):
     (tmp_path / "m.eml").write_bytes(SPAM)
     with Mailbox(tmp_path / "db") as box:
