@@ -118,9 +118,9 @@ def test_reasons_can_be_read_after_the_database_is_closed(tmp_path):
         box.learn(SPAM, "spam")
         box.learn(HAM, "ham")
         with box.reading():
-            judged = box.classifier.classify_features(box.classifier.count(SPAM), 20)
-        asked = box.classify(SPAM, 20)
-    for verdict in (judged, asked):
+            inner = box.classifier.classify_features(box.classifier.count(SPAM), 20)
+        outer = box.classify(SPAM, 20)
+    for verdict in (inner, outer):
         assert "pills" in {reason.feature for reason in verdict.reasons}
 
 
