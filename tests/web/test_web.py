@@ -456,6 +456,7 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
     tab.wait_for_selector("text=Taken back: 1 message")
     assert entry(tmp_path, 1).learned_label is None
     tab.get_by_role("link", name="All", exact=True).click()
+    tab.locator(".messages li").nth(2).wait_for()  # the click does not wait for the page
     assert tab.locator(".messages li").count() == 3
     for box in tab.locator("input[type=checkbox]").all():
         box.check()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from streamnb.errors import ConfigError, convert_os_errors
+from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.watched_file import WatchedFile
 
 _LARGEST = 64 << 20  # bytes of a file of aliases
@@ -66,14 +69,21 @@ class AddressBook:
         return f"{local_part}@{domain}" if self.whole_address and domain else local_part
 
     def user_of_query(self, text: str | None) -> str | None:
-        """Return the user that a program names: an address with ``@`` is resolved like mail's.
+        """Return the user that a program names.
+
+        An address with ``@`` is resolved like mail's, unless it is the name of a user.
 
         Examples
         --------
         >>> AddressBook().user_of_query("ann@example.org"), AddressBook().user_of_query("Ann")
         ('ann', 'Ann')
         """
-        return self.user(text) if text is not None and "@" in text else text
+        if text is None or "@" not in text:
+            return text
+        with suppress(ConfigError):  # no name of a user
+            if os.path.exists(user_path(text)):
+                return text
+        return self.user(text)
 
 
 def read_aliases(path: str) -> dict[str, str]:
