@@ -43,7 +43,7 @@ def in_new_process(path, numbers, ending=""):
         f"for n in {list(numbers)}:\n"
         "    mailbox.learn(b'Subject: %d\\n\\nword%d w%d' % (n, n, n % 5), 'ham')\n" + ending
     )
-    return subprocess.run([sys.executable, "-c", program], check=False).returncode
+    return subprocess.run([sys.executable, "-P", "-c", program], check=False).returncode
 
 
 @pytest.mark.parametrize("name", ["Büro", "ｗｏｒｋ", "가족", "Ångström"])
