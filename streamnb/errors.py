@@ -186,14 +186,15 @@ def require_extra(
     extra
         Name of the extra in pyproject.toml.
     problem
-        First half of the message; `{}` stands for the module that cannot be imported.
+        First half of the message; `{}` stands for the package that cannot be imported.
     error_class
         Class of the error that is raised.
     """
     try:
         yield
     except ImportError as error:
-        message = problem.replace("{}", str(error.name or error))
+        module = str(error) if error.name is None else error.name.partition(".")[0]
+        message = problem.replace("{}", module)
         raise error_class(f"{message}: pip install 'streamnb[{extra}]'") from None
 
 

@@ -216,7 +216,8 @@ def serve(
     trusted = tuple(map(parse_network, trust))
     tls = None if certificate is None or key is None else _tls(certificate, key)
     configure_logging()
-    monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
+    with require_extra("server", "{}: not installed"):
+        monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
     if model_file is not None:
         _serve_model(model_file, http, passed.get("http", []), monitor)
     with ExitStack() as stack:

@@ -1,6 +1,9 @@
 """Predictions of a model file by HTTP: `streamnb serve --model FILE`."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from commands import streamnb_command
@@ -153,3 +156,16 @@ def test_misuse_is_one_line(tmp_path, options, text):
     assert status != 0
     assert (out, error.count("\n")) == ("", 1)
     assert text in error
+
+
+@pytest.mark.parametrize("module", ["prometheus_client", "starlette", "uvicorn"])
+@pytest.mark.parametrize("options", [["--model", "m.snb"], ["--users"]])
+def test_a_missing_extra_is_named(tmp_path, module, options):
+    program = f"import sys; sys.modules[{module!r}] = None; from streamnb.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, "serve", *options, "--http", "127.0.0.1:0"],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "STREAMNB_USERS": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{module}: not installed: pip install 'streamnb[server]'" in done.stderr
