@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
-from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
@@ -281,8 +280,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
             )
             if state is None:
                 return verdict
-            if not all(isinstance(model.counts, MemoryCounts) for model in self.models):
-                # Names are in a database, which is only read within its transaction.
+            if any(model.counts.in_transaction for model in self.models):
                 return replace(verdict, reasons=self._loudest(state, label, reasons))
         return verdict.with_reasons_from(lambda: self._loudest(state, label, reasons))
 
@@ -337,8 +335,7 @@ class Classifier(ParametersMixin, PredictManyMixin):
         """Say what each feature of a message added to each class."""
         tokens = self.count(x)
         with self.model.lock:
-            state = self._explained_state(tokens)
-        return self._name_features(state)[0]
+            return self._name_features(self._explained_state(tokens))[0]
 
     def _explained_state(self, tokens: Any) -> _ExplainedState:
         """Return arrays that explain a message, without names: names take most of the time."""
@@ -378,7 +375,8 @@ class Classifier(ParametersMixin, PredictManyMixin):
 
     def _loudest(self, state: _ExplainedState, label: Label, n: int) -> list[Reason]:
         """Return the n features with the largest log-odds for or against a class."""
-        explanation, origins = self._name_features(state)
+        with self.model.lock:
+            explanation, origins = self._name_features(state)
         pairs = explanation.top_features(label, len(explanation.contributions))
         loudest = sorted(pairs, key=lambda item: (-abs(item[1]), str(item[0])))[:n]
         reasons = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ class SqlCounts(Places):
     The parameters are those of `Places`.
     """
 
+    in_transaction: ClassVar[bool] = True
     scale: float = 1.0
     decay_halvings: int = 0
     labels: list[Label]

@@ -49,6 +49,8 @@ class MemoryCounts:
     (['spam', 'ham'], [3.0, 1.0], 2)
     """
 
+    in_transaction: ClassVar[bool] = False
+
     def __init__(self, keep_names: bool = True, track_values: bool = False) -> None:
         self.labels: list[Label] = []
         self.weights: list[float] = []

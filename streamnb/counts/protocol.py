@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,8 @@ class Counts(Protocol):
 
     With K classes and V features: `labels` (K) in the order they came, `weights` the weight of the
     messages learned of each class (D_c), `totals` the sum of counts of each class (N_c), and
-    `features` how many features have a count (V).
+    `features` how many features have a count (V). `in_transaction` is true if they can be read
+    within a transaction of a database only.
 
     Operations that few models need (`decay`, `count_histogram`, `merge`) may raise
     `UnsupportedError`.
@@ -61,6 +62,7 @@ class Counts(Protocol):
 
     labels: list[Label]
     weights: list[float]
+    in_transaction: ClassVar[bool]
 
     @property
     def totals(self) -> list[float]:
