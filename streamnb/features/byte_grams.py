@@ -10,14 +10,28 @@ from typing import Any
 from streamnb import _core
 from streamnb.features.mail_words import MailTransformer
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import ON
+from streamnb.features.words import ON, ScanningTransformer
 from streamnb.mail import Mail
 from streamnb.mail.parse import unwrap
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
+class InvertibleGrams(ScanningTransformer):
+    """Base of the views of n-grams: a fingerprint is the n-gram itself, so no names are stored."""
+
+    def name(self, fingerprint: int, stored_name: Any = None) -> Any:
+        """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
+        return self.scanner.name(fingerprint)
+
+    def transform_one(self, x: Any) -> dict[Any, float]:
+        """Return the distinct n-grams of a message, each with the count 1."""
+        grams = self.count(x)
+        pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
+        return {self.name(fingerprint): int(count) for fingerprint, count in pairs}
+
+
 @parameter_class()
-class ByteGrams(MailTransformer):
+class ByteGrams(InvertibleGrams, MailTransformer):
     r"""Distinct n-grams of the first bytes of a message; a river transformer.
 
     Header fields and encoded parts are read as raw bytes. Grams of four bytes rank mail better than
@@ -76,13 +90,3 @@ class ByteGrams(MailTransformer):
         else:
             fingerprints, counts = self.scanner.scan(message)
         return TokenCounts.unchecked(fingerprints, counts, None, None)
-
-    def name(self, fingerprint: int, stored_name: Any = None) -> bytes:
-        """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
-        return self.scanner.name(fingerprint)
-
-    def transform_one(self, x: Any) -> dict[Any, float]:
-        """Return the distinct n-grams of a message, each with the count 1."""
-        grams = self.count(x)
-        pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
-        return {self.name(fingerprint): int(count) for fingerprint, count in pairs}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from streamnb import _core
+from streamnb.features.byte_grams import InvertibleGrams
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import ON, ScanningTransformer
+from streamnb.features.words import ON
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import Integer, parameter, parameter_class
 
 
 @parameter_class()
-class CharacterGrams(ScanningTransformer):
+class CharacterGrams(InvertibleGrams):
     r"""Distinct n-grams of 1 to 3 characters with one beyond ASCII; a river transformer.
 
     Four bytes are four Latin letters, but two Cyrillic ones and one Han, Thai or Bengali one. And
@@ -52,13 +51,3 @@ class CharacterGrams(ScanningTransformer):
         text = "" if text.isascii() else " ".join(normalize_nfc(text).casefold().split())
         fingerprints, counts = self.scanner.scan(text)
         return TokenCounts.unchecked(fingerprints, counts, None, None)
-
-    def name(self, fingerprint: int, stored_name: Any = None) -> str:
-        """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
-        return self.scanner.name(fingerprint)
-
-    def transform_one(self, x: Any) -> dict[Any, float]:
-        """Return the distinct n-grams of a text, each with the count 1."""
-        grams = self.count(x)
-        pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
-        return {self.name(fingerprint): int(count) for fingerprint, count in pairs}
