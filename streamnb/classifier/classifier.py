@@ -65,7 +65,7 @@ _LABEL = Constraint(
 
 
 class _ExplainedState(NamedTuple):
-    """What explains a message, at one moment of a classifier.
+    """The arrays that explain a message, at one moment of a classifier.
 
     Attributes
     ----------

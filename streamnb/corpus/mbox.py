@@ -40,7 +40,7 @@ _MMDF = re.compile(rb"^\x01{4}\r?\n", re.M)
 _CONTENT_LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
 _HEADER_END = re.compile(rb"\n\r?\n")
 _MAX_HEADER = 1 << 14  # bytes of a header in which Content-Length is looked for
-# What follows a message whose Content-Length is right.
+# The bytes behind a message whose Content-Length is right.
 _AFTER_CONTENT = re.compile(rb"(?:\r?\n){0,2}(?:\Z|From )")
 _LOCK_TIMEOUT_S = 5.0  # deliveries take less
 _STALE_LOCK_S = 600.0  # mail programs break older lock files
@@ -152,8 +152,8 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 def _settled_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
     """Return the size of an mbox while no program writes to it, and whether it could be told.
 
-    Mail programs lock an mbox by a file with the ending .lock, by fcntl, or by both. What they
-    append afterwards is beyond the size.
+    Mail programs lock an mbox by a file with the ending .lock, by fcntl, or by both. Messages
+    that they append afterwards lie beyond this size.
     """
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:

@@ -93,7 +93,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if "__init__" not in vars(cls):  # a user's subclass may have its own
             parameter_class(parameters_of=getattr(cls, "model_class", None))(cls)
 
-    # What depends on the kind of input
+    # Steps that depend on the kind of input
 
     def _read(self, X: Any, reset: bool) -> Any:
         """Return validated rows as the model takes them; `reset` is True in `fit`."""

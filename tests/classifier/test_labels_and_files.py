@@ -96,9 +96,9 @@ def test_load_gives_what_was_saved(name, tmp_path):
     assert type(same) is type(model)
     assert same.predict_proba_one(messages[0]) == model.predict_proba_one(messages[0])
     assert type(streamnb.load(tmp_path / "m", type(model))) is type(model)
-    other = streamnb.BernoulliNB if "Classifier" in name else streamnb.TextClassifier
+    wrong_class = streamnb.BernoulliNB if "Classifier" in name else streamnb.TextClassifier
     with pytest.raises(ModelFileError):
-        streamnb.load(tmp_path / "m", other)
+        streamnb.load(tmp_path / "m", wrong_class)
     if "Classifier" in name:
         bare = streamnb.load(tmp_path / "m", type(model.model))
         assert type(bare) is type(model.model)

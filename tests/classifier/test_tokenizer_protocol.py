@@ -73,9 +73,9 @@ def test_every_operation_works(kind, entrance):
     classifier.unlearn_one("more offers", "spam", receipt=classifier.receipt)
     same = pickle.loads(pickle.dumps(classifier))
     assert same.predict_proba_one("free") == classifier.predict_proba_one("free")
-    other = ENTRANCES[entrance](TOKENIZERS[kind])
-    other.learn_many(TEXTS, LABELS)
-    classifier.model.merge(other.model)
+    merged = ENTRANCES[entrance](TOKENIZERS[kind])
+    merged.learn_many(TEXTS, LABELS)
+    classifier.model.merge(merged.model)
     assert sum(classifier.messages().values()) == 8
 
 

@@ -49,12 +49,12 @@ def in_new_process(path, numbers, ending=""):
 @pytest.mark.parametrize("name", ["Büro", "ｗｏｒｋ", "가족", "Ångström"])
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_spellings_that_look_the_same_are_one_class(tmp_path, name, form):
-    other = unicodedata.normalize("NFD" if form == "NFC" else "NFC", name)
+    respelled = unicodedata.normalize("NFD" if form == "NFC" else "NFC", name)
     with Mailbox(tmp_path / "a.db") as mailbox:
         mailbox.learn(mail(1), unicodedata.normalize(form, name))
-        mailbox.learn(mail(2), other)
-        assert mailbox.learn(mail(1), other).result == "known"
-        mailbox.learn_many([LabelledMessage(mail(3), other)])
+        mailbox.learn(mail(2), respelled)
+        assert mailbox.learn(mail(1), respelled).result == "known"
+        mailbox.learn_many([LabelledMessage(mail(3), respelled)])
         assert mailbox.labels == [unicodedata.normalize("NFC", name)]
 
 
@@ -96,12 +96,16 @@ def test_nothing_is_acknowledged_in_a_file_that_was_replaced_meanwhile(tmp_path,
             mailbox.learn(mail(21), "ham")
 
 
+def remove_log(path):
+    os.unlink(f"{path}-wal")
+    os.unlink(f"{path}-shm")
+
+
 def test_a_log_that_is_removed_meanwhile_loses_nothing_that_was_acknowledged(tmp_path):
     path = train(tmp_path / "a.db")
     with Mailbox(path) as mailbox:
         mailbox.learn(mail(30), "ham")
-        os.unlink(f"{path}-wal")
-        os.unlink(f"{path}-shm")
+        remove_log(path)
         with pytest.raises(StateError, match="log was removed"):
             mailbox.learn(mail(31), "ham")
     assert in_new_process(path, [32]) == 0
@@ -113,8 +117,7 @@ def test_a_log_that_is_replaced_meanwhile_is_left_to_its_owner(tmp_path):
     path = train(tmp_path / "a.db")
     with Mailbox(path) as mailbox:
         mailbox.learn(mail(30), "ham")
-        os.unlink(f"{path}-wal")
-        os.unlink(f"{path}-shm")
+        remove_log(path)
         assert in_new_process(path, [32], "os._exit(0)") == 0
         with pytest.raises(StateError, match="log was removed"):
             mailbox.learn(mail(31), "ham")
@@ -147,9 +150,9 @@ def test_two_names_by_symbolic_links_are_one_database(tmp_path):
     (tmp_path / "folder").mkdir()
     link = tmp_path / "folder" / "link.db"
     link.symlink_to("../a.db")
-    with Mailbox(link) as linked, Mailbox(path) as other:
+    with Mailbox(link) as linked, Mailbox(path) as direct:
         linked.learn(mail(50), "ham")
-        other.learn(mail(51), "ham")
+        direct.learn(mail(51), "ham")
         assert linked.learn(mail(51), "ham").result == "known"
     assert in_new_process(link, [52], f"os.kill(os.getpid(), {int(signal.SIGKILL)})") != 0
     assert learned(path, [50, 51, 52]) == [50, 51, 52]

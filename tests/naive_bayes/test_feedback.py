@@ -75,9 +75,9 @@ def test_learning_with_any_feedback_is_undone_exactly(stream, order):
 
 @given(stream=streams)
 def test_relearning_keeps_the_feedback(stream):
-    model, other = new_model(), new_model()
+    model, relearning = new_model(), new_model()
     for message, label, receipt in learn(model, stream):
-        relearned = other.relearn_one(message, label, receipt)
+        relearned = relearning.relearn_one(message, label, receipt)
         assert relearned.deltas.get("corrected") == receipt.deltas.get("corrected")
 
 

@@ -308,7 +308,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(name, kind):
     X, y = examples(kind, 30)
     model = new_estimator(name).fit(X, y)
     expected = model.predict_proba(X)
-    other = examples("counts" if kind == "texts" and name in COUNTS else kind, 10)[0]
+    other_examples = examples("counts" if kind == "texts" and name in COUNTS else kind, 10)[0]
     with pytest.raises(ValueError, match="labels"):
-        model.fit(other[:10], y)
+        model.fit(other_examples[:10], y)
     assert (model.predict_proba(X) == expected).all()
