@@ -88,9 +88,11 @@ class Site:
         self.guide = lambda name, language="": block(repository, name, language)
         self.dovecot = Dovecot(configuration=self.dovecot_configuration)
         self.base = self.dovecot.base
-        for name in ("sieve", "bin", "users"):
+        for name in ("sieve", "bin", "opt", "users"):
             (self.base / name).mkdir()
             os.chown(self.base / name, UID, UID)
+        # The programs of a virtual environment may be in a folder that only root can enter.
+        shutil.copy(Path(sysconfig.get_path("scripts"), "streamnb-filter"), self.base / "opt")
         (self.base / "sieve" / "folders.sieve").write_text(self.guide("sieve"))
         self.dovecot.put_files(self.user, "", [])
         self.environment = {**os.environ, "STREAMNB_USERS": str(tmp_path / "users")}
@@ -143,7 +145,7 @@ class Site:
     def sieve(self, tmp_path):
         (self.base / "sieve" / "filter.sieve").write_text(self.guide("sieve-filter"))
         program = self.guide("sieve-filter-program", "sh")
-        program = program.replace("/opt/streamnb/bin", sysconfig.get_path("scripts"))
+        program = program.replace("/opt/streamnb/bin", str(self.base / "opt"))
         program = program.replace("/var/lib/streamnb/users", str(self.base / "users"))
         (self.base / "bin" / "streamnb-filter").write_text(program)
         (self.base / "bin" / "streamnb-filter").chmod(0o755)
@@ -152,7 +154,7 @@ class Site:
 
     def pipe(self, tmp_path):
         places = {
-            "/opt/streamnb/bin": sysconfig.get_path("scripts"),
+            "/opt/streamnb/bin": f"{self.base}/opt",
             "/var/lib/streamnb/mail.db": f"{self.base}/users/mail.db",
             "/run/streamnb/ask": f"{self.base}/users/ask",
         }
