@@ -17,7 +17,7 @@ MAX_CODE = 88  # characters that a page shows without scrolling
 # Commands that have to be one line for their readers: the README's two, run by the CI word for word.
 LONG_LINES = re.compile(r"^python3 -m venv \.venv && ")
 # Tables of measurements, whose notes are records rather than instructions.
-RECORDS = {"endurance.md": "docs", "parameters.md": "reference"}
+RECORDS = {"parameters.md": "reference"}
 FORBIDDEN = {
     r"\bbe it\b": "say 'if'",
     r"\bfor ever\b": "say 'always' or 'without a limit'",
