@@ -69,7 +69,10 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
     fields
         (name, value) pairs in order; values keep their folding.
     index
-        The first value by lower-case name.
+        The first value by lower-case name. Fields beyond `limit` are only in it if their names begin
+        with `Content-`: they say how the body is read.
+    repeated
+        Further (lower-case name, value) pairs of those fields.
     stop
         The position of the blank line, or of the body if there is none.
     skipped
@@ -81,7 +84,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
     cdef Py_ssize_t i = start, j, colon = 0, next_line, name_begin = -1, name_end = 0, value_begin = 0, value_end = 0
     cdef Py_ssize_t damaged_begin = -1, begin
     cdef const uint8_t *newline
-    cdef list fields = [], skipped = []
+    cdef list fields = [], repeated = [], skipped = []
     cdef dict index = {}
     cdef bint is_cut = False, has_blank_line = False
     if not 0 <= start <= end <= len(data):
@@ -94,7 +97,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
             i = next_line
             continue
         if name_begin >= 0:
-            keep_field(fields, index, p, name_begin, name_end, value_begin, value_end)
+            keep_field(fields, index, repeated, p, name_begin, name_end, value_begin, value_end, limit)
             name_begin = -1
         elif damaged_begin >= 0 and len(skipped) < limit:
             skipped.append(slice_of(p, damaged_begin, i))
@@ -106,9 +109,8 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
             if not has_blank_line:
                 break  # "hi : )" in a text that begins without a blank line
         if j > begin:
-            if len(fields) >= limit:
-                is_cut = True
-            else:
+            is_cut = is_cut or len(fields) >= limit
+            if not is_cut or is_content_field(p + begin, j - begin):
                 name_begin = begin
                 name_end = j
                 value_begin = colon + 1
@@ -123,17 +125,26 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
             damaged_begin = i
         i = next_line
     if name_begin >= 0:
-        keep_field(fields, index, p, name_begin, name_end, value_begin, value_end)
+        keep_field(fields, index, repeated, p, name_begin, name_end, value_begin, value_end, limit)
     elif damaged_begin >= 0 and len(skipped) < limit:
         skipped.append(slice_of(p, damaged_begin, i))
-    if not fields and skipped:
-        return fields, index, start, [], False
-    return fields, index, i, skipped, is_cut
+    if not fields and not is_cut and skipped:
+        return fields, index, repeated, start, [], False
+    return fields, index, repeated, i, skipped, is_cut
 
 
-cdef int keep_field(list fields, dict index, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,
-                    Py_ssize_t value_begin, Py_ssize_t value_end) except -1:
+cdef inline bint is_content_field(const uint8_t *name, Py_ssize_t size) noexcept nogil:
+    return size > 8 and same(name, b"content-", 8)
+
+
+cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,
+                    Py_ssize_t value_begin, Py_ssize_t value_end, Py_ssize_t limit) except -1:
     cdef bytes name = slice_of(p, name_begin, name_end), value = slice_of(p, value_begin, value_end)
-    fields.append((name, value))
-    index.setdefault(name.lower(), value)
+    cdef bytes lower_name = name.lower()
+    if len(fields) < limit:
+        fields.append((name, value))
+    if lower_name not in index:
+        index[lower_name] = value
+    elif is_content_field(p + name_begin, name_end - name_begin) and len(repeated) < 8:
+        repeated.append((lower_name, value))
     return 0
