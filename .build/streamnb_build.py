@@ -27,7 +27,7 @@ from distutils.sysconfig import customize_compiler
 
 PAGES = Path("build/pages")
 NO_COMPILER = """
-streamnb needs a C compiler to build its module streamnb._core.core, and building it failed:
+streamnb needs a C compiler to build its modules streamnb._core, and building them failed:
     {error}
 Install one and try again: 'apt install gcc python3-dev' on Debian and Ubuntu,
 'dnf install gcc python3-devel' on Fedora, 'xcode-select --install' on macOS.
@@ -35,7 +35,7 @@ Install one and try again: 'apt install gcc python3-dev' on Debian and Ubuntu,
 
 
 class BuildExt(build_ext):
-    """Compile `streamnb._core.core`, the same arithmetic on every machine."""
+    """Compile `streamnb._core`, the same arithmetic on every machine."""
 
     def finalize_options(self) -> None:
         import numpy

@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(_HOMES[name]), name)
     except ImportError as error:
-        if error.name != "streamnb._core.core":
+        if not (error.name or "").startswith("streamnb._core."):
             raise
         raise ImportError(
             "streamnb's compiled module is not in this folder: this is the source, not what is "

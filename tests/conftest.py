@@ -32,6 +32,7 @@ REAL = {
     "dovecot": "Dovecot, Postfix and delivery agents, as root",
     "browser": "Chromium",
     "postgres": "PostgreSQL, as root",
+    "prometheus": "promtool of Prometheus",
 }
 # Tests that take seconds: of river's contract, the checks of growth and, of the models of tables,
 # those of a model that learns when it is asked and the checks on further datasets; and further

@@ -1,3 +1,17 @@
-"""The compiled core: fingerprints, counts, logarithms, scanning. All of it is in `core`."""
+"""The compiled core: fingerprints, counts, logarithms, scanning.
 
-from streamnb._core.core import *  # noqa: F403 (its names are in core.pyi)
+Each function handles a whole message, so a call from Python into C costs once a message, not once a
+token. The formulas are in `streamnb.naive_bayes`, the choice of tokens in `streamnb.features`.
+Headers (`.pxd`) hold what the modules share.
+"""
+
+from streamnb._core.calibration import *  # noqa: F403
+from streamnb._core.count_table import *  # noqa: F403
+from streamnb._core.exact_sums import *  # noqa: F403
+from streamnb._core.grams import *  # noqa: F403
+from streamnb._core.hashing import *  # noqa: F403
+from streamnb._core.logs import *  # noqa: F403
+from streamnb._core.markup import *  # noqa: F403
+from streamnb._core.pairs import *  # noqa: F403
+from streamnb._core.ranking import *  # noqa: F403
+from streamnb._core.scanner import *  # noqa: F403

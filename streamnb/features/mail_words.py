@@ -9,7 +9,7 @@ from typing import Any
 from streamnb import _core
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
-from streamnb.mail.decode import decode_transfer, first_token
+from streamnb.mail.decode import decode_transfer, transfer_encoding
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
@@ -40,7 +40,7 @@ def attachment_tokens(part: Part) -> tuple[bytes, bytes]:
     >>> attachment_tokens(Part([], "application/zip", b"PK\3\4" * 100))
     (b'size:9', b'bytes:504b0304')
     """
-    encoding = first_token(part.index.get(b"content-transfer-encoding", b""))
+    encoding = transfer_encoding(part.index)
     beginning = decode_transfer(part.payload[:80], encoding)[:4]
     size = len(part.payload) * (3 if encoding == b"base64" else 4) // 4
     return b"size:%d" % size.bit_length(), b"bytes:" + beginning.hex().encode()

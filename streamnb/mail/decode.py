@@ -65,6 +65,17 @@ _ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
+_BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
+_QUOTED_BYTE = re.compile(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
+_ENCODED_SAMPLE = 4096  # bytes of a part by which one of several declared encodings is chosen
+_TRANSFER_ENCODINGS = frozenset((b"base64", b"quoted-printable", b"7bit", b"8bit", b"binary"))
+# Other spellings of encodings, without their hyphens and underscores.
+_SPELLINGS = {
+    b"base64": b"base64",
+    b"xbase64": b"base64",
+    b"quotedprintable": b"quoted-printable",
+    b"xquotedprintable": b"quoted-printable",
+}
 _PADDING = re.compile(rb"=+")
 _BLANKS_AFTER_BREAK = re.compile(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
 # A comment in a structured field; comments nest.
@@ -416,6 +427,33 @@ def first_token(value: bytes) -> bytes:
     (b'base64', b'base64', b'')
     """
     return _first_token(value[:400])
+
+
+def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
+    """Return the name of the Content-Transfer-Encoding in an index of fields, or b"".
+
+    Real mail spells it in several ways, such as `quoted_printable` and `x-base64`.
+
+    Examples
+    --------
+    >>> transfer_encoding({b"content-transfer-encoding": b"Quoted_Printable;"})
+    b'quoted-printable'
+    """
+    value = index.get(b"content-transfer-encoding")
+    if not value:
+        return b""
+    name = first_token(value)
+    return (
+        name if name in _TRANSFER_ENCODINGS else _SPELLINGS.get(name.translate(None, b"-_"), name)
+    )
+
+
+def seems_encoded(data: bytes, encoding: bytes) -> bool:
+    """Return True if the beginning of data looks like text in a transfer encoding."""
+    sample = data[:_ENCODED_SAMPLE]
+    if encoding == b"base64":
+        return not sample.translate(None, _BASE64_LINES)
+    return encoding == b"quoted-printable" and _QUOTED_BYTE.search(sample) is not None
 
 
 def boundary(value: bytes) -> bytes:

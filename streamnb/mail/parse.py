@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from streamnb._core import hidden_spans, split_header
@@ -15,13 +16,15 @@ from streamnb.mail.decode import (
     decode_part,
     decode_transfer,
     decode_words,
-    first_token,
     parameters,
+    seems_encoded,
     to_utf8,
+    transfer_encoding,
 )
 
 _BLANKS = rb"(?:\s|%b)*+" % COMMENT
 _TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
+_ANY_MULTIPART = re.compile(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
 # The name of a header field, in a line of a header; a line of a header without it is no field.
 FIELD_NAME = rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:"
@@ -54,6 +57,9 @@ _FIELD = re.compile(rb"\s*[!-9;-~]+[ \t]*:")
 _VISIBLE = re.compile(rb"\S")
 # A picture in the source of a page: its data is no text, and must not use up the budget.
 _DATA_URI = re.compile(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
+# A delimiter line of a container whose boundary is not declared, or not as it is written there.
+_UNDECLARED = re.compile(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
+_MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
@@ -68,7 +74,7 @@ class Limits(NamedTuple):
     size
         Bytes of header fields and text. Attachments do not count: they are skipped.
     parts
-        Parts, containers included.
+        Parts, containers included. If a container has more, the largest are read.
     depth
         Nested containers.
     fields
@@ -76,8 +82,8 @@ class Limits(NamedTuple):
     """
 
     size: int = 1 << 20
-    parts: int = 500
-    depth: int = 20
+    parts: int = 2000
+    depth: int = 50
     fields: int = 1000
 
 
@@ -162,8 +168,8 @@ class Part:
     @property
     def content(self) -> bytes:
         """The payload without its transfer encoding."""
-        encoding = self.index.get(b"content-transfer-encoding")
-        content = decode_transfer(self.payload, first_token(encoding)) if encoding else self.payload
+        encoding = transfer_encoding(self.index)
+        content = decode_transfer(self.payload, encoding) if encoding else self.payload
         return _without_cut_character(content) if self.is_cut else content
 
     @property
@@ -250,18 +256,18 @@ def _content_type(value: bytes) -> str:
     """Return the type of the beginning of a Content-Type; text/plain if it is damaged."""
     match = _TYPE.match(value)
     if match is None:
-        return "text/plain"
+        return "multipart/mixed" if _ANY_MULTIPART.match(value) else "text/plain"
     return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
 
 
 def _delimiters(
-    data: bytes, start: int, end: int, boundary_text: bytes, limit: int
+    data: bytes, start: int, end: int, boundary_text: bytes
 ) -> list[tuple[int, int, bool]]:
     """Return the delimiter lines of a container: (line start, next line, is closing)."""
     mark = b"--" + boundary_text
     lines: list[tuple[int, int, bool]] = []
     position = data.find(mark, start, end)
-    while position >= 0 and len(lines) < limit:
+    while position >= 0 and len(lines) < _MAX_DELIMITERS:
         after = position + len(mark)
         if position == start or data[position - 1] == 10:
             line_end = data.find(b"\n", after, end)
@@ -272,6 +278,48 @@ def _delimiters(
             after = line_end
         position = data.find(mark, after, end)
     return lines
+
+
+def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
+    """Return the first fields up to a size in bytes, and their index with all Content- fields."""
+    sizes = accumulate(len(name) + len(value) for name, value in fields)
+    fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
+    names = {name.lower() for name, _ in fields}
+    return fields, {
+        name: value
+        for name, value in index.items()
+        if name in names or name.startswith(b"content-")
+    }
+
+
+def _choose_content_fields(
+    index: Index, repeated: Fields, data: bytes, body: int, end: int
+) -> Index:
+    """Return an index with those of repeated Content- fields by which most of the body is read.
+
+    Mail programs differ in which one they take.
+    """
+    values = {name: [index[name]] for name, _ in repeated}
+    for name, value in repeated:
+        values[name].append(value)
+
+    def rank(name: bytes, value: bytes) -> int:
+        if name == b"content-type":
+            content_type = _content_type(value[:_TYPE_BYTES])
+            if content_type.startswith("multipart/"):
+                return 3 if data.find(b"--" + boundary(value), body, end) >= 0 else 0
+            return 2 if _is_text(content_type) or content_type in _MESSAGES else 1
+        if name == b"content-transfer-encoding":
+            encoding = transfer_encoding({name: value})
+            if encoding in _ENCODED:
+                sample = data[body : min(end, body + _TYPE_BYTES)]
+                rank_of_encoded = 3 if encoding == b"base64" else 2
+                return rank_of_encoded if seems_encoded(sample, encoding) else 0
+            return 1
+        return 0
+
+    chosen = {name: max(found, key=lambda v: rank(name, v)) for name, found in values.items()}
+    return {**index, **chosen}
 
 
 class _Parser:
@@ -305,23 +353,26 @@ class _Parser:
 
     def header(self, data: bytes, start: int, end: int) -> tuple[Fields, Index, int]:
         """Read the header fields of a slice; return the start of its body, too."""
-        cut = min(end, start + self.budget // 2)
-        fields, index, stop, damaged, is_cut = split_header(data, start, cut, self.limits.fields)
-        if stop == cut < end:  # too long a header: its end is looked for
-            self.spend(end - start)
-            blank = data.find(b"\n\n", max(stop - 1, start), end)
-            stop = end if blank < 0 else blank + 1
+        fields, index, repeated, stop, damaged, is_cut = split_header(
+            data, start, end, self.limits.fields
+        )
+        if stop - start > self.budget // 2:
+            fields, index = _within_size(fields, index, self.spend(stop - start))
         else:
             self.budget -= stop - start
         if is_cut:
             self.add_defect(f"more than {self.limits.fields} header fields")
         if damaged:
             self.add_defect("header lines that are no fields")
-            self.leaf([], {}, "text/plain", b"".join(damaged), "damaged")
+            text = b"".join(damaged)
+            self.leaf([], {}, "text/plain", text[: self.spend(len(text), "damaged")], "damaged")
         if stop < end and data.startswith(b"\n", stop):
-            return fields, index, stop + 1
-        if stop < end:
+            stop += 1
+        elif stop < end:
             self.add_defect("no blank line after the header")
+        if repeated:
+            self.add_defect("repeated Content- fields")
+            index = _choose_content_fields(index, repeated, data, stop, end)
         return fields, index, stop
 
     def leaf(
@@ -363,8 +414,7 @@ class _Parser:
         self, payload: bytes, fields: Fields, index: Index
     ) -> tuple[bytes, Fields, Index]:
         """Return the decoded payload of HTML without the data of pictures in it, and its fields."""
-        encoding = first_token(index.get(b"content-transfer-encoding", b""))
-        page = decode_transfer(payload, encoding)
+        page = decode_transfer(payload, transfer_encoding(index))
         shorter = _DATA_URI.sub(b"data:", page)
         if len(shorter) == len(page):
             return payload, fields, index
@@ -416,7 +466,7 @@ class _Parser:
 
         Standards forbid such an encoding; both real ones and wrong labels occur.
         """
-        encoding = first_token(index.get(b"content-transfer-encoding", b""))
+        encoding = transfer_encoding(index)
         if encoding not in _ENCODED:
             return data, body, end
         self.add_defect("a container with a transfer encoding")
@@ -448,11 +498,14 @@ class _Parser:
         """Put the parts of a container on the stack; without parts it is a leaf."""
         mark = boundary(value)
         data, body, end = self.decoded(index, data, body, end, mark)
-        lines = _delimiters(data, body, end, mark, self.limits.parts + 2) if mark else []
+        lines = _delimiters(data, body, end, mark) if mark else []
         if not lines:
             self.add_defect("multipart without a boundary" if not mark else "boundary not found")
-            self.text_leaf(fields, index, "text/plain", data, body, end)
-            return
+            undeclared = _UNDECLARED.search(data, body, end)
+            if undeclared is None:
+                self.text_leaf(fields, index, "text/plain", data, body, end)
+                return
+            lines = _delimiters(data, body, end, undeclared[1].rstrip(b" \t"))
         slices: list[_Slice] = []
         if lines[0][0] > body:
             slices.append((data, body, lines[0][0], depth, "", "preamble"))
@@ -472,7 +525,17 @@ class _Parser:
             slices.append((data, begin, stop, depth + 1, default, "part"))
         if not is_closed:
             self.add_defect("the last boundary is missing")
-        self.stack.extend(reversed(slices))
+        self.stack.extend(reversed(self.within_limit(slices)))
+
+    def within_limit(self, slices: list[_Slice]) -> list[_Slice]:
+        """Return the slices of a container, in order; if they are too many, the largest."""
+        room = max(self.limits.parts - self.part_count - len(self.stack), 1)
+        if len(slices) <= room:
+            return slices
+        self.add_defect(f"more than {self.limits.parts} parts")
+        sizes = [end - start for _, start, end, *_ in slices]
+        largest = sorted(range(len(slices)), key=sizes.__getitem__, reverse=True)[:room]
+        return [slices[number] for number in sorted(largest)]
 
     def set_charsets(self) -> None:
         """Let parts and header fields without a charset use that of the first part with one."""

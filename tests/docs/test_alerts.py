@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import time
 
@@ -17,9 +16,7 @@ from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="needs Debian's prometheus"
-)
+pytestmark = pytest.mark.prometheus
 SAMPLE = re.compile(r"^(streamnb_\w+(?:\{.*\})?) (\S+)$", re.M)
 STEP = "5m"  # between two scrapes; each counter grows by its value in a step
 SURE, UNSURE = Response("S", 0, 3.0, "spam", 0.95, []), Response("U", 2, 0.1, "spam", 0.52, [])

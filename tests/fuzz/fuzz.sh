@@ -23,8 +23,7 @@ if [ "$(cat "$place/built" 2>/dev/null)" != "$sources" ]; then
     (cd "$project" && git ls-files -z | tar --null --files-from - --create) | tar --extract --directory "$place/source"
     CC=clang LDSHARED="clang -shared" CFLAGS="$flags -g -O1" LDFLAGS="$flags" PIP_DISABLE_PIP_VERSION_CHECK=1 \
         "$place/bin/pip" install --quiet --no-cache-dir "$place/source[fuzz]"
-    "$place/bin/cython" -3 --module-name fuzz_native -o "$place/fuzz_native.c" "$place/source/tests/fuzz/native.pyx"
-    # Without what traces comparisons, which costs half of the executions.
+    "$place/bin/cython" -3 -I "$place/source" --module-name fuzz_native -o "$place/fuzz_native.c" "$place/source/tests/fuzz/native.pyx"
     # shellcheck disable=SC2046,SC2086 (lists of words)
     clang -shared -fPIC -O2 -g -ffp-contract=off $sanitizers -fsanitize-coverage=inline-8bit-counters,pc-table \
         $("$place/bin/python" -c "import numpy, sysconfig; print('-I' + numpy.get_include(), '-I' + sysconfig.get_path('include'))") \

@@ -135,7 +135,8 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
         ):
             is_cut = is_cut or len(fields) >= limit
             current = [match[1], position + match.end(), stop]
-            fields.append(current)
+            if not is_cut or re.match(rb"(?i)content-.", match[1]):
+                fields.append(current)
         elif not match and line.startswith((b"From ", b">From ")):
             current = None
         elif data.find(b"\n\n", position, end) < 0:
@@ -144,14 +145,18 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
             current = [position, following]
             damaged.append(current)
         position = following
-    readable = [(name, data[begin:last]) for name, begin, last in fields[:limit]]
+    readable = [(name, data[begin:last]) for name, begin, last in fields]
     index: dict[bytes, bytes] = {}
+    repeated: list[tuple[bytes, bytes]] = []
     for name, value in readable:
-        index.setdefault(name.lower(), value)
+        if name.lower() not in index:
+            index[name.lower()] = value
+        elif re.match(rb"(?i)content-.", name):
+            repeated.append((name.lower(), value))
     lines = [data[begin:last] for begin, last in damaged[:limit]]
-    if lines and not readable:
-        return [], {}, start, [], False
-    return readable, index, position, lines, is_cut
+    if lines and not readable and not is_cut:
+        return [], {}, [], start, [], False
+    return readable[:limit], index, repeated[:8], position, lines, is_cut
 
 
 def header(data: bytes) -> None:

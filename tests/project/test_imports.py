@@ -165,10 +165,13 @@ def test_exported_names_are_there():
 
 
 def test_every_part_of_the_core_is_distributed(repository):
-    """A source distribution holds the included files only if pyproject.toml names them."""
+    """A source distribution holds the headers only if pyproject.toml names them."""
     project = tomllib.loads((repository / "pyproject.toml").read_text())
-    (core,) = project["tool"]["setuptools"]["ext-modules"]
-    parts = {
-        f"streamnb/_core/{path.name}" for path in (repository / "streamnb/_core").glob("*.pxi")
-    }
-    assert set(core["depends"]) == parts
+    modules = project["tool"]["setuptools"]["ext-modules"]
+    core = repository / "streamnb/_core"
+    headers, sources = (
+        {f"streamnb/_core/{path.name}" for path in core.glob(pattern)}
+        for pattern in ("*.pxd", "*.pyx")
+    )
+    assert {source for module in modules for source in module["sources"]} == sources
+    assert all(set(module["depends"]) == headers for module in modules)

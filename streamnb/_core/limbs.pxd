@@ -5,11 +5,10 @@
 # changes three limbs. A product is added as two doubles whose sum it is exactly. Bits below 2^-640 are
 # cut off, symmetrically for negative numbers. Only limbs that were needed so far are allocated.
 
-cdef extern from "math.h" nogil:
-    double fma(double x, double y, double z)
-    double sqrt(double x)
-    double ldexp(double x, int n)
-    double frexp(double x, int *n)
+from libc.math cimport fabs, fma, frexp, ldexp
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+from streamnb._core.logs cimport snb_accumulate
 
 cdef enum:
     EXACT_BASE = 640       # the lowest bit stands for 2^-640
@@ -115,7 +114,7 @@ cdef inline double exact_sign(int64_t *limbs, Py_ssize_t width) noexcept nogil:
     return -1.0
 
 
-cdef void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t width, double *hi, double *lo) noexcept nogil:
+cdef inline void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t width, double *hi, double *lo) noexcept nogil:
     """Set the sum as two doubles, from its top five limbs: 106 bits."""
     cdef int64_t[EXACT_LIMBS] limbs
     cdef Py_ssize_t i, used = 0
@@ -143,7 +142,7 @@ cdef inline void exact_divide(const double *a, const double *n, double *hi, doub
     lo[0] = remainder - (hi[0] - q)
 
 
-cdef double exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits) noexcept nogil:
+cdef inline double exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits) noexcept nogil:
     """Set the width + 1 digits of the absolute value of a sum; return its sign."""
     cdef int64_t[EXACT_LIMBS] limbs
     cdef double sign
@@ -156,7 +155,7 @@ cdef double exact_digits(const int64_t *cell, Py_ssize_t width, uint32_t *digits
     return sign
 
 
-cdef void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, int sign, int64_t *out) noexcept nogil:
+cdef inline void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, int sign, int64_t *out) noexcept nogil:
     """Add sign * a b to 2 (width + 1) limbs exactly, by long multiplication."""
     cdef uint32_t[EXACT_LIMBS + 1] x, y
     cdef uint32_t[2 * (EXACT_LIMBS + 1)] product
@@ -176,7 +175,7 @@ cdef void exact_multiply(const int64_t *a, const int64_t *b, Py_ssize_t width, i
         out[i] += sign * <int64_t> product[i]
 
 
-cdef double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, const int64_t *n, Py_ssize_t low,
+cdef inline double exact_about(const int64_t *s, const int64_t *a, const int64_t *b, const int64_t *n, Py_ssize_t low,
                         Py_ssize_t width) noexcept nogil:
     """Return S - a b / n, a sum of products about the means, with full precision; S if n is 0."""
     cdef double[8] v

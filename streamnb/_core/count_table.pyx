@@ -1,4 +1,26 @@
-# The count table: a count per fingerprint and class, and the total of each class.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, embedsignature=True
+"""The count table: a count per fingerprint and class, and the total of each class."""
+
+import numpy as np
+
+from streamnb._core.hashing import decode_name
+
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+from streamnb._core.arrays cimport checked, grown, new_array, new_matrix
+from streamnb._core.logs cimport GridSums, LogSums, difference
+from streamnb._core.names cimport NO_NAME, names_compact, names_free, names_get, names_put, names_reserve
+from streamnb._core.table cimport (
+    AHEAD, BLOCK, DENSE, MAX_COLUMNS, Row, row_cell, row_cells, row_copy, row_get, row_is_empty, segment_home,
+    snb_prefetch, table_at, table_bytes, table_find, table_find_many, table_free, table_hash, table_index,
+    table_remove, table_room, table_row, table_segment, table_widen,
+)
+
+cnp.import_array()
 
 cdef extern from *:
     """
@@ -27,20 +49,7 @@ cdef class CountTable:
         it for absent features.
     """
 
-    cdef Table table
-    cdef Table values       # key: bits of a count; numbers: features with that count, per class
-    cdef Names names
-    cdef double *sums
-    cdef Py_ssize_t sums_room
-    cdef int64_t *rows    # rows of the features of the last look-up; see `find`
-    cdef Py_ssize_t rows_room, found_size
-    cdef LogSums logs
-    cdef Py_ssize_t planned # features for which `reserve` made room in the index
-    cdef uint64_t changes   # number of changes so far, to detect concurrent ones
-    cdef Py_ssize_t k       # classes
-    cdef readonly bint keep_names
-    cdef readonly bint track_values
-    cdef public Py_ssize_t unloaded  # features that are not loaded, if this is a part of a table
+
 
     def __cinit__(self, Py_ssize_t classes=0, bint keep_names=True, bint track_values=False):
         self.keep_names = keep_names
@@ -142,7 +151,7 @@ cdef class CountTable:
             row_cell(&self.values, table_at(&self.values, row), k)[0] += 1
         return 0
 
-    cdef inline double count(self, Py_ssize_t row, Py_ssize_t k) noexcept:
+    cdef double count(self, Py_ssize_t row, Py_ssize_t k) noexcept:
         return row_get(&self.table, table_at(&self.table, row), k)
 
     cdef int foresee(self, Py_ssize_t k, double after) except -1:
@@ -166,7 +175,7 @@ cdef class CountTable:
                 table_remove(&self.values, row)
         return 0
 
-    cdef inline int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
+    cdef int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
         """Add to a count whose cell exists."""
         cdef double *cell = row_cell(&self.table, table_at(&self.table, row), k)
         cdef double before = cell[0]
@@ -695,7 +704,7 @@ cdef class CountTable:
         for k in range(self.k):
             self.sums[k] = totals[k]
 
-    cdef inline Py_ssize_t checked_class(self, Py_ssize_t k) except -1:
+    cdef Py_ssize_t checked_class(self, Py_ssize_t k) except -1:
         if not 0 <= k < self.k:
             raise IndexError(f"class index {k} is not below {self.k}")
         return k

@@ -1,6 +1,188 @@
-# Text of HTML that no reader sees, by the styles of its elements: one linear pass over the tags.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, embedsignature=True
+"""Header fields, character references and the text of HTML that no reader sees, each in one linear pass."""
 
 import re
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memchr, memset
+from streamnb._core.arrays cimport grown
+from streamnb._core.buffers cimport (
+    Buffer, CODE_POINTS, buffer_put, buffer_room, encode_utf8, is_letter, is_space, lowered,
+)
+
+
+def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit):
+    """Split the header at data[start:end] into fields; line ends are LF.
+
+    The header ends at the blank line. Lines in it that are no fields are skipped: mbox separators
+    (`From `) and damaged lines with their continuations. Without any blank line the header ends at
+    its first damaged line, or at one with a blank before its colon. If there is no field at all, the
+    header is empty.
+
+    Returns
+    -------
+    fields
+        (name, value) pairs in order; values keep their folding.
+    index
+        The first value by lower-case name. Fields beyond `limit` are only in it if their names begin
+        with `Content-`: they say how the body is read.
+    repeated
+        Further (lower-case name, value) pairs of those fields.
+    stop
+        The position of the blank line, or of the body if there is none.
+    skipped
+        The damaged lines, at most `limit`, without mbox separators.
+    is_cut
+        True if there were more than `limit` fields.
+    """
+    cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
+    cdef Py_ssize_t i = start, j, colon = 0, next_line, name_begin = -1, name_end = 0, value_begin = 0, value_end = 0
+    cdef Py_ssize_t damaged_begin = -1, begin
+    cdef const uint8_t *newline
+    cdef list fields = [], repeated = [], skipped = []
+    cdef dict index = {}
+    cdef bint is_cut = False, has_blank_line = False
+    if not 0 <= start <= end <= len(data):
+        raise ValueError("no such slice of the message")
+    while i < end and p[i] != c"\n":
+        newline = <const uint8_t *> memchr(p + i, c"\n", end - i)
+        next_line = end if newline == NULL else newline - p + 1
+        if p[i] == c" " or p[i] == c"\t":
+            value_end = next_line if newline == NULL else next_line - 1
+            i = next_line
+            continue
+        if name_begin >= 0:
+            keep_field(fields, index, repeated, p, name_begin, name_end, value_begin, value_end, limit)
+            name_begin = -1
+        elif damaged_begin >= 0 and len(skipped) < limit:
+            skipped.append(slice_of(p, damaged_begin, i))
+        damaged_begin = -1
+        begin = i if p[i] and p[i] != 0xEF else field_start(p, i, next_line)
+        j = field_name_end(p, begin, next_line, &colon)
+        if j > begin and colon > j and not has_blank_line:
+            has_blank_line = data.find(b"\n\n", i, end) >= 0
+            if not has_blank_line:
+                break  # "hi : )" in a text that begins without a blank line
+        if j > begin:
+            is_cut = is_cut or len(fields) >= limit
+            if not is_cut or is_content_field(p + begin, j - begin):
+                name_begin = begin
+                name_end = j
+                value_begin = colon + 1
+                value_end = next_line if newline == NULL else next_line - 1
+                while value_begin < value_end and (p[value_begin] == c" " or p[value_begin] == c"\t"):
+                    value_begin += 1
+        elif not is_separator(p + i, next_line - i):
+            if not has_blank_line:
+                has_blank_line = data.find(b"\n\n", i, end) >= 0
+                if not has_blank_line:
+                    break
+            damaged_begin = i
+        i = next_line
+    if name_begin >= 0:
+        keep_field(fields, index, repeated, p, name_begin, name_end, value_begin, value_end, limit)
+    elif damaged_begin >= 0 and len(skipped) < limit:
+        skipped.append(slice_of(p, damaged_begin, i))
+    if not fields and not is_cut and skipped:
+        return fields, index, repeated, start, [], False
+    return fields, index, repeated, i, skipped, is_cut
+
+
+cdef inline bint is_content_field(const uint8_t *name, Py_ssize_t size) noexcept nogil:
+    return size > 8 and same(name, b"content-", 8)
+
+
+cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,
+                    Py_ssize_t value_begin, Py_ssize_t value_end, Py_ssize_t limit) except -1:
+    cdef bytes name = slice_of(p, name_begin, name_end), value = slice_of(p, value_begin, value_end)
+    cdef bytes lower_name = name.lower()
+    if len(fields) < limit:
+        fields.append((name, value))
+    if lower_name not in index:
+        index[lower_name] = value
+    elif is_content_field(p + name_begin, name_end - name_begin) and len(repeated) < 8:
+        repeated.append((lower_name, value))
+    return 0
+
+
+# Tags that do not end a word: "V<b></b>iagra" is one word.
+INLINE_TAGS = frozenset(
+    b"a abbr acronym b bdo big cite code del em font i ins kbd o:p s samp small span strike strong sub sup tt u wbr".split()
+)
+_entities: dict = {}
+
+
+cdef bytes entity(bytes name):
+    """Return the character of &name; as UTF-8, or None."""
+    character = _entities.get(name)
+    if character is None and name not in _entities:
+        from html.entities import html5  # imported late: few messages need this table
+
+        text = name.decode("ascii")
+        decoded = html5.get(text + ";") or html5.get(text)
+        character = None if decoded is None else decoded.encode()
+        if len(_entities) < 4096:
+            _entities[name] = character
+    return character
+
+
+cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Append the character of the reference at p[i] == '&'; return the position after it."""
+    cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
+    cdef uint32_t number = 0
+    cdef int base = 10, digit
+    if j < n and p[j] == c"#":
+        j += 1
+        if j < n and lowered(p[j]) == c"x":
+            base = 16
+            j += 1
+        while j < limit:
+            digit = lowered(p[j]) - c"0"
+            if digit > 9:
+                digit -= c"a" - c"0" - 10
+                if digit < 10:
+                    break
+            if digit < 0 or digit >= base:
+                break
+            if number < CODE_POINTS:
+                number = number * base + digit
+            j += 1
+        if number == 0 or number >= CODE_POINTS or 0xD800 <= number < 0xE000:
+            number = 0xFFFD
+        buffer_room(out, 4)
+        out.size += encode_utf8(number, out.bytes + out.size)
+    else:
+        while j < limit and (is_letter(p[j]) or c"0" <= p[j] <= c"9"):
+            j += 1
+        character = entity(PyBytes_FromStringAndSize(<const char *> p + i + 1, j - i - 1)) if j > i + 1 else None
+        if character is None:
+            buffer_put(out, b"&", 1)
+            return i + 1
+        buffer_put(out, PyBytes_AS_STRING(character), len(character))
+    return j + 1 if j < n and p[j] == c";" else j
+
+
+cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
+    """Return an attribute value with its character references resolved."""
+    cdef Buffer out
+    cdef Py_ssize_t i = 0
+    memset(&out, 0, sizeof(Buffer))
+    try:
+        while i < n:
+            if p[i] == c"&":
+                i = read_entity(&out, p, i, n)
+            else:
+                buffer_put(&out, p + i, 1)
+                i += 1
+        return PyBytes_FromStringAndSize(<const char *> out.bytes, out.size)
+    finally:
+        free(out.bytes)
+
+
+# Text of HTML that no reader sees, by the styles of its elements: one linear pass over the tags.
 
 cdef enum:
     HIDES = 1        # display:none, opacity:0, no size, off-screen
@@ -11,7 +193,7 @@ cdef enum:
 
     INHERITED = -1   # of a colour: not set
     UNKNOWN = -2     # set to something that is not understood
-    SAME_COLOUR = 24 # largest difference of a channel (0 to 255) at which no reader sees text
+    SAME_COLOUR = 24 # largest gap of a channel (0 to 255) at which no reader sees text
 
     VOID = 1         # of a tag: it has no content
     INLINE = 2       # it does not end a paragraph
@@ -43,7 +225,7 @@ cdef struct Element:
 _VOID = frozenset(
     b"area base br col embed hr img input link meta param source track wbr basefont bgsound frame keygen".split()
 )
-_INLINE_ELEMENTS = _INLINE | {b"a", b"label", b"nobr"}
+INLINE_TAGS_ELEMENTS = INLINE_TAGS | {b"a", b"label", b"nobr"}
 cdef struct TagKind:
     uint64_t tag
     uint32_t kind
@@ -56,7 +238,7 @@ cdef int set_tag_kinds() except -1:
     cdef Py_ssize_t slot
     kinds = {}
     for kind, tags in (
-        (VOID, _VOID), (INLINE, _INLINE_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist", b"noframes")),
+        (VOID, _VOID), (INLINE, INLINE_TAGS_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist", b"noframes")),
         (LINK, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")), (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (IS_P, (b"p",)),
         (PARAGRAPH, b"p div table ul ol dl h1 h2 h3 h4 h5 h6 form hr pre center blockquote".split()),
     ):
@@ -233,12 +415,12 @@ def read_style_sheet(bytes sheet) -> tuple:
 
 
 cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
-    cdef int shift, difference
+    cdef int shift, gap
     if a < 0 or b < 0:
         return False
     for shift in range(0, 24, 8):
-        difference = (a >> shift & 255) - (b >> shift & 255)
-        if difference > SAME_COLOUR or difference < -SAME_COLOUR:
+        gap = (a >> shift & 255) - (b >> shift & 255)
+        if gap > SAME_COLOUR or gap < -SAME_COLOUR:
             return False
     return True
 

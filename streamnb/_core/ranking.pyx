@@ -1,4 +1,18 @@
-# Losses of a prediction, and ranking errors in resamplings of a run.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, embedsignature=True
+"""Losses of a prediction, and ranking errors in resamplings of a run."""
+
+import numpy as np
+
+cimport numpy as cnp
+from libc.math cimport INFINITY
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+from streamnb._core.arrays cimport checked, grown, new_array, new_matrix
+from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
+
+cnp.import_array()
 
 
 def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_t positive, double least) -> tuple:

@@ -9,6 +9,12 @@
 # With few columns a row holds a number for each. With many columns most rows have one or two nonzero
 # numbers: a row has room for two with their columns, and a separate block holds more.
 
+from libc.math cimport sqrt
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+from streamnb._core.arrays cimport MAX_NAMES, grown
+
 cdef extern from *:
     """
     #include <stdint.h>
@@ -132,7 +138,7 @@ cdef inline Py_ssize_t sparse_cells(SparseRow *r, uint32_t **columns, double **n
     return (r.columns[0] != NO_COLUMN) + (r.columns[1] != NO_COLUMN)
 
 
-cdef int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
+cdef inline int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
     """Make room for one more number outside the row."""
     cdef Elsewhere *other = <Elsewhere *> r
     cdef uint32_t *columns
@@ -151,7 +157,7 @@ cdef int sparse_grow(Table *t, SparseRow *r, Py_ssize_t used) except -1:
     return 0
 
 
-cdef double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
+cdef inline double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
     """Return the number of a column; a missing one is inserted as 0."""
     cdef uint32_t *columns
     cdef double *numbers
@@ -176,7 +182,7 @@ cdef double *sparse_cell(Table *t, SparseRow *r, uint32_t column) except NULL:
     return numbers + below
 
 
-cdef void sparse_free(Table *t, SparseRow *r) noexcept nogil:
+cdef inline void sparse_free(Table *t, SparseRow *r) noexcept nogil:
     cdef Elsewhere *other = <Elsewhere *> r
     if r.columns[0] == ELSEWHERE:
         t.unloaded -= other.room * (sizeof(double) + sizeof(uint32_t))
@@ -226,7 +232,7 @@ cdef inline bint row_is_empty(const Table *t, Row *r) noexcept nogil:
     return True
 
 
-cdef void row_copy(const Table *t, Row *r, double *target, Py_ssize_t width) noexcept nogil:
+cdef inline void row_copy(const Table *t, Row *r, double *target, Py_ssize_t width) noexcept nogil:
     """Copy a row to `width` numbers, zeros included."""
     cdef uint32_t *columns
     cdef double *numbers
@@ -241,7 +247,7 @@ cdef void row_copy(const Table *t, Row *r, double *target, Py_ssize_t width) noe
 
 # Segments
 
-cdef Segment *segment_new(uint64_t entries, int depth) except NULL:
+cdef inline Segment *segment_new(uint64_t entries, int depth) except NULL:
     """Allocate a segment that the given number of entries fills to less than 4/5."""
     cdef Segment *s
     cdef uint64_t size = (entries * 5 // 4 // LINE + 1) * LINE
@@ -267,12 +273,12 @@ cdef inline void segment_enter(Segment *s, uint64_t entry) noexcept nogil:
     s.used += 1
 
 
-cdef void segment_free(Segment *s) noexcept nogil:
+cdef inline void segment_free(Segment *s) noexcept nogil:
     free(s.block)
     free(s)
 
 
-cdef int table_split(Table *t, Segment *s) except -1:
+cdef inline int table_split(Table *t, Segment *s) except -1:
     """Split a segment in two by the next bit of the hash."""
     cdef Segment *low
     cdef Segment *high
@@ -305,7 +311,7 @@ cdef int table_split(Table *t, Segment *s) except -1:
     return 0
 
 
-cdef int segment_enlarge(Segment *s, uint64_t entries) except -1:
+cdef inline int segment_enlarge(Segment *s, uint64_t entries) except -1:
     cdef Segment *larger = segment_new(entries, s.depth)
     cdef uint64_t i
     for i in range(s.size):
@@ -317,7 +323,7 @@ cdef int segment_enlarge(Segment *s, uint64_t entries) except -1:
     return 0
 
 
-cdef int table_grow(Table *t, Segment *s) except -1:
+cdef inline int table_grow(Table *t, Segment *s) except -1:
     """Enlarge or split a full segment."""
     # A split may double the list of segments. Keys that share more leading bits than chance allows
     # were chosen by an attacker: their segment is enlarged instead.
@@ -326,7 +332,7 @@ cdef int table_grow(Table *t, Segment *s) except -1:
     return segment_enlarge(s, s.used + s.used // 4 + LINE)
 
 
-cdef void table_forget_index(Table *t) noexcept nogil:
+cdef inline void table_forget_index(Table *t) noexcept nogil:
     cdef uint64_t i, entries = <uint64_t> 1 << t.bits
     cdef Segment *before = NULL
     if t.segments == NULL:
@@ -339,7 +345,7 @@ cdef void table_forget_index(Table *t) noexcept nogil:
     t.segments, t.bits = NULL, 0
 
 
-cdef int table_index(Table *t, uint64_t entries) except -1:
+cdef inline int table_index(Table *t, uint64_t entries) except -1:
     """Rebuild the index with room for the given number of rows."""
     cdef Table fresh
     cdef uint64_t i, share
@@ -381,7 +387,7 @@ cdef int table_index(Table *t, uint64_t entries) except -1:
 
 # The table
 
-cdef size_t table_bytes(const Table *t) noexcept nogil:
+cdef inline size_t table_bytes(const Table *t) noexcept nogil:
     cdef uint64_t i
     cdef size_t size = t.capacity * t.stride + t.unloaded
     cdef Segment *before = NULL
@@ -394,7 +400,7 @@ cdef size_t table_bytes(const Table *t) noexcept nogil:
     return size
 
 
-cdef void table_free_rows(Table *t) noexcept nogil:
+cdef inline void table_free_rows(Table *t) noexcept nogil:
     cdef Py_ssize_t i
     if t.width > DENSE:
         for i in range(t.rows):
@@ -405,13 +411,13 @@ cdef void table_free_rows(Table *t) noexcept nogil:
     t.blocks, t.rows, t.capacity = NULL, 0, 0
 
 
-cdef void table_free(Table *t) noexcept nogil:
+cdef inline void table_free(Table *t) noexcept nogil:
     """Remove all rows."""
     table_forget_index(t)
     table_free_rows(t)
 
 
-cdef int table_room(Table *t, Py_ssize_t more) except -1:
+cdef inline int table_room(Table *t, Py_ssize_t more) except -1:
     """Allocate room for more rows."""
     cdef Py_ssize_t last, held, room
     if t.rows + more >= MAX_NAMES:
@@ -467,7 +473,7 @@ cdef inline Py_ssize_t table_guess(const Table *t, uint32_t hash) noexcept nogil
     return entry_row(line[snb_first(matches)])
 
 
-cdef void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, int64_t *rows) noexcept nogil:
+cdef inline void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, int64_t *rows) noexcept nogil:
     """Set the row of each key, or -1. Overlaps the look-ups, so rows end up in the cache."""
     cdef Py_ssize_t i, j
     cdef uint32_t hash
@@ -492,7 +498,7 @@ cdef void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, in
             rows[j] = table_find(t, keys[j])
 
 
-cdef Py_ssize_t table_row(Table *t, uint64_t key) except -1:
+cdef inline Py_ssize_t table_row(Table *t, uint64_t key) except -1:
     """Return the row of a key; a missing one is added with zeros."""
     cdef uint32_t hash = table_hash(key)
     cdef uint64_t *slot = table_slot(t, key, hash)
@@ -513,7 +519,7 @@ cdef Py_ssize_t table_row(Table *t, uint64_t key) except -1:
     return t.rows - 1
 
 
-cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
+cdef inline void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
     """Remove a row; the last row moves into its place."""
     cdef Row *r = table_at(t, row)
     cdef Row *last = table_at(t, t.rows - 1)
@@ -547,7 +553,7 @@ cdef void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
         hole = slot
 
 
-cdef int table_widen(Table *t, Py_ssize_t width) except -1:
+cdef inline int table_widen(Table *t, Py_ssize_t width) except -1:
     """Add columns to all rows. Sparse rows stay unchanged."""
     cdef Table wide
     cdef Py_ssize_t row, k

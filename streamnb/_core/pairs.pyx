@@ -1,4 +1,21 @@
-# Tokens of text and pairs of adjacent tokens, punctuation included.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, embedsignature=True
+"""Tokens of text and pairs of adjacent tokens, punctuation included."""
+
+from streamnb._core.hashing import DEFAULT_KEY
+
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+from streamnb._core.arrays cimport grown, new_array
+from streamnb._core.buffers cimport buffer_room, lowered
+from streamnb._core.hashing cimport read_key, snb_siphash13_many, utf8
+from streamnb._core.markup cimport has_encoded_word
+from streamnb._core.table cimport GOLDEN
+
+cnp.import_array()
 
 cdef enum:
     MAX_TOKEN = 40  # bytes; longer runs are cut
@@ -92,16 +109,7 @@ cdef class PairScanner:
         Fingerprint key.
     """
 
-    cdef Key key
-    cdef Py_ssize_t max_tokens, tokens, slot_count
-    cdef bint keep_names
-    cdef Buffer text         # the tokens, separated by spaces: a pair is a slice of it
-    cdef Py_ssize_t before   # start of the preceding token; -1 for none
-    cdef uint32_t *starts    # of tokens and pairs, in order
-    cdef uint32_t *sizes
-    cdef Py_ssize_t used
-    cdef uint64_t *hashes
-    cdef uint64_t *slots     # open addressing; 0 for none
+
 
     def __cinit__(self, Py_ssize_t max_tokens=4000, bint keep_names=True, bytes key=DEFAULT_KEY):
         if not 1 <= max_tokens <= 1 << 20:
@@ -130,7 +138,7 @@ cdef class PairScanner:
         self.text.size = self.tokens = self.used = 0
         self.before = -1
 
-    cdef inline void enter(self, Py_ssize_t start) noexcept nogil:
+    cdef void enter(self, Py_ssize_t start) noexcept nogil:
         """Collect the token or pair that the text ends with, from `start` on."""
         self.starts[self.used] = <uint32_t> start
         self.sizes[self.used] = <uint32_t> (self.text.size - start)

@@ -1,7 +1,13 @@
 # Names of features: one growing text, and the start of each row's name in it.
 
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+from streamnb._core.arrays cimport grown
+
 # The name of a feature that was added without one; no encoded name begins with this byte.
-cdef const char *NO_NAME = b"\xff"
+cdef extern from *:
+    const char *NO_NAME "\"\\xff\""
 
 cdef struct Names:
     char *text          # per name: its length in base 128, then its bytes
@@ -12,13 +18,13 @@ cdef struct Names:
     Py_ssize_t capacity_rows
 
 
-cdef void names_free(Names *names) noexcept nogil:
+cdef inline void names_free(Names *names) noexcept nogil:
     free(names.text)
     free(names.starts)
     memset(names, 0, sizeof(Names))
 
 
-cdef int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
+cdef inline int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
     cdef size_t size = names.used + more
     if rows > names.capacity_rows:
         rows = max(rows, names.capacity_rows + names.capacity_rows // 8 + 8)
@@ -31,7 +37,7 @@ cdef int names_reserve(Names *names, Py_ssize_t rows, size_t more) except -1:
     return 0
 
 
-cdef void names_put(Names *names, Py_ssize_t row, const char *name, size_t size) noexcept nogil:
+cdef inline void names_put(Names *names, Py_ssize_t row, const char *name, size_t size) noexcept nogil:
     cdef size_t length = size
     names.starts[row] = names.used
     while length >= 128:
@@ -44,7 +50,7 @@ cdef void names_put(Names *names, Py_ssize_t row, const char *name, size_t size)
     names.used += size
 
 
-cdef const char *names_get(const Names *names, Py_ssize_t row, size_t *size) noexcept nogil:
+cdef inline const char *names_get(const Names *names, Py_ssize_t row, size_t *size) noexcept nogil:
     cdef size_t position = names.starts[row]
     cdef int shift = 0
     size[0] = 0
@@ -56,7 +62,7 @@ cdef const char *names_get(const Names *names, Py_ssize_t row, size_t *size) noe
     return names.text + position + 1
 
 
-cdef int names_compact(Names *names, Py_ssize_t rows) except -1:
+cdef inline int names_compact(Names *names, Py_ssize_t rows) except -1:
     """Drop the text of removed names. Keeps it if memory for the copy runs out."""
     cdef Names fresh
     cdef Py_ssize_t row

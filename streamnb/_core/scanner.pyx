@@ -1,21 +1,31 @@
-# The token scanner: UTF-8 text to distinct tokens with fingerprints and counts, in one pass.
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, embedsignature=True
+"""The token scanner: UTF-8 text to distinct tokens with fingerprints and counts, in one pass."""
 
 import unicodedata
 
-cdef enum:
-    BREAK = 1     # between tokens
-    WORD = 2      # letters, digits, the underscore
-    INNER = 3     # belongs to a word if word characters stand on both sides
-    IDEOGRAPH = 4 # scripts without spaces: each pair of adjacent characters is a token
-    MARK = 5      # combining mark: belongs to the preceding character
-    HIDDEN = 6    # invisible characters (soft hyphen, zero-width space): skipped
-    SPACE = 7     # white space: ends words; character n-grams read a run as one space
+from streamnb._core.hashing import DEFAULT_KEY, fingerprint
+from streamnb._core.markup import INLINE_TAGS
 
-    MAX_NGRAM = 8
-    MOST_STEPS = 12  # sublinear counts: from 1,024 occurrences on, each adds 2^-10
-    MAX_PREFIX = 64
-    CODE_POINTS = 0x110000
-    FOLDS_TO_SEVERAL = 1 << 27
+cimport numpy as cnp
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.math cimport ldexp
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memchr, memcpy, memmove, memset
+from streamnb._core.arrays cimport MAX_NAMES, grown, new_array
+from streamnb._core.buffers cimport (
+    Buffer, CODE_POINTS, buffer_put, buffer_room, buffer_shrink, decode_utf8, encode_utf8, is_letter, is_space,
+    lowered,
+)
+from streamnb._core.hashing cimport PyUnicode_IS_ASCII, read_key, snb_copy, snb_siphash13, snb_siphash13_padded, utf8
+from streamnb._core.markup cimport (
+    comment_end, find_bytes, has_encoded_word, lowered_bytes, read_entity, read_value, unescaped,
+)
+from streamnb._core.table cimport table_find, table_free, table_row
+
+cnp.import_array()
 
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer, kana, bopomofo and Han.
 UNSPACED = (
@@ -63,77 +73,6 @@ cdef uint32_t classify(uint32_t point) except 0:
     return kind
 
 
-cdef inline uint32_t decode_utf8(const uint8_t *p, Py_ssize_t left, int *size) noexcept nogil:
-    """Return the code point at p and set its size in bytes; U+FFFD (size 1) for an invalid byte."""
-    cdef uint32_t c = p[0]
-    cdef int extra, i
-    size[0] = 1
-    if c < 0x80:
-        return c
-    if 0xC2 <= c < 0xE0:
-        extra = 1
-        c &= 0x1F
-    elif 0xE0 <= c < 0xF0:
-        extra = 2
-        c &= 0x0F
-    elif 0xF0 <= c < 0xF5:
-        extra = 3
-        c &= 0x07
-    else:
-        return 0xFFFD
-    if left <= extra:
-        return 0xFFFD
-    for i in range(1, extra + 1):
-        if p[i] & 0xC0 != 0x80:
-            return 0xFFFD
-        c = c << 6 | (p[i] & 0x3F)
-    if c >= CODE_POINTS or (extra == 2 and c < 0x800) or (extra == 3 and c < 0x10000):
-        return 0xFFFD
-    size[0] = extra + 1
-    return c
-
-
-cdef inline int encode_utf8(uint32_t c, uint8_t *p) noexcept nogil:
-    if c < 0x80:
-        p[0] = c
-        return 1
-    if c < 0x800:
-        p[0] = 0xC0 | (c >> 6)
-        p[1] = 0x80 | (c & 0x3F)
-        return 2
-    if c < 0x10000:
-        p[0] = 0xE0 | (c >> 12)
-        p[1] = 0x80 | ((c >> 6) & 0x3F)
-        p[2] = 0x80 | (c & 0x3F)
-        return 3
-    p[0] = 0xF0 | (c >> 18)
-    p[1] = 0x80 | ((c >> 12) & 0x3F)
-    p[2] = 0x80 | ((c >> 6) & 0x3F)
-    p[3] = 0x80 | (c & 0x3F)
-    return 4
-
-
-cdef struct Buffer:
-    uint8_t *bytes
-    Py_ssize_t size
-    Py_ssize_t capacity
-
-
-cdef inline int buffer_room(Buffer *b, Py_ssize_t more) except -1:
-    # 16 spare bytes: short copies and hashes may touch bytes beyond the end.
-    if b.size + more + 16 > b.capacity:
-        b.bytes = <uint8_t *> grown(b.bytes, 2 * (b.size + more) + 256)
-        b.capacity = 2 * (b.size + more) + 256
-    return 0
-
-
-cdef inline int buffer_put(Buffer *b, const void *p, Py_ssize_t n) except -1:
-    buffer_room(b, n)
-    memcpy(b.bytes + b.size, p, n)
-    b.size += n
-    return 0
-
-
 # Prefixes are copied 16 bytes at a time, so they are padded.
 cdef const uint8_t *URL = <const uint8_t *> b"url:            "
 cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
@@ -148,15 +87,6 @@ cdef Py_ssize_t pad_prefix(uint8_t *padded, bytes prefix) except -1:
     memset(padded, 0, MAX_PREFIX + 16)
     memcpy(padded, PyBytes_AS_STRING(prefix), len(prefix))
     return len(prefix)
-
-
-cdef int buffer_shrink(Buffer *b) except -1:
-    if b.capacity <= 1 << 20:
-        return 0
-    b.bytes = <uint8_t *> grown(b.bytes, 256)
-    b.size = 0
-    b.capacity = 256
-    return 0
 
 
 cdef class Scanner:
@@ -188,27 +118,7 @@ cdef class Scanner:
         True to count `hidden:character` for each word that contains invisible characters.
     """
 
-    cdef Key key
-    cdef bint casefold, by_character, urls, keep_names, mark_invisible
-    cdef double[MOST_STEPS] more  # increment of a token's count, by its count so far
-    cdef Py_ssize_t shortest, longest
-    cdef int first, last
-    cdef uint8_t[128] ascii
-    cdef Table stop
-    # The tokens so far: concatenated names, their ends, fingerprints and counts.
-    cdef Buffer names
-    cdef uint32_t *ends
-    cdef uint64_t *fingerprints
-    cdef double *counts
-    cdef Py_ssize_t used, capacity
-    cdef uint32_t *slots        # open addressing: token number + 1
-    cdef Py_ssize_t slot_count  # a power of two
-    # The text from which n-grams are cut: folded words, separated by spaces.
-    cdef Buffer line
-    cdef Py_ssize_t[MAX_NGRAM] starts
-    cdef Py_ssize_t words
-    cdef Buffer plain           # the visible text of HTML
-    cdef Buffer hidden          # the text of HTML that no reader sees
+
 
     def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t shortest=1,
                   Py_ssize_t longest=40, int first=1, int last=1, bint by_character=False, bint urls=False,
@@ -332,7 +242,7 @@ cdef class Scanner:
                 oldest += 1
         return 0
 
-    cdef inline int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1:
+    cdef int put_character(self, uint32_t point, uint32_t known, const uint8_t *p, int size) except -1:
         """Append one character to the line, folded if `casefold`."""
         if point == 0xFFFD:  # possibly an invalid byte
             buffer_put(&self.line, b"\xef\xbf\xbd", 3)
@@ -346,13 +256,13 @@ cdef class Scanner:
             self.line.size += encode_utf8(known & 0x1FFFFF, self.line.bytes + self.line.size)
         return 0
 
-    cdef inline Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
         """Return the end of the run of ASCII word characters at p[i]."""
         while i < n and p[i] < 128 and self.ascii[p[i]] == WORD:
             i += 1
         return i
 
-    cdef inline int put_ascii(self, const uint8_t *p, Py_ssize_t n, Py_ssize_t room) except -1:
+    cdef int put_ascii(self, const uint8_t *p, Py_ssize_t n, Py_ssize_t room) except -1:
         cdef uint8_t *out
         cdef Py_ssize_t i
         buffer_room(&self.line, n)
@@ -365,7 +275,7 @@ cdef class Scanner:
         self.line.size += n
         return 0
 
-    cdef inline int kind_at(self, const uint8_t *p, Py_ssize_t left, uint32_t *point, uint32_t *known, int *size) except -1:
+    cdef int kind_at(self, const uint8_t *p, Py_ssize_t left, uint32_t *point, uint32_t *known, int *size) except -1:
         cdef uint32_t c = p[0]
         if c < 128:
             point[0] = c
@@ -677,5 +587,139 @@ cdef class Scanner:
         return fingerprints, counts, names, ends
 
 
-cdef inline uint8_t lowered(uint8_t c) noexcept nogil:
-    return c + 32 if c"A" <= c <= c"Z" else c
+# HTML to the text that a reader sees, without a tree or recursion
+
+_LINKS = frozenset((b"href", b"src", b"action", b"background"))
+_SEEN_TEXT = frozenset((b"alt", b"title"))
+cdef enum:
+    MAX_COMMENT = 4096  # bytes of a comment that are read
+
+
+cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t host, i
+    cdef bytes link
+    if name in _LINKS:
+        if memchr(p, c"&", n) != NULL:
+            link = unescaped(p, n)
+            p = <const uint8_t *> PyBytes_AS_STRING(link)
+            n = len(link)
+        host = scanner.url_after(p, 0, scheme_end(p, n), n)
+        if host >= 0:
+            scanner.scan_url(p, host, n)
+        else:
+            scanner.scan_path(p, n)
+    elif name in _SEEN_TEXT:
+        buffer_put(&scanner.plain, b" ", 1)
+        buffer_put(&scanner.plain, p, n)
+        buffer_put(&scanner.plain, b" ", 1)
+    elif n <= scanner.longest:
+        scanner.line.size = 0
+        buffer_put(&scanner.line, PyBytes_AS_STRING(name), len(name))
+        buffer_put(&scanner.line, b"=", 1)
+        buffer_room(&scanner.line, n)
+        for i in range(n):
+            scanner.line.bytes[scanner.line.size + i] = lowered(p[i])
+        scanner.line.size += n
+        scanner.emit(scanner.line.bytes, scanner.line.size, HTML, 5, 16)
+    return 0
+
+
+cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i = 0
+    while i < n and i < 6 and is_letter(p[i]):
+        i += 1
+    return i
+
+
+cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+    """Count the tag whose name begins at p[i], and its attributes; return the position after it.
+
+    `unclosed` holds the elements without an end tag, so that each end is searched once.
+    """
+    cdef Py_ssize_t begin = i, end = 0, stop
+    cdef bint closing = p[i] == c"/"
+    cdef bytes tag, name
+    if closing:
+        begin += 1
+        i += 1
+    while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
+        i += 1
+    tag = lowered_bytes(p + begin, min(i - begin, 32))
+    if tag not in INLINE_TAGS:
+        buffer_put(&scanner.plain, b" ", 1)
+        if scanner.hidden.size:
+            buffer_put(&scanner.hidden, b" ", 1)
+    if not closing:
+        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), HTML, 5)
+    while i < n and p[i] != c">" and p[i] != c"<":
+        if not is_letter(p[i]):
+            i += 1
+            continue
+        begin = i
+        while i < n and (is_letter(p[i]) or p[i] == c"-"):
+            i += 1
+        name = lowered_bytes(p + begin, min(i - begin, 32))
+        while i < n and is_space(p[i]):
+            i += 1
+        if i < n and p[i] == c"=":
+            i += 1
+            while i < n and is_space(p[i]):
+                i += 1
+            i = read_value(p, i, n, &begin, &end)
+            if not closing:
+                count_attribute(scanner, name, p + begin, end - begin)
+    if i < n and p[i] == c">":
+        i += 1
+    if not closing and (tag == b"script" or tag == b"style") and tag not in unclosed:
+        stop = find_bytes(p, i, n, b"</" + tag)
+        if stop >= 0:
+            return stop
+        unclosed.add(tag)
+    return i
+
+
+cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes spans) except -1:
+    cdef Py_ssize_t i = 0, run, end, k = 0, count = 0 if spans is None else len(spans) // 16
+    cdef const int64_t *span = NULL if spans is None else <const int64_t *> PyBytes_AS_STRING(spans)
+    cdef Buffer *out = &scanner.plain
+    cdef set unclosed = set()
+    scanner.plain.size = scanner.hidden.size = 0
+    while i < n:
+        while k < count and span[2 * k + 1] <= i:
+            k += 1
+        out = &scanner.hidden if k < count and span[2 * k] <= i else &scanner.plain
+        run = i
+        while i < n and p[i] != c"<" and p[i] != c"&":
+            i += 1
+        buffer_put(out, p + run, i - run)
+        if i >= n:
+            break
+        if p[i] == c"&":
+            i = read_entity(out, p, i, n)
+        elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
+            end = comment_end(p, i + 4, n)
+            if end < 0:
+                unclosed.add(b"<!--")
+            elif count:
+                count_comment(scanner, p + i + 4, end - i - 4)
+            i = i + 4 if end < 0 else end
+        elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
+            i = read_tag(scanner, unclosed, p, i + 1, n)
+        elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
+            while i < n and p[i] != c">":
+                i += 1
+            i += 1
+        else:
+            buffer_put(out, b" ", 1)
+            i += 1
+    return 0
+
+
+cdef int count_comment(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
+    """Collect the words of a comment, unless it holds markup: its beginning only."""
+    n = min(n, MAX_COMMENT)
+    if memchr(p, c"<", n) == NULL and memchr(p, c"{", n) == NULL and memchr(p, c"[", n) == NULL:
+        buffer_put(&scanner.hidden, b" ", 1)
+        buffer_put(&scanner.hidden, p, n)
+        buffer_put(&scanner.hidden, b" ", 1)
+    return 0

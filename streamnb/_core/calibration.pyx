@@ -1,4 +1,9 @@
-# Calibration of a few views and classes: lists of numbers in and out (see `naive_bayes/calibration.py`).
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, embedsignature=True
+"""Calibration of a few views and classes: lists of numbers in and out (see `naive_bayes/calibration.py`)."""
+
+from libc.math cimport INFINITY, fabs, rint, sqrt
+from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
 
 
 def divide(list numbers, double divisor) -> list:
@@ -478,95 +483,6 @@ def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> l
     return values
 
 
-# Log-likelihoods of several alphas.
-cdef enum:
-    GRID_ROWS = 32  # rows whose logarithms are computed at a time
-
-
-cdef class GridSums:
-    """`LogSums` for several alphas at once, and up to DENSE classes.
-
-    The alphas of a row lie next to each other, so that their sums do not wait for one another.
-    """
-
-    cdef Py_ssize_t n_alphas, width, held, used
-    cdef double per_count
-    cdef double *alphas   # [n_alphas]
-    cdef double *factors  # [n_alphas]
-    cdef double *less     # [n_alphas * width], like hi and lo
-    cdef double *hi
-    cdef double *lo
-    cdef double *cells    # [GRID_ROWS * n_alphas * width], like logs
-    cdef double *logs
-    cdef double *amounts  # [GRID_ROWS]
-
-    def __cinit__(self, list alphas, Py_ssize_t width):
-        cdef Py_ssize_t s, n = len(alphas), cells = len(alphas) * width
-        self.n_alphas, self.width = n, width
-        self.alphas = <double *> calloc(2 * n + 3 * cells + 2 * GRID_ROWS * cells + GRID_ROWS, sizeof(double))
-        if self.alphas == NULL:
-            raise MemoryError
-        self.factors = self.alphas + n
-        self.less = self.factors + n
-        self.hi, self.lo = self.less + cells, self.less + 2 * cells
-        self.cells = self.less + 3 * cells
-        self.logs = self.cells + GRID_ROWS * cells
-        self.amounts = self.logs + GRID_ROWS * cells
-        for s in range(n):
-            self.alphas[s] = alphas[s]
-
-    def __dealloc__(self):
-        free(self.alphas)
-
-    cdef void prepare(self, const double *totals, Py_ssize_t features, double background):
-        """Start with the totals N of the classes, V features and the background."""
-        cdef Py_ssize_t s, k
-        cdef double hi = 0, lo = 0, alpha_sum
-        if background != 0:
-            for k in range(self.width):
-                snb_accumulate(&hi, &lo, totals[k])
-        for s in range(self.n_alphas):
-            alpha_sum = self.alphas[s] * features
-            if hi + lo > 0:
-                self.factors[s] = alpha_sum * background / (hi + lo)
-                self.per_count = 1
-                alpha_sum *= 1 + background
-            snb_logs(totals, alpha_sum, self.less + s * self.width, self.width)
-
-    cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
-        """Add a row of n counts (all classes, or 0 for a row of zeros)."""
-        cdef Py_ssize_t s, k, width = self.width
-        cdef double total = 0, alpha
-        cdef double *cell
-        if self.held == GRID_ROWS:
-            self.flush()
-        cell = self.cells + self.held * self.n_alphas * width
-        self.amounts[self.held] = amount
-        self.held += 1
-        self.used += 1
-        if self.per_count != 0:
-            for k in range(n):
-                total += numbers[k]
-        for s in range(self.n_alphas):
-            alpha = self.alphas[s] + self.factors[s] * total
-            for k in range(width):
-                cell[k] = alpha + numbers[k] if k < n else alpha
-            cell += width
-
-    cdef void flush(self) noexcept nogil:
-        cdef Py_ssize_t cells = self.n_alphas * self.width
-        snb_logs(self.cells, 0.0, self.logs, self.held * cells)
-        snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
-        self.held = 0
-
-    cdef tuple finish(self):
-        """Return a list of sums for each alpha, and the number of rows."""
-        cdef Py_ssize_t s, k
-        self.flush()
-        return [
-            [self.hi[s * self.width + k] + self.lo[s * self.width + k] for k in range(self.width)]
-            for s in range(self.n_alphas)
-        ], self.used
 
 
 def clip_views(list by_view, list active, bound) -> list:

@@ -1,0 +1,76 @@
+from collections.abc import Sequence
+
+_Weights = tuple[list[float], list[float], list[float], list[float]]
+
+def soft_clip(log_likelihoods: list[float], active: list[int], bound: float) -> list[float]: ...
+def slopes(shared: _Weights, by_length: _Weights | None) -> list[float]: ...
+def combine_scores(
+    shared: _Weights,
+    by_length: _Weights | None,
+    log_likelihoods: list[list[float]],
+    active: list[int],
+) -> list[float]: ...
+def calibration_step(
+    shared: _Weights,
+    by_length: _Weights | None,
+    log_likelihoods: list[list[float]],
+    active: list[int],
+    proba: list[float],
+    class_index: int,
+    label_trust: float,
+    mix_weight: float,
+    sampling_weight: float,
+    predicted: int,
+    rate: float,
+    targets: list[float] | None = None,
+) -> list[tuple[tuple[float, ...], ...]]: ...
+def class_run_step(
+    class_credits: list[float],
+    runs: dict[int, tuple[float, float]],
+    active: list[int],
+    class_index: int,
+    total_weight: float,
+) -> tuple[list[float], list[float]]: ...
+def add_runs(
+    runs: dict[int, tuple[float, float]], changes: Sequence[float], factor: float
+) -> None: ...
+def add_scaled(numbers: list[float], changes: Sequence[float], times: float) -> None: ...
+def best_index(scores: list[float]) -> int: ...
+def probabilities(scores: list[float]) -> list[float]: ...
+def divide(numbers: list[float], divisor: float) -> list[float]: ...
+def noise_rates(
+    rates: list[float],
+    labels: list[float],
+    active: list[int],
+    shared_labels: float,
+    max_rate: float,
+    has_floor: bool,
+) -> list[float]: ...
+def label_posterior(
+    proba: list[float], rates: list[float], position: int
+) -> tuple[list[float], float]: ...
+def noise_step(
+    rates: list[float],
+    labels: list[float],
+    posterior: list[float],
+    active: list[int],
+    position: int,
+    step_size: float,
+) -> list[float]: ...
+def clip_views(
+    by_view: list[list[list[float]]], active: list[int], bound: float | None
+) -> list[list[list[float]]]: ...
+def system_posteriors(
+    system_scores: list[list[float]], rates: list[float], position: int, belief_weight: float
+) -> tuple[list[list[float]], list[list[float]], list[float], list[float]]: ...
+def pool_scores(scores: list[list[float]], weights: list[float]) -> list[float]: ...
+def pool_step(
+    log_weights: list[float], label_proba: list[float], weight: float, switch_rate: float
+) -> list[float]: ...
+def mix_views(
+    log_likelihoods: list[list[list[float]]], weights: list[float]
+) -> list[list[float]]: ...
+def log_prior_shares(weights: list[float], total: float, n_views: int) -> list[float]: ...
+def residuals(
+    log_likelihoods: list[list[float]], log_prior: list[float], class_index: int
+) -> list[float]: ...

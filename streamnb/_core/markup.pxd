@@ -1,0 +1,128 @@
+# Header fields and HTML: what their parts are.
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport uint8_t
+from libc.string cimport memchr
+from streamnb._core.buffers cimport Buffer, begins, is_letter, is_space, lowered
+
+
+cdef inline bint has_encoded_word(bytes value) noexcept:
+    """Return True if a value contains `=?`. (CPython's `in` is slower: it first raises a TypeError.)"""
+    cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(value)
+    cdef const uint8_t *end = p + len(value)
+    while True:
+        p = <const uint8_t *> memchr(p, c"=", end - p)
+        if p == NULL:
+            return False
+        p += 1
+        if p < end and p[0] == c"?":
+            return True
+
+
+cdef inline bytes slice_of(const uint8_t *p, Py_ssize_t begin, Py_ssize_t end):
+    return PyBytes_FromStringAndSize(<const char *> p + begin, end - begin)
+
+
+cdef inline Py_ssize_t field_start(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Return the start of a line behind the NULs and byte order marks that some programs write."""
+    while i < n:
+        if p[i] == 0:
+            i += 1
+        elif p[i] == 0xEF and i + 2 < n and p[i + 1] == 0xBB and p[i + 2] == 0xBF:
+            i += 3
+        else:
+            break
+    return i
+
+
+cdef inline Py_ssize_t field_name_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *colon) noexcept nogil:
+    """Return the end of the field name at p[i] and set its colon; i if the line is no field.
+
+    A name is one or more of the characters 33 to 126 without a colon; blanks may precede the colon
+    (RFC 5322, 4.5). `streamnb.mail.FIELD_NAME` is the same as a regular expression.
+    """
+    cdef Py_ssize_t j = i, k
+    while j < n and 33 <= p[j] <= 126 and p[j] != c":":
+        j += 1
+    k = j
+    while k < n and (p[k] == c" " or p[k] == c"\t"):
+        k += 1
+    if j == i or k >= n or p[k] != c":":
+        return i
+    colon[0] = k
+    return j
+
+
+cdef inline bint is_separator(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """Return True if a line is the separator of an mbox."""
+    return begins(p, left, b"From ", 5) or begins(p, left, b">From ", 6)
+
+
+cdef inline Py_ssize_t find_bytes(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bytes pattern) noexcept:
+    """Return the position of a lower-case pattern at or after i, ignoring case; -1 if absent."""
+    cdef const uint8_t *w = <const uint8_t *> PyBytes_AS_STRING(pattern)
+    cdef const uint8_t *first
+    cdef Py_ssize_t size = len(pattern), k
+    while i + size <= n:
+        if not is_letter(w[0]):
+            first = <const uint8_t *> memchr(p + i, w[0], n - size + 1 - i)
+            if first == NULL:
+                return -1
+            i = first - p
+        k = 0
+        while k < size and lowered(p[i + k]) == w[k]:
+            k += 1
+        if k == size:
+            return i
+        i += 1
+    return -1
+
+
+cdef inline bytes lowered_bytes(const uint8_t *p, Py_ssize_t n):
+    return PyBytes_FromStringAndSize(<const char *> p, n).lower()
+
+
+cdef inline Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    """Return the end of the comment whose <!-- ends at i, by the rules of browsers; -1 if none."""
+    cdef Py_ssize_t begin
+    cdef const uint8_t *close
+    if i < n and p[i] == c">":
+        return i + 1
+    if i + 1 < n and p[i] == c"-" and p[i + 1] == c">":
+        return i + 2
+    begin = i
+    while i < n:
+        close = <const uint8_t *> memchr(p + i, c">", n - i)
+        if close == NULL:
+            return -1
+        i = close - p + 1
+        if i - begin >= 3 and p[i - 2] == c"-" and p[i - 3] == c"-":
+            return i
+        if i - begin >= 4 and p[i - 2] == c"!" and p[i - 3] == c"-" and p[i - 4] == c"-":
+            return i
+    return -1
+
+
+cdef inline Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
+    """Set the bounds of the attribute value at p[i] without quotes; return the position after it."""
+    cdef uint8_t quote = p[i] if i < n else 0
+    cdef const uint8_t *stop
+    if quote == c'"' or quote == c"'":
+        i += 1
+        begin[0] = i
+        stop = <const uint8_t *> memchr(p + i, c"<", n - i)  # a value ends before the next tag
+        end[0] = n if stop == NULL else stop - p
+        stop = <const uint8_t *> memchr(p + i, quote, end[0] - i)
+        if stop == NULL:
+            return end[0]
+        end[0] = stop - p
+        return end[0] + 1
+    begin[0] = i
+    while i < n and not is_space(p[i]) and p[i] != c">" and p[i] != c"<":
+        i += 1
+    end[0] = i
+    return i
+
+
+cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1
+cdef bytes unescaped(const uint8_t *p, Py_ssize_t n)
