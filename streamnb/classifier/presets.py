@@ -74,7 +74,7 @@ class PresetClassifier(Classifier):
         default="default",
     )
     views: Sequence[str] | None = parameter(
-        NameList(some=True, choices=_VIEWS, ordered=True, none=True),
+        NameList(required=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
         'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
         'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
@@ -236,7 +236,7 @@ class PresetClassifier(Classifier):
         return {
             **super().settings(),
             "class": type(self).__name__,
-            "parameters": parameters_to_json(self, but=("positive", "costs", "on", "words")),
+            "parameters": parameters_to_json(self, exclude=("positive", "costs", "on", "words")),
             # A preset may have other views in another version.
             "views": list(self._chosen),
             "words": None if self.words is None else tokenizer_config(as_tokenizer(self.words)),
