@@ -21,7 +21,7 @@ from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.text_model import DECAY, TextModel
+from streamnb.naive_bayes.text_model import DECAY, MAX_FEATURES, TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,
@@ -66,6 +66,7 @@ class PresetClassifier(Classifier):
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
     decay: float = DECAY
+    max_features: int | None = MAX_FEATURES
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
@@ -266,7 +267,14 @@ class PresetClassifier(Classifier):
         return ready
 
 
-_OF_MEMBERS = ("alpha", "background_mass", "length_norm", "length_norm_power", "decay")
+_OF_MEMBERS = (
+    "alpha",
+    "background_mass",
+    "length_norm",
+    "length_norm_power",
+    "decay",
+    "max_features",
+)
 
 
 @parameter_class(kw_only=True)
