@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from streamnb.classifier.classifier import Classifier
+from streamnb.classifier.classifier import Classifier, DecisionParameters
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
@@ -21,7 +21,7 @@ from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.text_model import DECAY, TextModel
+from streamnb.naive_bayes.text_model import DECAY, MAX_FEATURES, TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,
@@ -42,11 +42,9 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 
 
 @parameter_class(kw_only=True)
-class PresetClassifier(Classifier):
-    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+class PresetParameters(DecisionParameters):
+    """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    tokenizer: Views = attribute(init=False)
-    model: ViewsNB = attribute(init=False)
     alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
     background_mass: float = parameter(
         Number(0, 1e6),
@@ -66,6 +64,7 @@ class PresetClassifier(Classifier):
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
     decay: float = DECAY
+    max_features: int | None = MAX_FEATURES
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
@@ -74,7 +73,7 @@ class PresetClassifier(Classifier):
         default="default",
     )
     views: Sequence[str] | None = parameter(
-        NameList(some=True, choices=_VIEWS, ordered=True, none=True),
+        NameList(required=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
         'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
         'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
@@ -148,6 +147,14 @@ class PresetClassifier(Classifier):
     keep_names: bool = parameter(
         Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
     )
+
+
+@parameter_class(kw_only=True)
+class PresetClassifier(PresetParameters, Classifier):
+    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+
+    tokenizer: Views = attribute(init=False)
+    model: ViewsNB = attribute(init=False)
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
     word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words
@@ -236,7 +243,7 @@ class PresetClassifier(Classifier):
         return {
             **super().settings(),
             "class": type(self).__name__,
-            "parameters": parameters_to_json(self, but=("positive", "costs", "on", "words")),
+            "parameters": parameters_to_json(self, exclude=("positive", "costs", "on", "words")),
             # A preset may have other views in another version.
             "views": list(self._chosen),
             "words": None if self.words is None else tokenizer_config(as_tokenizer(self.words)),
@@ -266,7 +273,14 @@ class PresetClassifier(Classifier):
         return ready
 
 
-_OF_MEMBERS = ("alpha", "background_mass", "length_norm", "length_norm_power", "decay")
+_OF_MEMBERS = (
+    "alpha",
+    "background_mass",
+    "length_norm",
+    "length_norm_power",
+    "decay",
+    "max_features",
+)
 
 
 @parameter_class(kw_only=True)
