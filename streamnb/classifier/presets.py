@@ -129,7 +129,7 @@ class PresetClassifier(Classifier):
         "counts",
         "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
         "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
-        default=2,
+        default=4,
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
@@ -304,8 +304,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. For scripts without spaces, and others
-    than Latin, add the view "characters" (`CharacterGrams`).
+    A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
+    characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.
 
     Examples
     --------
@@ -320,6 +320,6 @@ class TextClassifier(PresetClassifier):
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]] = Tokenizer
     word_options: ClassVar[dict[str, Any]] = {"sublinear": True}
     presets: ClassVar[dict[str, tuple[str, ...]]] = {
-        "default": ("words", "pairs", "bytes"),
+        "default": ("words", "pairs", "bytes", "characters"),
         "small": ("words", "bytes"),
     }

@@ -90,7 +90,7 @@ class SlowDiscriminative:
         return 0.5
 
     def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0):
-        update = max(self.residual(x, y, log_likelihoods) - (1 - trust), 0)
+        update = trust**2 * self.residual(x, y, log_likelihoods)
         update = round(update * 1024) / 1024
         for w, n in x.items():
             self.counts[w][y] += weight * update * n
