@@ -1,8 +1,8 @@
-"""Parameters as data: one table a class, from which everything else about them is derived.
+"""Parameters as data: each is declared once, in its class, and everything else is derived.
 
-A class declares each parameter once, with its default, what it may be, its role and a line of help.
-From that come the constructor, the checks, the section of the documentation, the keys of the YAML
-configuration, what a sweep shares, what may change after training and what files hold.
+A declaration has a default, a constraint, a role and a line of help. The constructor, its checks
+and documentation, the keys of the YAML configuration and the reference page are made from it. So
+are the values in model files, and the rules for a sweep and for changes after training.
 """
 
 from __future__ import annotations
@@ -23,55 +23,67 @@ from streamnb.storage import label_from_json, label_to_json
 
 Prior = str | Mapping[Any, float]
 
-# "formula": what is worked out when asked; it can change at any time, and runs that differ in it
-# alone share what they learn. "counts": what is counted; it is settled once something was learned.
-# "teaching": what is learned of a message depends on it; it can change, and what was learned stays.
+# "formula": read at prediction time. It can change at any time; runs that differ only in it share
+# their counts. "counts": decides what is counted; fixed after the first message. "teaching":
+# decides how much is learned of a message. It can change; earlier messages keep their weight.
 Role = Literal["formula", "counts", "teaching"]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, of Python or numpy, and no bool."""
+    """Return whether a value is a number of Python or numpy, and no bool."""
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def shown(value: Any) -> str:
-    """What a value is called where it is refused."""
+def describe(value: Any) -> str:
+    """Return a value as an error message names it."""
     try:
         return f"{' '.join(repr(value).split()):.80}"
     except ValueError:  # Python does not write numbers of thousands of digits
-        return f"a number of {value.bit_length()} bits" if type(value) is int else "what is there"
+        return f"a number of {value.bit_length()} bits" if type(value) is int else "this value"
 
 
 class Constraint:
-    """What a parameter may be: whatever fits a condition, and what to call that."""
+    """A condition that the values of a parameter fit, and its name in error messages.
+
+    Parameters
+    ----------
+    fits
+        Returns whether a value fits.
+    description
+        The name of such a value.
+    none
+        Whether None is allowed, too.
+    """
 
     listed = False  # whether a list, as YAML and JSON have it, stands for a tuple
 
     def __init__(
-        self, fits: Callable[[Any], bool], what: str = "anything", *, none: bool = False
+        self, fits: Callable[[Any], bool], description: str = "anything", *, none: bool = False
     ) -> None:
         self.fits = fits
-        self.what: str = f"{what}, or None" if none else what
+        self.description: str = f"{description}, or None" if none else description
         self.none = none
 
     def plain(self, value: Any) -> Any:
-        """A value as JSON can hold it."""
+        """Return a value as JSON can hold it."""
         return value.item() if isinstance(value, np.generic) else value
 
-    def of_plain(self, value: Any) -> Any:
-        """What `plain` gave, as the parameter wants it."""
+    def from_plain(self, value: Any) -> Any:
+        """Return the value of the parameter for the result of `plain`."""
         return tuple(value) if self.listed and isinstance(value, list) else value
 
     def read(self, name: str, plain: Any) -> Any:
-        """A value as YAML has it, as the parameter wants it, checked."""
-        value = self.of_plain(plain)
+        """Return the checked value of the parameter for a value of YAML."""
+        value = self.from_plain(plain)
         self(name, value)
         return value
 
     def __call__(self, name: str, value: Any) -> None:
-        """Raise ValueError where a value is not one of them."""
+        """Raise ValueError unless a value fits."""
         if not (value is None and self.none) and not self.fits(value):
-            raise ValueError(f"{name}: {shown(value)} is not {self.what}{_value_hint(name, value)}")
+            raise ValueError(
+                f"{name}: {describe(value)} is not {self.description}{_value_hint(name, value)}"
+            )
 
 
 def _value_hint(name: str, value: Any) -> str:
@@ -97,10 +109,9 @@ class Number(Constraint):
         def fits(value: Any) -> bool:
             return is_number(value) and low <= value <= high and not (below and value == high)
 
-        what = f"a number from {low:g} to {'below ' * below}{high:g}"
-        if low == MIN_POSITIVE:
-            what = f"a number > 0 ({what.removeprefix('a number ')})"
-        super().__init__(fits, what, none=none)
+        bounds = f"from {low:g} to {'below ' * below}{high:g}"
+        text = f"a number > 0 ({bounds})" if low == MIN_POSITIVE else f"a number {bounds}"
+        super().__init__(fits, text, none=none)
 
 
 MIN_POSITIVE = 1e-100
@@ -146,14 +157,14 @@ class Choice(Constraint):
 
 
 class NameList(Constraint):
-    """A list of names: `of` says of which type, and `some` whether it must not be empty."""
+    """A list of names of a type; with `required`, of at least one name and without repetition."""
 
     listed = True
 
     def __init__(
         self,
-        of: type = str,
-        some: bool = False,
+        name_type: type = str,
+        required: bool = False,
         choices: tuple[str, ...] | None = None,
         ordered: bool = False,
         *,
@@ -162,17 +173,17 @@ class NameList(Constraint):
         def fits(value: Any) -> bool:
             return (
                 isinstance(value, (tuple, list) if ordered else (tuple, list, set, frozenset))
-                and all(isinstance(name, of) for name in value)
+                and all(isinstance(name, name_type) for name in value)
                 and (choices is None or all(name in choices for name in value))
-                and (not some or 0 < len(value) == len(set(value)))
+                and (not required or 0 < len(value) == len(set(value)))
             )
 
-        what = "names" if choices is None else f"some of {', '.join(choices)}"
-        super().__init__(fits, f"a list of {what}", none=none)
+        items = "names" if choices is None else f"some of {', '.join(choices)}"
+        super().__init__(fits, f"a list of {items}", none=none)
         self.ordered = ordered
 
     def plain(self, value: Any) -> Any:
-        """A list, sorted where order says nothing."""
+        """Return a list, sorted unless the order matters."""
         if value is None:
             return None
         return list(value) if self.ordered else sorted(value, key=repr)
@@ -184,11 +195,11 @@ class IntegerRange(Constraint):
     listed = True
 
     def __init__(self, low: int = 1, high: int = 8) -> None:
-        one = Integer(low, high)
+        bound = Integer(low, high)
 
         def fits(value: Any) -> bool:
-            two = isinstance(value, tuple) and len(value) == 2 and all(map(one.fits, value))
-            return two and value[0] <= value[1]
+            pair = isinstance(value, tuple) and len(value) == 2 and all(map(bound.fits, value))
+            return pair and value[0] <= value[1]
 
         super().__init__(fits, f"a pair of whole numbers from {low} to {high}, rising")
 
@@ -203,24 +214,24 @@ class ClassPrior(Constraint):
         super().__init__(fits, f"one of {', '.join(words)}, or probabilities by class")
 
     def plain(self, value: Any) -> Any:
-        """A word as it is; of a mapping pairs, for labels need not be text."""
+        """Return a word unchanged, and a mapping as pairs: labels need not be text."""
         if isinstance(value, str):
             return value
         return [[label_to_json(label), float(p)] for label, p in value.items()]
 
-    def of_plain(self, value: Any) -> Any:
-        """What `plain` gave, as the parameter wants it."""
+    def from_plain(self, value: Any) -> Any:
+        """Return the value of the parameter for the result of `plain`."""
         if isinstance(value, str):
             return value
         return {label_from_json(label): float(p) for label, p in value}
 
     def read(self, name: str, plain: Any) -> Any:
-        """A value as YAML has it, which has mappings."""
+        """Return the checked value of YAML, which has mappings."""
         self(name, plain)
         return plain
 
     def __call__(self, name: str, value: Any) -> None:
-        """Raise ValueError for what is neither."""
+        """Raise ValueError unless a value fits and its probabilities are valid."""
         super().__call__(name, value)
         if isinstance(value, Mapping):
             shares = list(value.values())
@@ -230,14 +241,14 @@ class ClassPrior(Constraint):
                 raise ValueError(f"{name}: no class has a probability above 0")
 
 
-def has_method(method: str, what: str, *, none: bool = False) -> Constraint:
-    """An object with a method, and what to call such an object."""
+def has_method(method: str, description: str, *, none: bool = False) -> Constraint:
+    """Return the constraint of objects with a method; `description` names such an object."""
 
     def fits(value: Any) -> bool:
-        some = not isinstance(value, type | Sequence)  # a text, too, has a method `count`
-        return some and callable(getattr(value, method, None))
+        # A text has a method `count`, too.
+        return not isinstance(value, type | Sequence) and callable(getattr(value, method, None))
 
-    return Constraint(fits, what, none=none)
+    return Constraint(fits, description, none=none)
 
 
 class Parameter(NamedTuple):
@@ -246,27 +257,25 @@ class Parameter(NamedTuple):
     Attributes
     ----------
     default
-        What it is where nothing is said.
+        The value if none is given.
     check
-        What it may be.
+        The constraint of its values.
     role
-        What it decides: "formula", "counts" or "teaching".
+        Its effect: "formula", "counts" or "teaching".
     help
-        What it means, in a sentence or two.
+        Its meaning, in a sentence or two.
+    type
+        The annotation of its class.
+    kw_only
+        Whether the constructor takes it by name only.
     """
 
     default: Any
     check: Constraint
     role: Role
     help: str
-
-
-class _Field(NamedTuple):
-    """A parameter as a class declares it."""
-
-    parameter: Parameter
-    type: str
-    kw_only: bool
+    type: str = ""
+    kw_only: bool = False
 
 
 def parameter(check: Constraint, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
@@ -282,16 +291,16 @@ def attribute(*, init: bool = False) -> Any:
     return _ATTRIBUTE
 
 
-Made = TypeVar("Made", bound=type)
+Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def parameter_class(
     *, kw_only: bool = False, parameters_of: type[Any] | None = None
-) -> Callable[[Made], Made]:
+) -> Callable[[Class], Class]:
     """Make a constructor and documentation of the parameters a class declares and inherits.
 
-    As of a dataclass, which would cost each process half a millisecond a class.
+    It is like `dataclasses.dataclass`, which would cost each process half a millisecond a class.
 
     Parameters
     ----------
@@ -301,55 +310,56 @@ def parameter_class(
         Another class whose parameters the class has, too.
     """
 
-    def decorated(made: Made) -> Made:
-        done: Any = made
-        types = vars(made).get("__annotations__", {})
-        own: dict[str, _Field | None] = {}
-        for name, of in list(vars(made).items()):
-            if isinstance(of, Parameter):
-                own[name] = _Field(of, types[name], kw_only)
-                setattr(done, name, of.default)
-            elif of is _ATTRIBUTE:
+    def decorate(decorated: Class) -> Class:
+        cls: Any = decorated
+        types = vars(cls).get("__annotations__", {})
+        own: dict[str, Parameter | None] = {}
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, Parameter):
+                own[name] = value._replace(type=types[name], kw_only=kw_only)
+                setattr(cls, name, value.default)
+            elif value is _ATTRIBUTE:
                 own[name] = None  # also where a base has a parameter of the name
-                delattr(done, name)
-        done._fields = own
-        every: dict[str, _Field | None] = {}
+                delattr(cls, name)
+        cls._own_parameters = own
+        inherited: dict[str, Parameter | None] = {}
         sources = () if parameters_of is None else reversed(parameters_of.__mro__)
-        for base in (*sources, *reversed(made.__mro__)):
-            every |= vars(base).get("_fields", {})
-        fields = {name: of for name, of in every.items() if of is not None}
-        done.parameter_table = {name: of.parameter for name, of in fields.items()}
-        done.__init__ = _constructor(fields)
-        done.__init__.__module__ = made.__module__
-        done.__init__.__qualname__ = f"{made.__qualname__}.__init__"
-        annotated = [vars(base).get("__annotations__", {}) for base in made.__mro__]
-        done._attributes = frozenset(dir(done)).union(*annotated)
-        if done.__doc__ is not None and fields:
-            done.__doc__ = _Documentation(done.__doc__, fields)
-        return made
+        for base in (*sources, *reversed(cls.__mro__)):
+            inherited |= vars(base).get("_own_parameters", {})
+        table = {name: entry for name, entry in inherited.items() if entry is not None}
+        cls.parameter_table = table
+        cls.__init__ = _constructor(table)
+        cls.__init__.__module__ = cls.__module__
+        cls.__init__.__qualname__ = f"{cls.__qualname__}.__init__"
+        annotated = [vars(base).get("__annotations__", {}) for base in cls.__mro__]
+        cls._attributes = frozenset(dir(cls)).union(*annotated)
+        if cls.__doc__ is not None and table:
+            cls.__doc__ = _Documentation(cls.__doc__, table)
+        return decorated
 
-    return decorated
+    return decorate
 
 
-def _constructor(fields: Mapping[str, _Field]) -> Callable[..., None]:
-    """An `__init__` that sets each parameter, and calls `__post_init__` where there is one."""
-    made = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    for name, of in sorted(fields.items(), key=lambda field: field[1].kw_only):
-        kind = made[0].KEYWORD_ONLY if of.kw_only else made[0].POSITIONAL_OR_KEYWORD
-        default = of.parameter.default
-        made.append(inspect.Parameter(name, kind, default=default, annotation=of.type))
-    signature = inspect.Signature(made, return_annotation="None")
+def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
+    """Return an `__init__` that sets each parameter, then calls `__post_init__` if it exists."""
+    arguments = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for name, entry in sorted(table.items(), key=lambda item: item[1].kw_only):
+        kind = inspect.Parameter.KEYWORD_ONLY if entry.kw_only else arguments[0].kind
+        arguments.append(
+            inspect.Parameter(name, kind, default=entry.default, annotation=entry.type)
+        )
+    signature = inspect.Signature(arguments, return_annotation="None")
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
-            unknown = next((name for name in kwargs if name not in fields), None)
+            unknown = next((name for name in kwargs if name not in table), None)
             if unknown is not None:
                 raise TypeError(unknown_name_error(type(self), unknown)) from None
             raise TypeError(f"{type(self).__name__}() {error}") from None
-        for name, of in fields.items():
-            setattr(self, name, bound.arguments.get(name, of.parameter.default))
+        for name, entry in table.items():
+            setattr(self, name, bound.arguments.get(name, entry.default))
         if hasattr(self, "__post_init__"):
             self.__post_init__()
 
@@ -357,7 +367,7 @@ def _constructor(fields: Mapping[str, _Field]) -> Callable[..., None]:
     return __init__
 
 
-# Names that scikit-learn has for the same thing: what to write here instead.
+# The parameters of streamnb for names of scikit-learn.
 _FOREIGN_NAMES = {
     "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
     "class_prior": "use prior={label: share, ...}",
@@ -381,7 +391,7 @@ _FOREIGN_NAMES = {
 }
 
 
-def unknown_name_error(made: type[Any], name: str, kind: str = "parameter") -> str:
+def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> str:
     """Return the text of the error for a name that a class does not have, with a suggestion.
 
     Examples
@@ -390,8 +400,8 @@ def unknown_name_error(made: type[Any], name: str, kind: str = "parameter") -> s
     >>> unknown_name_error(Tokenizer, "lowercase")
     "a Tokenizer has no parameter 'lowercase': use casefold=True or False"
     """
-    table = made.parameter_table
-    message = f"a {made.__name__} has no {kind} {name!r}"
+    table = cls.parameter_table
+    message = f"a {cls.__name__} has no {kind} {name!r}"
     near = difflib.get_close_matches(name, table, n=1)
     foreign = _FOREIGN_NAMES.get(name, "")
     named = re.match(r"use (\w+)=", foreign)
@@ -408,29 +418,21 @@ _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
 
 
 class _Documentation:
-    """A class's docstring, completed when somebody reads it: no process should wait for it."""
+    """A class's docstring, with a section of parameters that is made when it is read."""
 
-    def __init__(self, text: str, fields: Mapping[str, _Field]) -> None:
-        self._text, self._fields = text, fields
+    def __init__(self, text: str, table: Mapping[str, Parameter]) -> None:
+        self._text, self._table = text, table
 
     def __get__(self, instance: object, owner: type) -> str:
-        return _documented(inspect.cleandoc(self._text), self._fields)
-
-
-def _documented(text: str, fields: Mapping[str, _Field]) -> str:
-    """A docstring with its section of parameters, in numpydoc's form."""
-    lines = ["Parameters", "----------"]
-    for name, of in fields.items():
-        lines.append(f"{name} : {of.type}, default {of.parameter.default!r}")
-        lines += textwrap.wrap(
-            of.parameter.help, 92, initial_indent="    ", subsequent_indent="    "
-        )
-    at = min(
-        (place for name in _SECTIONS if (place := text.find(f"\n{name}\n---")) >= 0),
-        default=len(text),
-    )
-    section = "\n".join(lines)
-    return f"{text[:at].rstrip()}\n\n{section}\n\n{text[at:].lstrip()}"
+        text = inspect.cleandoc(self._text)
+        lines = ["Parameters", "----------"]
+        for name, entry in self._table.items():
+            lines.append(f"{name} : {entry.type}, default {entry.default!r}")
+            lines.append(textwrap.indent(textwrap.fill(entry.help, 88), "    "))
+        starts = (text.find(f"\n{name}\n---") for name in _SECTIONS)
+        end = min((start for start in starts if start >= 0), default=len(text))
+        section = "\n".join(lines)
+        return f"{text[:end].rstrip()}\n\n{section}\n\n{text[end:].lstrip()}"
 
 
 class ParametersMixin:
@@ -442,9 +444,7 @@ class ParametersMixin:
 
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
-    unpickled_attributes: ClassVar[tuple[str, ...]] = (
-        "lock",
-    )  # what is neither pickled nor copied
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # neither pickled nor copied
     lock: threading.RLock
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -454,38 +454,36 @@ class ParametersMixin:
         return self
 
     def _is_taught(self) -> bool:
-        """Whether something was learned, so that what is counted is settled."""
+        """Return whether something was learned, so parameters of the role "counts" are fixed."""
         return False
 
     def _check_change(self, name: str, value: Any) -> None:
         """Raise ValueError if a valid value does not fit what was learned."""
 
     def _changed(self, name: str) -> None:
-        """Called after a parameter was set."""
+        """Update what depends on a parameter that was set."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        known = self.parameter_table.get(name)
-        if known is None:
+        declared = self.parameter_table.get(name)
+        if declared is None:
             if name[0] != "_" and name not in self._attributes:
                 raise AttributeError(unknown_name_error(type(self), name, "attribute"))
             object.__setattr__(self, name, value)
             return
-        known.check(name, value)
+        declared.check(name, value)
         with self.lock:
             self._check_change(name, value)
-            if known.role == "counts" and name in vars(self) and self._is_taught():
-                raise ValueError(
-                    f"{name}: it is settled once something was learned: make a new model"
-                )
+            if declared.role == "counts" and name in vars(self) and self._is_taught():
+                raise ValueError(f"{name}: it is fixed after the first message: make a new model")
             object.__setattr__(self, name, value)
             self._changed(name)
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
     ) -> Any:
-        """A new object with the same parameters, or others, that has learned nothing.
+        """Return an untrained object with the same parameters, except for `new_params`.
 
-        With `include_attributes` it knows what this one does.
+        With `include_attributes` it is a copy with everything that was learned.
         """
         if not include_attributes:
             return super().clone(new_params)  # type: ignore[misc]  # of river's base classes
@@ -531,25 +529,29 @@ class ParametersMixin:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: of for name, of in vars(self).items() if name not in self.unpickled_attributes
-        }
+        dropped = self.unpickled_attributes
+        return {name: value for name, value in vars(self).items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        """What river's `mutate` may change."""
-        return {name for name, known in self.parameter_table.items() if known.role != "counts"}
+        """The parameters that river's `mutate` may change."""
+        return {name for name, entry in self.parameter_table.items() if entry.role != "counts"}
 
 
-def parameters_to_json(of: ParametersMixin, but: Collection[str] = ()) -> dict[str, Any]:
-    """The parameters of an object as JSON can hold them."""
-    table = of.parameter_table
-    return {name: table[name].check.plain(getattr(of, name)) for name in table if name not in but}
+def parameters_to_json(model: ParametersMixin, exclude: Collection[str] = ()) -> dict[str, Any]:
+    """Return the parameters of an object as JSON can hold them."""
+    return {
+        name: entry.check.plain(getattr(model, name))
+        for name, entry in model.parameter_table.items()
+        if name not in exclude
+    }
 
 
-def parameters_from_json(plain: Mapping[str, Any], made: type[ParametersMixin]) -> dict[str, Any]:
+def parameters_from_json(plain: Mapping[str, Any], cls: type[ParametersMixin]) -> dict[str, Any]:
     """Return the constructor's arguments from the result of `parameters_to_json`."""
-    return {name: made.parameter_table[name].check.of_plain(value) for name, value in plain.items()}
+    return {
+        name: cls.parameter_table[name].check.from_plain(value) for name, value in plain.items()
+    }

@@ -417,7 +417,41 @@ cdef class CountTable:
             for i in range(used):
                 self.revalue(i if columns == NULL else columns[i], 0, numbers[i])
 
+    def remove(self, fingerprints):
+        """Remove features with all their counts; unseen ones are skipped."""
+        cdef Py_ssize_t i, j, k, row, used, n = len(fingerprints)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        cdef uint32_t *columns
+        cdef double *numbers
+        self.changes += 1
+        for i in range(n):
+            row = table_find(&self.table, f[i])
+            if row < 0:
+                continue
+            used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
+            for j in range(used):
+                k = j if columns == NULL else columns[j]
+                self.sums[k] = max(self.sums[k] - numbers[j], 0.0)
+                if self.track_values and numbers[j] != 0:
+                    self.revalue(k, numbers[j], 0)
+            self.drop(row)
+
     # Queries
+
+    def feature_totals(self):
+        """Return fingerprints, uint64, and total counts over all classes, float64, shape (V,) each."""
+        cdef Py_ssize_t row, j, used, rows = self.table.rows
+        cdef cnp.ndarray keys = new_array(rows, cnp.NPY_UINT64), totals = new_array(rows, cnp.NPY_FLOAT64)
+        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
+        cdef double *t = <double *> cnp.PyArray_DATA(totals)
+        cdef uint32_t *columns
+        cdef double *numbers
+        for row in range(rows):
+            f[row], t[row] = table_at(&self.table, row).key, 0
+            used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
+            for j in range(used):
+                t[row] += numbers[j]
+        return keys, totals
 
     cdef str display_name(self, uint64_t key):
         name = self.name(key)

@@ -2,12 +2,11 @@
 # cython: initializedcheck=False, embedsignature=True
 """Header fields, character references and the text of HTML that no reader sees, each in one linear pass."""
 
-import re
-
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memchr, memset
+from streamnb._core import styles
 from streamnb._core.arrays cimport grown
 from streamnb._core.buffers cimport (
     Buffer, CODE_POINTS, buffer_put, buffer_room, encode_utf8, is_letter, is_space, lowered,
@@ -185,14 +184,6 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
 # Text of HTML that no reader sees, by the styles of its elements: one linear pass over the tags.
 
 cdef enum:
-    HIDES = 1        # display:none, opacity:0, no size, off-screen
-    SHRINKS = 2      # font-size:0
-    ENLARGES = 4     # any other font-size
-    CONCEALS = 8     # visibility:hidden
-    REVEALS = 16     # visibility:visible
-
-    INHERITED = -1   # of a colour: not set
-    UNKNOWN = -2     # set to something that is not understood
     SAME_COLOUR = 24 # largest gap of a channel (0 to 255) at which no reader sees text
 
     VOID = 1         # of a tag: it has no content
@@ -205,13 +196,12 @@ cdef enum:
     CELL = 128       # td, th: ends another one
     TABLE_ROW = 256  # tr: ends a cell and another one
     IS_P = 512
+    IN_HEAD = 1024   # elements before the body: no reader sees text in them
     TAG_SLOTS = 512
 
     MAX_ELEMENTS = 1024  # open elements that are tracked
     MAX_SEARCH = 128     # open elements among which an end tag looks for its start tag
     MAX_STYLE = 2000     # bytes of a style attribute that are read
-    MAX_VALUE = 80       # bytes of a value in it
-    MAX_SHEET = 65536    # bytes of a style sheet that are read
 
 cdef struct Element:
     uint64_t tag
@@ -221,6 +211,7 @@ cdef struct Element:
     uint8_t shrinks
     uint8_t conceals
     uint32_t kind
+    uint64_t ancestors # mask of `StyleRules`, its own atoms included
 
 _VOID = frozenset(
     b"area base br col embed hr img input link meta param source track wbr basefont bgsound frame keygen".split()
@@ -239,7 +230,7 @@ cdef int set_tag_kinds() except -1:
     kinds = {}
     for kind, tags in (
         (VOID, _VOID), (INLINE, INLINE_TAGS_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist", b"noframes")),
-        (LINK, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")), (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (IS_P, (b"p",)),
+        (IN_HEAD, b"html head meta title link style base script".split()), (LINK, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")), (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (IS_P, (b"p",)),
         (PARAGRAPH, b"p div table ul ol dl h1 h2 h3 h4 h5 h6 form hr pre center blockquote".split()),
     ):
         for tag in tags:
@@ -260,158 +251,10 @@ cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
     return tag_kinds[slot].kind
 
 
-_STYLE_COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?")
-_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # \64 is d
-_ZERO = re.compile(rb"[+-]?0*\.?0*(?:px|pt|em|rem|ex|ch|%|vw|vh|in|cm|mm|pc)?\Z")
-_TINY = re.compile(rb"(?:0?\.\d+|1)px|0?\.\d+(?:pt|em|rem)|[0-5](?:\.\d+)?%\Z")
-_FAR = re.compile(rb"-\s*\d{3,}(?:\.\d+)?(?:px|pt|em|rem|%|vw|vh)|-\d{2,}(?:em|rem)|-\d{3,}%")
-_CLASS = re.compile(rb"[a-z0-9]*[.#]([\w-]+)\Z")
-_COLOUR = re.compile(rb"#([0-9a-f]{3,8})\b|rgba?\(([^)]{1,60})\)|([a-z]+)")
-_COLOURS = {
-    b"white": 0xFFFFFF, b"black": 0, b"red": 0xFF0000, b"lime": 0xFF00, b"green": 0x8000, b"blue": 0xFF,
-    b"yellow": 0xFFFF00, b"gray": 0x808080, b"grey": 0x808080, b"silver": 0xC0C0C0, b"navy": 0x80,
-    b"maroon": 0x800000, b"purple": 0x800080, b"fuchsia": 0xFF00FF, b"magenta": 0xFF00FF, b"aqua": 0xFFFF,
-    b"cyan": 0xFFFF, b"teal": 0x8080, b"olive": 0x808000, b"orange": 0xFFA500, b"snow": 0xFFFAFA,
-    b"ivory": 0xFFFFF0, b"whitesmoke": 0xF5F5F5, b"ghostwhite": 0xF8F8FF, b"floralwhite": 0xFFFAF0,
-    b"azure": 0xF0FFFF, b"mintcream": 0xF5FFFA, b"lightyellow": 0xFFFFE0, b"beige": 0xF5F5DC,
-}
-cdef dict _styles = {}
-cdef dict _colours = {}
-
-
-cdef int32_t read_colour(bytes text) except? -3:
-    """Return a colour as 0xRRGGBB; -1 for none, -2 for one that is not understood.
-
-    A transparent colour of text is -3.
-    """
-    colour = _colours.get(text)
-    if colour is None:
-        colour = _read_colour(text.strip().lower())
-        if len(_colours) < 4096:
-            _colours[text] = colour
-    return colour
-
-
-def _read_colour(text):
-    match = _COLOUR.match(text)
-    if match is None:
-        digits = text[:6]
-        return int(digits, 16) if len(digits) == 6 and re.match(rb"[0-9a-f]{6}", digits) else UNKNOWN
-    if match[1]:
-        digits = match[1]
-        if len(digits) in (4, 8) and int(digits[len(digits) // 4 * 3:], 16) == 0:
-            return -3
-        if len(digits) < 6:
-            digits = bytes(c for digit in digits[:3] for c in (digit, digit))
-        return int(digits[:6], 16)
-    if match[2]:
-        parts = match[2].replace(b",", b" ").replace(b"/", b" ").split()
-        try:
-            numbers = [float(part.rstrip(b"%")) * (2.55 if part.endswith(b"%") and i < 3 else 1) for i, part in enumerate(parts)]
-        except ValueError:
-            return UNKNOWN
-        if len(numbers) < 3 or not all(0 <= number <= 1e6 for number in numbers):
-            return UNKNOWN
-        if len(numbers) > 3 and numbers[3] == 0:
-            return -3
-        red, green, blue = (min(int(number), 255) for number in numbers[:3])
-        return red << 16 | green << 8 | blue
-    name = match[3]
-    if name == b"transparent":
-        return -3
-    if re.match(rb"[0-9a-f]{6}\Z", text):  # an attribute without its #
-        return int(text, 16)
-    return INHERITED if name in (b"inherit", b"none", b"initial", b"unset", b"auto") else _COLOURS.get(name, UNKNOWN)
-
-
-cdef tuple read_style(bytes style):
-    """Return what a style attribute does to text: a sum of flags, its colour and its background."""
-    result = _styles.get(style)
-    if result is None:
-        result = _read_style(style[:MAX_STYLE].lower())
-        if len(_styles) < 4096:
-            _styles[style] = result
-    return result
-
-
-def _read_style(style):
-    flags, colour, background = 0, INHERITED, INHERITED
-    size, positioned, clipped = {}, False, False
-    if b"&" in style:
-        style = unescaped(<const uint8_t *> PyBytes_AS_STRING(style), len(style)).lower()
-    if b"\\" in style:
-        style = _ESCAPE.sub(lambda match: bytes((int(match[1], 16) & 127,)) if match[1] else b"", style)
-    for declaration in _STYLE_COMMENT.sub(b"", style).split(b";"):
-        name, _, value = declaration.partition(b":")
-        name, value = name.strip(), value.replace(b"!important", b"").strip()[:MAX_VALUE]
-        if name == b"display":
-            flags |= HIDES if value == b"none" else 0
-        elif name == b"visibility":
-            flags |= CONCEALS if value in (b"hidden", b"collapse") else REVEALS if value == b"visible" else 0
-        elif name == b"font-size" or name == b"font":
-            first = value.split(b"/")[0].split() if name == b"font" else [value]
-            if first and any(_ZERO.match(part) or _TINY.match(part) for part in first if part[:1].isdigit() or part[:1] == b"."):
-                flags = flags & ~ENLARGES | SHRINKS
-            elif name == b"font-size" or any(part[:1].isdigit() for part in first):
-                flags = flags & ~SHRINKS | ENLARGES
-        elif name == b"opacity":
-            flags |= HIDES if _ZERO.match(value) else 0
-        elif name == b"color":
-            colour = read_colour(value)
-        elif name == b"background-color":
-            background = read_colour(value)
-        elif name == b"background":
-            background = UNKNOWN if b"url(" in value or b"gradient" in value else _background(value)
-        elif name == b"background-image":
-            background = background if value == b"none" else UNKNOWN
-        elif name in (b"width", b"height", b"max-width", b"max-height"):
-            size[name[-5:]] = _ZERO.match(value) is not None or size.get(name[-5:], False)
-        elif name in (b"overflow", b"overflow-x", b"overflow-y"):
-            clipped = clipped or value in (b"hidden", b"clip")
-        elif name == b"position":
-            positioned = value in (b"absolute", b"fixed", b"relative")
-        elif name in (b"text-indent", b"margin-left", b"margin-top", b"margin", b"left", b"top", b"right", b"bottom"):
-            if _FAR.match(value):
-                flags |= HIDES
-        elif name == b"clip" or name == b"clip-path":
-            if re.match(rb"rect\((?:[01]?(?:px)?[\s,]*){4}\)|inset\((?:50|100)%\)", value):
-                flags |= HIDES
-        elif name == b"transform" and re.search(rb"scale\(0\)|translate[xy]?\(-\d{4,}", value):
-            flags |= HIDES
-    if clipped and any(size.values()):
-        flags |= HIDES
-    return flags, HIDDEN_COLOUR if colour == -3 else colour, INHERITED if background == -3 else background
-
-
-HIDDEN_COLOUR = -4
-
-
-def _background(value):
-    colours = [read_colour(part) for part in value.split()]
-    known = [colour for colour in colours if colour >= 0]
-    return known[0] if known else UNKNOWN if UNKNOWN in colours else INHERITED
-
-
-def read_style_sheet(bytes sheet) -> tuple:
-    """Return the classes and ids that a style sheet hides everywhere, and whether it sets backgrounds."""
-    text = _STYLE_COMMENT.sub(b"", sheet[:MAX_SHEET].lower())
-    hidden = set()
-    depth, start, selectors = 0, 0, b""
-    for brace in re.finditer(rb"[{}]", text):
-        if brace[0] == b"{":
-            depth += 1
-            selectors = text[start:brace.start()] if depth == 1 else b"@"
-            start = brace.end()
-        elif depth:
-            depth -= 1
-            # A rule at the top level: one in @media may hold for a few readers only.
-            if b"@" not in selectors and read_style(text[start:brace.start()])[0] & (HIDES | CONCEALS | SHRINKS):
-                for selector in selectors.split(b","):
-                    match = _CLASS.match(selector.strip())
-                    if match:
-                        hidden.add(match[1])
-            start, selectors = brace.end(), b"@" if depth else b""
-    return frozenset(hidden), b"background" in text or b"bgcolor" in text
+cdef int HIDES = styles.HIDES, SHRINKS = styles.SHRINKS, ENLARGES = styles.ENLARGES
+cdef int CONCEALS = styles.CONCEALS, REVEALS = styles.REVEALS, REMOVES = styles.REMOVES
+cdef int INHERITED = styles.INHERITED, UNKNOWN = styles.UNKNOWN, TRANSPARENT = styles.TRANSPARENT
+cdef object read_style = styles.read_style, read_colour = styles.read_colour
 
 
 cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
@@ -426,10 +269,10 @@ cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
 
 
 cdef inline bint is_hidden(const Element *e) noexcept nogil:
-    return e.hides or e.shrinks or e.conceals or e.colour == -4 or similar(e.colour, e.background)
+    return e.hides or e.shrinks or e.conceals or e.colour == TRANSPARENT or similar(e.colour, e.background)
 
 
-cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -3:
+cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
     """Return the colour of an attribute; #rrggbb without a call into Python."""
     cdef Py_ssize_t i
     cdef int32_t colour = 0
@@ -447,24 +290,10 @@ cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -3:
     return read_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 64)))
 
 
-cdef int style_element(Element *e, const uint8_t *name, Py_ssize_t size, const uint8_t *value, Py_ssize_t n, bint is_body,
-                       frozenset classes) except -1:
-    """Change an element by one of its attributes."""
-    cdef int flags
-    cdef int32_t colour, background
-    if size == 5 and same(name, b"style", 5):
-        flags, colour, background = read_style(PyBytes_FromStringAndSize(<const char *> value, min(n, MAX_STYLE)))
-        if flags & HIDES:
-            e.hides = 1
-        if flags & (SHRINKS | ENLARGES):
-            e.shrinks = flags & SHRINKS != 0
-        if flags & (CONCEALS | REVEALS):
-            e.conceals = flags & CONCEALS != 0
-        if colour != INHERITED:
-            e.colour = colour
-        if background != INHERITED:
-            e.background = background
-    elif size == 5 and same(name, b"color", 5):
+cdef int style_by_attribute(Element *e, const uint8_t *name, Py_ssize_t size, const uint8_t *value, Py_ssize_t n,
+                            bint is_body) except -1:
+    """Change an element by one of its attributes other than its style."""
+    if size == 5 and same(name, b"color", 5):
         e.colour = attribute_colour(value, n)
     elif size == 7 and same(name, b"bgcolor", 7):
         e.background = attribute_colour(value, n)
@@ -476,10 +305,35 @@ cdef int style_element(Element *e, const uint8_t *name, Py_ssize_t size, const u
         e.hides = 1
     elif size == 10 and same(name, b"background", 10):
         e.background = UNKNOWN
-    elif classes and ((size == 5 and same(name, b"class", 5)) or (size == 2 and same(name, b"id", 2))):
-        for part in PyBytes_FromStringAndSize(<const char *> value, min(n, MAX_STYLE)).lower().split():
-            if part in classes:
-                e.hides = 1
+    return 0
+
+
+cdef int style_element(Element *e, style) except -1:
+    """Change an element by a `Style`."""
+    cdef int flags = style[0]
+    cdef int32_t colour = style[1], background = style[2]
+    if flags & (HIDES | REMOVES):
+        e.hides = 1
+    if flags & (SHRINKS | ENLARGES):
+        e.shrinks = flags & SHRINKS != 0
+    if flags & (CONCEALS | REVEALS):
+        e.conceals = flags & CONCEALS != 0
+    if colour != INHERITED:
+        e.colour = colour
+    if background != INHERITED:
+        e.background = background
+    return 0
+
+
+cdef int style_page(Element *stack, Py_ssize_t used, rules) except -1:
+    """Change the open elements, which are before the body, by the rules about the whole page."""
+    cdef Py_ssize_t k
+    for k in range(used + 1):
+        for tag in (b"html", b"body"):
+            style_element(&stack[k], styles.cascade(rules.styles(tag, b"", b"", 0)[1:]))
+        stack[k].hides = 0
+        if rules.has_unknown_background:
+            stack[k].background = UNKNOWN
     return 0
 
 
@@ -496,8 +350,21 @@ def hidden_spans(bytes page):
     """Return the spans of a page of HTML that no reader sees, or None if there are none.
 
     The spans are (start, end) pairs in rising order, as the bytes of an int64 array. They cover
-    comments and the text of elements that are hidden by `hidden`, `style`, a class of a style sheet,
-    or a colour like that of the background.
+    comments and the text of elements that are hidden by `hidden`, `style`, style sheets, or a colour
+    like that of the background.
+    """
+    cdef bint has_late_sheet = False
+    spans, rules = find_hidden(page, None, &has_late_sheet)
+    if has_late_sheet:  # it holds for the elements before it, too
+        spans, _ = find_hidden(page, rules, &has_late_sheet)
+    return spans
+
+
+cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
+    """Return the hidden spans of a page, and the rules of its style sheets.
+
+    If `rules` is not None, they are all rules of the page. Else style sheets are read on the way;
+    `has_late_sheet` is set to True if one comes after the beginning of the body.
     """
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(page)
     cdef const uint8_t *next_tag
@@ -509,8 +376,12 @@ def hidden_spans(bytes page):
     cdef bint closing, hidden
     cdef uint32_t kind, open_kind
     cdef set unclosed = set()
-    cdef frozenset classes = None
+    cdef bint is_complete = rules is not None, is_in_head = True
     cdef bytes tag
+    cdef const uint8_t *style = NULL
+    cdef const uint8_t *class_names = NULL
+    cdef const uint8_t *element_id = NULL
+    cdef Py_ssize_t style_size = 0, class_size = 0, id_size = 0
     cdef uint64_t tag_id
     cdef int64_t[2] span
     memset(&spans, 0, sizeof(Buffer))
@@ -518,6 +389,8 @@ def hidden_spans(bytes page):
         stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
         memset(stack, 0, sizeof(Element))
         stack[0].colour, stack[0].background = 0, 0xFFFFFF
+        if is_complete:
+            style_page(stack, 0, rules)
         while i < n:
             next_tag = <const uint8_t *> memchr(p + i, c"<", n - i)
             if next_tag == NULL:
@@ -563,6 +436,8 @@ def hidden_spans(bytes page):
                         used -= 1
                 element = stack[used]
                 element.tag, element.kind = tag_id, kind
+                is_in_head = is_in_head and kind & IN_HEAD
+                style = class_names = element_id = NULL
                 if kind & UNSHOWN:
                     element.hides = 1
             while i < n and p[i] != c">" and p[i] != c"<":
@@ -582,8 +457,29 @@ def hidden_spans(bytes page):
                         i += 1
                     i = read_value(p, i, n, &value_begin, &value_end)
                 k = name_end - name_begin
-                if not closing and (4 <= k <= 7 or k == 10 or k == 2):
-                    style_element(&element, p + name_begin, k, p + value_begin, value_end - value_begin, tag_id == BODY, classes)
+                if closing:
+                    continue
+                if k == 5 and same(p + name_begin, b"style", 5):
+                    style, style_size = p + value_begin, min(value_end - value_begin, MAX_STYLE)
+                elif k == 5 and same(p + name_begin, b"class", 5):
+                    class_names, class_size = p + value_begin, min(value_end - value_begin, MAX_STYLE)
+                elif k == 2 and same(p + name_begin, b"id", 2):
+                    element_id, id_size = p + value_begin, min(value_end - value_begin, MAX_STYLE)
+                elif 4 <= k <= 7 or k == 10:
+                    style_by_attribute(&element, p + name_begin, k, p + value_begin, value_end - value_begin, tag_id == BODY)
+            if not closing:
+                own_style = None if style == NULL else read_style(slice_of(style, 0, style_size))
+                if rules is not None:
+                    mask, sheet_style, important_style = rules.styles(
+                        lowered_bytes(p + begin, end - begin),
+                        b"" if class_names == NULL else slice_of(class_names, 0, class_size),
+                        b"" if element_id == NULL else slice_of(element_id, 0, id_size),
+                        stack[used].ancestors,
+                    )
+                    element.ancestors |= <uint64_t> mask
+                    own_style = styles.cascade((sheet_style, own_style or styles.NO_STYLE, important_style))
+                if own_style is not None:
+                    style_element(&element, own_style)
             if i < n and p[i] == c">":
                 i += 1
             if closing:
@@ -600,13 +496,12 @@ def hidden_spans(bytes page):
                     if end < 0:
                         unclosed.add(tag)
                     else:
-                        if tag == b"style":
-                            more, sets_background = read_style_sheet(page[i:min(end, i + MAX_SHEET)])
-                            classes = more if classes is None else classes | more
-                            if sets_background:
-                                stack[0].background = UNKNOWN
-                                for k in range(1, used + 1):
-                                    stack[k].background = UNKNOWN
+                        if tag == b"style" and not is_complete:
+                            rules = rules or styles.StyleRules()
+                            rules.add_sheet(page[i:end])
+                            has_late_sheet[0] = has_late_sheet[0] or not is_in_head
+                            if is_in_head:
+                                style_page(stack, used, rules)
                         i = end
             elif not kind & VOID and used < MAX_ELEMENTS:
                 if kind & LINK and element.colour == stack[used].colour and element.colour >= 0:
@@ -625,8 +520,8 @@ def hidden_spans(bytes page):
             span[0], span[1] = region, n
             buffer_put(&spans, span, sizeof(span))
         if spans.size == 0:
-            return None
-        return PyBytes_FromStringAndSize(<const char *> spans.bytes, spans.size)
+            return None, rules
+        return PyBytes_FromStringAndSize(<const char *> spans.bytes, spans.size), rules
     finally:
         free(stack)
         free(spans.bytes)

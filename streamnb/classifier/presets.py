@@ -21,7 +21,7 @@ from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.text_model import DECAY, TextModel
+from streamnb.naive_bayes.text_model import DECAY, MAX_FEATURES, TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,
@@ -66,6 +66,7 @@ class PresetClassifier(Classifier):
         Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
     )
     decay: float = DECAY
+    max_features: int | None = MAX_FEATURES
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
@@ -74,7 +75,7 @@ class PresetClassifier(Classifier):
         default="default",
     )
     views: Sequence[str] | None = parameter(
-        NameList(some=True, choices=_VIEWS, ordered=True, none=True),
+        NameList(required=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
         'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
         'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
@@ -236,7 +237,7 @@ class PresetClassifier(Classifier):
         return {
             **super().settings(),
             "class": type(self).__name__,
-            "parameters": parameters_to_json(self, but=("positive", "costs", "on", "words")),
+            "parameters": parameters_to_json(self, exclude=("positive", "costs", "on", "words")),
             # A preset may have other views in another version.
             "views": list(self._chosen),
             "words": None if self.words is None else tokenizer_config(as_tokenizer(self.words)),
@@ -266,7 +267,14 @@ class PresetClassifier(Classifier):
         return ready
 
 
-_OF_MEMBERS = ("alpha", "background_mass", "length_norm", "length_norm_power", "decay")
+_OF_MEMBERS = (
+    "alpha",
+    "background_mass",
+    "length_norm",
+    "length_norm_power",
+    "decay",
+    "max_features",
+)
 
 
 @parameter_class(kw_only=True)

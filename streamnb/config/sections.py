@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from streamnb.errors import ConfigError
-from streamnb.parameters import Choice, ClassPrior, Constraint, shown
+from streamnb.parameters import Choice, ClassPrior, Constraint, describe
 
 # Converts the plain data below a path; raises ValueError with that path.
 Converter = Callable[[str, Any], Any]
@@ -217,7 +217,7 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         if kind is None:
             raise ValueError(f"{path}.kind: missing: one of {', '.join(kinds)}")
         if not isinstance(kind, str) or kind not in kinds:
-            raise ValueError(f"{path}.kind: {shown(kind)} is not one of {', '.join(kinds)}")
+            raise ValueError(f"{path}.kind: {describe(kind)} is not one of {', '.join(kinds)}")
         return kinds[kind].from_dict(path, data)
 
     return convert
@@ -234,7 +234,7 @@ def list_type(
             return None
         if not isinstance(data, (list, tuple)) or len(data) < min_length:
             expected = f"a list of {min_length} values or more" if min_length else "a list"
-            raise ValueError(f"{path}: {shown(data)} is not {expected}")
+            raise ValueError(f"{path}: {describe(data)} is not {expected}")
         return tuple(convert_item(f"{path}[{i}]", item) for i, item in enumerate(data))
 
     return convert
@@ -247,7 +247,7 @@ def mapping_type(value_type: Constraint | Converter, min_length: int = 0) -> Con
     def convert(path: str, data: Any) -> dict[str, Any]:
         if not isinstance(data, Mapping) or len(data) < min_length:
             names = f"names and values, {min_length} or more" if min_length else "names and values"
-            raise ValueError(f"{path}: {shown(data)} is not a mapping of {names}")
+            raise ValueError(f"{path}: {describe(data)} is not a mapping of {names}")
         for name in data:
             if not isinstance(name, str) or not name:
                 raise ValueError(f"{path}: {_yaml_text(name)} is not a name; put it in quotes")
@@ -260,7 +260,7 @@ def _yaml_text(value: Any) -> str:
     """Return a value as YAML writes it, for messages."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true (or yes, on)", False: "false (or no, off)"}[value]
-    return shown(value)
+    return describe(value)
 
 
 def convert_name(path: str, value: Any) -> str:
@@ -293,7 +293,7 @@ def label_mapping_type(value_type: Constraint | Converter) -> Converter:
 
     def convert(path: str, data: Any) -> dict[str, Any]:
         if not isinstance(data, Mapping):
-            raise ValueError(f"{path}: {shown(data)} is not a mapping of labels and values")
+            raise ValueError(f"{path}: {describe(data)} is not a mapping of labels and values")
         values = {}
         for name, value in data.items():
             label = convert_name(path, name)

@@ -47,6 +47,7 @@ class SqlCounts(Places):
     in_transaction: ClassVar[bool] = True
     scale: float = 1.0
     decay_halvings: int = 0
+    evictions: int = 0
     labels: list[Label]
     places: int
 
@@ -86,6 +87,10 @@ class SqlCounts(Places):
     def decay(self, decay: float) -> None:
         """Raise UnsupportedError: counts in a database do not decay."""
         raise UnsupportedError("counts in a database do not age")
+
+    def evict(self, max_features: int) -> None:
+        """Raise UnsupportedError: a database is compacted instead."""
+        raise UnsupportedError("max_features is for counts in memory; compact the database instead")
 
     def index(self, label: Label) -> int | None:
         """Return the column of a class, None for an unknown class."""

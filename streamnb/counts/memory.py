@@ -18,6 +18,9 @@ NO_NAME = b"\xff"  # stands in the table for the name of a feature that came wit
 _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
 _PART = 1 << 20  # numbers that `parts` gives at once
+# Of `max_features`, the share that an eviction leaves: a quarter of the limit is room for new
+# features, which share the cost of the next eviction.
+_KEPT_SHARE = 0.75
 _FEW = 4  # classes of which files have all counts, zeros too; as rows in memory have
 
 
@@ -26,6 +29,14 @@ def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
     is_present = cells[:, k] > 0
     counts = np.ascontiguousarray(cells[is_present, k])
     return TokenCounts.unchecked(fingerprints[is_present], counts, None, None)
+
+
+def _shuffled(fingerprints: Keys, turn: int) -> Keys:
+    """Return a hash of each fingerprint that depends on a number (Steele et al. 2014, SplitMix)."""
+    mixed = fingerprints + np.uint64(turn * 0x9E3779B97F4A7C15 % 2**64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 class MemoryCounts:
@@ -57,6 +68,7 @@ class MemoryCounts:
         self.scale: float = 1.0
         self.decay_halvings: int = 0
         self.version: int = 0
+        self.evictions: int = 0
         self._index: dict[Label, int] = {}
         self.table: _core.CountTable = _core.CountTable(0, keep_names, track_values)
 
@@ -171,6 +183,35 @@ class MemoryCounts:
             self.table.rescale(1 / _RESCALE, _FORGOTTEN * self.scale)
             self.weights = [weight / _RESCALE for weight in self.weights]
 
+    def evict(self, max_features: int) -> None:
+        """Remove the rarest features if there are more than `max_features`.
+
+        Three quarters of that number are left, so that a new feature costs constant time on
+        average. Features with the same total count go in a pseudo-random order, which is another
+        one in each eviction and the same for equal counts.
+
+        Examples
+        --------
+        >>> from streamnb.counts.memory import MemoryCounts
+        >>> from streamnb.features.token_counts import TokenCounts
+        >>> counts = MemoryCounts()
+        >>> counts.add(TokenCounts.from_dict({"free": 2, "now": 3, "moon": 1}), "spam", 1.0)
+        >>> counts.evict(2)
+        >>> counts.features, counts.totals
+        (1, [3.0])
+        """
+        if len(self.table) <= max_features:
+            return
+        fingerprints, totals = self.table.feature_totals()
+        n_evicted = len(totals) - max(1, int(_KEPT_SHARE * max_features))
+        limit = np.partition(totals, n_evicted - 1)[n_evicted - 1]
+        rarest = fingerprints[totals < limit]
+        ties = fingerprints[totals == limit]
+        order = np.argsort(_shuffled(ties, self.evictions), kind="stable")
+        self.table.remove(np.concatenate([rarest, ties[order[: n_evicted - len(rarest)]]]))
+        self.evictions += 1
+        self.version += 1
+
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Counts (n, K) of features, and which of them have any."""
         return self.table.get_counts(fingerprints)
@@ -198,6 +239,7 @@ class MemoryCounts:
     def merge(self, other: Counts) -> None:
         """Add other counts, with the same result as learning both streams."""
         self.check_merge(other)
+        self.evictions += other.evictions
         if not isinstance(other, MemoryCounts):
             fingerprints, cells = other.items()
             tokens = TokenCounts.unchecked(fingerprints, np.ones(len(fingerprints)), None, None)
@@ -236,6 +278,7 @@ class MemoryCounts:
             "totals": self.totals,
             "scale": self.scale,
             "decay_halvings": self.decay_halvings,
+            "evictions": self.evictions,
         }, arrays
 
     def load(self, header: Any, array: Callable[..., Any]) -> None:
@@ -276,10 +319,13 @@ class MemoryCounts:
         scale, decay_halvings = float(header["scale"]), header["decay_halvings"]
         if not 1 <= scale <= 2**33 or type(decay_halvings) is not int or decay_halvings < 0:
             raise ValueError("the scale of the counts is not sound")
+        evictions = header["evictions"]
+        if type(evictions) is not int or evictions < 0:
+            raise ValueError("the number of evictions is not sound")
         names, name_ends = array("names", "u1", optional=True), None
         if names is not None:
             names, name_ends = names.tobytes(), array("name_ends", "<u8")
-        self.scale, self.decay_halvings = scale, decay_halvings
+        self.scale, self.decay_halvings, self.evictions = scale, decay_halvings, evictions
         self.add_classes(labels)
         self.weights[:] = weights.tolist()
         self.table.load(fingerprints, ends, classes, counts, totals.tolist(), names, name_ends)

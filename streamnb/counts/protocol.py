@@ -56,7 +56,7 @@ class Counts(Protocol):
     `features` how many features have a count (V). `in_transaction` is true if they can be read
     within a transaction of a database only.
 
-    Operations that few models need (`decay`, `count_histogram`, `merge`) may raise
+    Operations that few models need (`decay`, `evict`, `count_histogram`, `merge`) may raise
     `UnsupportedError`.
     """
 
@@ -79,6 +79,10 @@ class Counts(Protocol):
     @property
     def decay_halvings(self) -> int:
         """Number of times that all weights were divided by 2 (see `decay`)."""
+
+    @property
+    def evictions(self) -> int:
+        """Number of times that `evict` removed features."""
 
     @property
     def version(self) -> int:
@@ -139,6 +143,9 @@ class Counts(Protocol):
 
     def decay(self, decay: float) -> None:
         """Multiply the weight of everything learned so far by `decay`."""
+
+    def evict(self, max_features: int) -> None:
+        """Remove the rarest features if there are more than `max_features`."""
 
     def count_histogram(self) -> tuple[Floats, Floats]:
         """Return the distinct counts (m,) and how many features have each in each class (m, K)."""

@@ -318,7 +318,7 @@ def _choose_content_fields(
             return 1
         return 0
 
-    chosen = {name: max(found, key=lambda v: rank(name, v)) for name, found in values.items()}
+    chosen = {name: max(options, key=lambda v: rank(name, v)) for name, options in values.items()}
     return {**index, **chosen}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,14 @@ class ContextNB(DiscriminativeMultinomialNB):
         "Back-off weight of the next shorter gram: u = spread sqrt(n_h).",
         default=3.0,
     )
+
+    def _check_change(self, name: str, value: Any) -> None:
+        super()._check_change(name, value)
+        if name == "max_features" and value is not None:
+            raise ValueError(
+                "max_features: a gram needs the counts of its parts, so none are evicted; use "
+                "grams of one size (ngram_step=0)"
+            )
 
     def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
         cells, _ = self.counts.get_counts(fingerprints)

@@ -39,6 +39,7 @@ from streamnb.parameters import (
     Boolean,
     Choice,
     ClassPrior,
+    Integer,
     Number,
     Prior,
     attribute,
@@ -194,8 +195,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         ------
         ValueError
             If this was never learned (a count would fall below zero), or a receipt is missing.
-            Nothing has changed. With decay, at most the remaining counts are subtracted, without
-            an error.
+            Nothing has changed. With decay, and after features were evicted (`max_features`), at
+            most the remaining counts are subtracted, without an error.
         """
         with self.lock:
             if receipt is None:
@@ -334,6 +335,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
                 raise ValueError(f"a {type(model).__name__} cannot be kept in a database")
             if model.decay != 1:
                 raise ValueError("a model with decay < 1 cannot be kept in a database")
+            if model.max_features is not None:
+                raise ValueError(
+                    "a model with max_features cannot be kept in a database; "
+                    "compact the database instead"
+                )
 
     # Files
 
@@ -469,6 +475,14 @@ DECAY = parameter(
     "Factor by which all counts are multiplied after each message; 1 for no decay.",
     default=1.0,
 )
+MAX_FEATURES = parameter(
+    Integer(1, none=True),
+    "teaching",
+    "Maximum number of features of each view, for streams without an end; None for no limit. When "
+    "there are more, those with the smallest total count are removed until three quarters of the "
+    "limit are left.",
+    default=None,
+)
 LENGTH_NORM_POWER = "Power of the number of features in the length normalisation, from 0 to 2."
 
 
@@ -486,6 +500,7 @@ class LearnerParameters:
     )
     length_norm_power: float = parameter(Number(0, 2), "formula", LENGTH_NORM_POWER, default=0.5)
     decay: float = DECAY
+    max_features: int | None = MAX_FEATURES
     keep_names: bool = parameter(
         Boolean(), "counts", "Store the names of features, so that they can be shown.", default=True
     )
@@ -565,6 +580,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         if name == "keep_names" and isinstance(counts, MemoryCounts):  # nothing was learned yet
             self.counts = MemoryCounts(self.keep_names, self.track_values)
             self.counts.add_classes(counts.labels)
+        if name == "max_features" and counts is not None:
+            self._evict()
 
     @property
     def view_models(self) -> list[CountingNB]:
@@ -712,7 +729,13 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             counts.add(tokens, y, view_weight, class_weight)
             if self.decay != 1:
                 counts.decay(self.decay)
+            self._evict()
             return halvings, class_weight, view_weight
+
+    def _evict(self) -> None:
+        """Remove the rarest features if there are more than `max_features`."""
+        if self.max_features is not None:
+            self.counts.evict(self.max_features)
 
     def subtract(
         self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float
@@ -720,10 +743,12 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         """Undo `add`. Return what was subtracted, as arguments of `counts.add`."""
         with self.lock:
             counts = self.counts
-            if self.decay == 1 and receipt.decay_halvings == counts.decay_halvings:
+            has_decayed = self.decay != 1 or receipt.decay_halvings != counts.decay_halvings
+            if not has_decayed and not counts.evictions:
                 counts.subtract(tokens, y, view_weight, receipt.class_weight)
                 return tokens, y, view_weight, receipt.class_weight
-            # Decay rounds, and drops what is too small: at most the rest can be subtracted.
+            # Decay rounds, and drops what is too small. Evicted features may have come again. So at
+            # most the rest can be subtracted.
             class_index = counts.index(y)
             if class_index is None:
                 raise ValueError(f"cannot unlearn: no message of class {y!r:.80} was learned")
@@ -734,7 +759,9 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             remaining = TokenCounts.unchecked(
                 tokens.fingerprints[is_left], amounts[is_left], None, None
             )
-            class_weight = min(receipt.class_weight * factor, counts.weights[class_index])
+            class_weight = receipt.class_weight * factor
+            if has_decayed:
+                class_weight = min(class_weight, counts.weights[class_index])
             counts.subtract(remaining, y, 1.0, class_weight)
             return remaining, y, 1.0, class_weight
 
@@ -747,6 +774,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         with self.lock:
             factor = self._decay_since(receipt)
             self.counts.add(tokens, y, view_weight * factor, receipt.class_weight * factor)
+            self._evict()
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Undo the changes of a receipt; raise ValueError and change nothing if they are absent."""
@@ -763,12 +791,18 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         reason = super().order_dependence_reason
         if not reason and self.decay != 1:
             reason = f"with decay={self.decay:g} the result depends on the order; set decay=1"
+        if not reason and self.max_features is not None:
+            reason = (
+                f"with max_features={self.max_features} the result depends on the order; "
+                "set max_features=None"
+            )
         return reason
 
     @property
     def _needs_receipt(self) -> bool:
         counts = self.counts
-        return bool(self.order_dependence_reason) or counts.scale != 1 or counts.decay_halvings > 0
+        has_decayed = self.decay != 1 or counts.scale != 1 or counts.decay_halvings > 0
+        return self.discriminative or has_decayed
 
     def _default_receipt(self, w: float) -> Receipt:
         weight = checked_weight(w)
@@ -805,7 +839,9 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         rows.check(bad_entry, is_signed)
         class_weights = np.bincount(columns, weights, len(distinct)).tolist()
         self.counts.add_classes([*classes, *distinct])
-        if self.order_dependence_reason:
+        most = self.counts.features + len(rows.features)
+        is_bounded = self.max_features is not None and most > self.max_features
+        if self.discriminative or self.decay != 1 or is_bounded:
             for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
                 self.learn_one(row, label, weight)
         else:
@@ -853,6 +889,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     def _merge(self, other: Self) -> None:
         self.counts.merge(other.counts)
+        self._evict()
 
     # Explanations
 

@@ -5,8 +5,12 @@ from itertools import islice
 
 import numpy as np
 
+from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
+from streamnb.mailbox.compact import compact
+from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.transfer.formats import export
+from streamnb.mailbox.undo import redo
 
 SPAM = b"From: Pills <p@example.com>\nSubject: Cheap pills\n\nBuy pills now\n"
 HAM = b"From: Ann <a@example.org>\nSubject: Lunch\n\nShall we meet at noon?\n"
@@ -49,3 +53,18 @@ def damage(path, *statements):
         connection.execute(statement)
     connection.commit()
     connection.close()
+
+
+OPERATIONS = {"compact": compact, "rebuild": rebuild, "redo": redo}
+
+
+def call(mailbox, name, *args):
+    """Call a method or operation by its name, and return the result of its outcome."""
+    function = OPERATIONS.get(name) or getattr(type(mailbox), name)
+    return getattr(function(mailbox, *args), "result", None)
+
+
+def call_mailbox(path, name, *args):
+    """Open a mailbox for one `call`, as a command does."""
+    with Mailbox(path) as mailbox:
+        return call(mailbox, name, *args)
