@@ -19,9 +19,10 @@ from streamnb.features.views import (
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
+from streamnb.naive_bayes.counting import DECAY, MAX_FEATURES
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.text_model import DECAY, MAX_FEATURES, TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
-from streamnb.naive_bayes.text_model import CountingParameters, round_to_grid
 from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 

@@ -14,7 +14,7 @@ from streamnb.features.text_input import as_sequence, as_texts
 from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.mini_batches import is_frame
-from streamnb.naive_bayes.text_model import log_prior
+from streamnb.naive_bayes.priors import log_prior
 from streamnb.parameters import Constraint, parameter
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
 from streamnb.tables.columns import Columns

@@ -42,7 +42,9 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.naive_bayes import ContextNB
-from streamnb.naive_bayes.calibration import ClassReliability, LabelNoise, Recalibration
+from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.reliability import ClassReliability
 from streamnb.naive_bayes.systems import SWITCH_RATE, SystemPool
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_columns, best_index, best_label, probabilities
