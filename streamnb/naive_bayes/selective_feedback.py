@@ -1,4 +1,4 @@
-"""Whether labels are of all messages or of mistakes only, inferred online."""
+"""An online estimate of whether labels are of all messages or of mistakes only."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,6 @@ from streamnb.naive_bayes.mini_batches import (
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.scores import ScorerMixin
-
-if TYPE_CHECKING:
-    from streamnb.naive_bayes.counting import CountingNB
 
 
 def check_feedback(feedback: str | None) -> str | None:
@@ -72,8 +69,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return False
 
     @property
-    def view_models(self) -> Sequence[CountingNB]:
-        """The counting models, one for each view of a message."""
+    def view_models(self) -> Sequence[Any]:
+        """The counting models (`CountingNB`), one for each view of a message."""
         raise NotImplementedError
 
     @property

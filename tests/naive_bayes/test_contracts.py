@@ -405,7 +405,7 @@ def test_the_parts_of_a_taught_classifier_are_settled():
     classifier.model = BernoulliNB()
     classifier.learn_one("free", "spam")
     for name, part in (("tokenizer", Tokenizer()), ("model", MultinomialNB())):
-        with pytest.raises(ValueError, match="settled"):
+        with pytest.raises(ValueError, match="fixed after the first message"):
             setattr(classifier, name, part)
     classifier.costs = (9, 1, 0.1)
     assert classifier.costs.false_alarm == 9
