@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 import signal
 import sys
@@ -196,10 +194,6 @@ def _on_sigterm(*_: Any) -> None:
 
 
 def _prepare_process() -> None:
-    # Collections every 700 objects take a twentieth of a replay; few objects form cycles.
-    gc.set_threshold(20_000, 20, 50)
-    # Python collects three times when it exits, which takes as long as importing numpy.
-    atexit.register(gc.freeze)
     # Pydantic searches all installed packages for plug-ins; streamnb needs none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

@@ -1,4 +1,4 @@
-"""`streamnb filter` and `classify` with a running server, without importing click.
+"""`streamnb filter` and `classify` of one message, without importing click.
 
 A mail server may start a process for every message, and most of its time would be spent on imports.
 """
@@ -10,9 +10,11 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
+from streamnb.corpus.entry import is_compressed
 from streamnb.errors import BusyError, StreamNBError, describe_os_error, error_text, printable
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
+from streamnb.mailbox.service.protocol import MOST
 
 _OPTIONS = {"--db", "--user"}
 
@@ -34,11 +36,9 @@ def exit_status(arguments: list[str]) -> int | None:
     record = arguments[0] == "filter"
     try:
         client = MailboxClient(options.get("--db"), user=options.get("--user"), record=record)
-        if not os.path.exists(client.socket):
-            return None
     except (StreamNBError, OSError, ValueError):
         return None  # the command of click reports it
-    if arguments[0] == "filter" and not paths:
+    if record and not paths:
         return filter_stream(client, strict=False)
     plain = len(paths) == 1 and paths[0].isascii() and paths[0] != "-"
     if not record and plain and os.path.isfile(paths[0]):
@@ -46,23 +46,36 @@ def exit_status(arguments: list[str]) -> int | None:
     return None
 
 
-def _classify_file(client: MailboxClient, path: str) -> int | None:
-    """Print the verdict of the server on one message; None to leave the file to click."""
-    from streamnb.mailbox.service.protocol import MOST
+def _read_message(path: str) -> bytes | None:
+    """Return the one message in a file; None if it may be anything else."""
+    with open(path, "rb") as file:
+        message = file.read(MOST)
+    if message.startswith(b"From "):  # one message may have an mbox's separator
+        message = message.partition(b"\n")[2]
+        if b"\nFrom " in message:
+            return None
+    head = message[: 1 << 13]
+    is_other = (
+        len(message) > MOST // 2
+        or head.lstrip(b"\xef\xbb\xbf\r\n").startswith((b"From ", b"\1\1\1\1"))
+        or b"\0" in head
+        or is_compressed(head)
+    )
+    return None if is_other else message
 
+
+def _classify_file(client: MailboxClient, path: str) -> int | None:
+    """Print the verdict on one message; None to leave the file and all errors to click."""
     try:
-        with open(path, "rb") as file:
-            message = file.read(MOST)
-        if message.startswith(b"From "):  # one message may have an mbox's separator
-            message = message.partition(b"\n")[2]
-            if b"\nFrom " in message or len(message) > MOST // 2:
-                return None
-        elif message[: 1 << 13].lstrip(b"\xef\xbb\xbf\r\n").startswith(b"From "):
-            return None  # perhaps an mbox
-        if b"\0" in message[: 1 << 13]:
-            return None  # perhaps no message
-        verdict = client.ask_server(message)
-    except (OSError, ValueError, TypeError, LookupError, BusyError, StreamNBError):
+        message = _read_message(path)
+        if message is None:
+            return None
+        with client:
+            verdict = client.classify(message)
+    except BusyError as error:  # click would wait once more
+        sys.stderr.write(f"streamnb: {printable(str(error))}\n")
+        return error.exit_code
+    except Exception:  # click repeats it and reports the error
         return None
     try:
         sys.stdout.write(printable(f"{verdict.mark} {verdict.score:.4f} {path}") + "\n")

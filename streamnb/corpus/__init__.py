@@ -5,8 +5,21 @@ corpus of any size therefore needs the memory of its file names only, and worker
 the messages themselves.
 """
 
-from streamnb.corpus.detect import KINDS, open_corpus
+from typing import TYPE_CHECKING, Any
+
 from streamnb.corpus.entry import Corpus, Entry, read
 from streamnb.corpus.order import order_entries
 
+if TYPE_CHECKING:
+    from streamnb.corpus.detect import KINDS, open_corpus
+
 __all__ = ["KINDS", "Corpus", "Entry", "open_corpus", "order_entries", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    # Mail commands read entries only, and start faster without the readers of tables.
+    if name not in __all__:
+        raise AttributeError(f"module 'streamnb.corpus' has no attribute {name!r}")
+    from streamnb.corpus import detect
+
+    return getattr(detect, name)

@@ -418,7 +418,28 @@ def test_a_failed_import_names_the_format_and_leaves_no_database(tmp_path, conte
 
 
 def test_an_import_says_what_its_classes_need(tmp_path):
-    (tmp_path / "x").write_bytes(DUMP % (1000, 1000))
+    (tmp_path / "x").write_bytes(DUMP % (50, 1000))
     status, out, _ = streamnb_command("import", tmp_path / "x", "--db", tmp_path / "new.db")
     assert status == 0
-    assert "spam: unsure at first, sure after about 20 more spam messages" in out
+    assert "spam: unsure at first, sure after about 15 more spam messages" in out
+
+
+@pytest.mark.parametrize("messages", [20, 100, 1000, 5000])
+def test_a_list_is_trusted_as_far_as_its_messages_allow(tmp_path, messages):
+    """The list of an owner whose mail has 40 words, each in four of five messages of a class."""
+    lines = [b".MSG_COUNT %d %d" % (messages // 2, messages // 2)]
+    often, seldom = messages * 2 // 5, messages // 50
+    for i in range(40):
+        lines += [b"pills%d %d %d" % (i, often, seldom), b"minutes%d %d %d" % (i, seldom, often)]
+    (tmp_path / "x").write_bytes(b"\n".join(lines) + b"\n")
+    with Mailbox(tmp_path / "db") as box:
+        import_file(box, str(tmp_path / "x"))
+        assert box.verify() == []
+        for word, label in (("pills", "spam"), ("minutes", "ham")):
+            text = " ".join(f"{word}{i}" for i in range(0, 40, 2))
+            verdict = box.classify(f"Subject: hi\n\n{text}\n".encode())
+            assert verdict.label == label
+            is_sure = verdict.ready and not verdict.unsure
+            assert is_sure == (messages >= 1000)
+        mixed = " ".join(f"pills{i} minutes{i}" for i in range(20))
+        assert box.classify(f"Subject: hi\n\n{mixed}\n".encode()).unsure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,10 +21,20 @@ from streamnb.mailbox.transfer.ledger_export import (
     file_digest,
     split_names,
 )
+from streamnb.naive_bayes.calibration import ClassReliability
 
 # bogofilter's prefixes of words in header fields, and ours, where they differ.
 _OUR_PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
 _BOGOFILTER_PREFIXES = {prefix: original for original, prefix in _OUR_PREFIXES.items()}
+# Messages of a class in a list that count as one correct prediction: a class of 200 is ready. At
+# half the value, lists of 200 messages give sure verdicts, 1 to 2 % of them wrong; at twice the
+# value, a list of 1,000 messages, a third of them spam, leaves all spam unsure.
+_MESSAGES_PER_CORRECT = 10
+# Messages at which the words of a list count half of what those of a large list do. Chosen on three
+# corpora, with lists of 40 to 3,000 messages. At twice the value, the log loss of a list of 1,000
+# is 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
+_HALF_TRUST = 100.0
+_VIEWS = ("header", "body")
 _BODY_PREFIXES = ("url", "html", "type", "name")  # of words outside the header
 
 
@@ -69,6 +79,27 @@ def write_dump(mailbox: Mailbox, omitted: dict[str, int]) -> Iterator[bytes]:
     yield from sorted(lines)
 
 
+def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
+    """Let the calibration trust counts as far as the number of messages behind them allows.
+
+    Without it, all messages are unsure until the owner has labelled many: the calibration of a new
+    model is that of a model without messages.
+    """
+    model = classifier.model
+    size = 2 * min(weights)
+    for system in model.recalibration.systems:
+        for view, name in enumerate(classifier.view_names):
+            if name in _VIEWS:
+                slope = system.shared.slopes[view]
+                system.shared.slopes[view] = max(slope, size / (size + _HALF_TRUST))
+    record = [
+        number
+        for k, weight in enumerate(weights)
+        for number in (k, int(min(weight / _MESSAGES_PER_CORRECT, ClassReliability.MIN_CORRECT)), 0)
+    ]
+    model.reliability.apply({"record": record}, 1)
+
+
 def read_dump(path: str, name: str) -> LedgerExport:
     """Return the counts of a dump; `name` is the file's name in errors."""
     classifier = MailClassifier(label_noise=0.0)
@@ -92,9 +123,11 @@ def read_dump(path: str, name: str) -> LedgerExport:
             elif not token.startswith(b"."):
                 word = _rename_prefix(token, _OUR_PREFIXES).decode("utf-8", "replace")
                 prefix, colon, _ = word.partition(":")
-                views["header" if colon and prefix not in _BODY_PREFIXES else "body"][word] = counts
+                is_header = colon and prefix not in _BODY_PREFIXES
+                views[_VIEWS[0] if is_header else _VIEWS[1]][word] = counts
     if min(weights) <= 0:
         raise StateError(f"{name}: no line '.MSG_COUNT spam ham' with messages of both")
+    _credit(classifier, weights)
     tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
     cells = [np.array(list(words.values())).reshape(-1, 2) for words in views.values()]
 
