@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from streamnb.classifier.classifier import Classifier
+from streamnb.classifier.classifier import Classifier, DecisionParameters
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
@@ -19,9 +19,10 @@ from streamnb.features.views import (
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
+from streamnb.naive_bayes.counting import DECAY, MAX_FEATURES
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.text_model import DECAY, MAX_FEATURES, TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,
@@ -42,11 +43,9 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 
 
 @parameter_class(kw_only=True)
-class PresetClassifier(Classifier):
-    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+class PresetParameters(DecisionParameters):
+    """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    tokenizer: Views = attribute(init=False)
-    model: ViewsNB = attribute(init=False)
     alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
     background_mass: float = parameter(
         Number(0, 1e6),
@@ -130,7 +129,7 @@ class PresetClassifier(Classifier):
         "counts",
         "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
         "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
-        default=2,
+        default=4,
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
@@ -149,6 +148,14 @@ class PresetClassifier(Classifier):
     keep_names: bool = parameter(
         Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
     )
+
+
+@parameter_class(kw_only=True)
+class PresetClassifier(PresetParameters, Classifier):
+    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+
+    tokenizer: Views = attribute(init=False)
+    model: ViewsNB = attribute(init=False)
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
     word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words
@@ -312,8 +319,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. For scripts without spaces, and others
-    than Latin, add the view "characters" (`CharacterGrams`).
+    A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
+    characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.
 
     Examples
     --------
@@ -328,6 +335,6 @@ class TextClassifier(PresetClassifier):
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]] = Tokenizer
     word_options: ClassVar[dict[str, Any]] = {"sublinear": True}
     presets: ClassVar[dict[str, tuple[str, ...]]] = {
-        "default": ("words", "pairs", "bytes"),
+        "default": ("words", "pairs", "bytes", "characters"),
         "small": ("words", "bytes"),
     }
