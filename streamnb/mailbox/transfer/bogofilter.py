@@ -31,8 +31,8 @@ _BOGOFILTER_PREFIXES = {prefix: original for original, prefix in _OUR_PREFIXES.i
 # value, a list of 1,000 messages, a third of them spam, leaves all spam unsure.
 _MESSAGES_PER_CORRECT = 10
 # Messages at which the words of a list count half of what those of a large list do. Chosen on three
-# corpora, with lists of 40 to 3,000 messages. At twice the value, the log loss of a list of 1,000 is
-# 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
+# corpora, with lists of 40 to 3,000 messages. At twice the value, the log loss of a list of 1,000
+# is 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
 _HALF_TRUST = 100.0
 _VIEWS = ("header", "body")
 _BODY_PREFIXES = ("url", "html", "type", "name")  # of words outside the header
