@@ -95,6 +95,8 @@ def _value_hint(name: str, value: Any) -> str:
         )
     if name == "alpha" and is_number(value) and value == 0:
         return ": for (almost) no smoothing use alpha=1e-10"
+    if name == "prior" and not isinstance(value, str):
+        return ": write {label: share, ...}"
     if isinstance(value, list) and len(value) == 2:
         return f": write a tuple, ({value[0]!r:.20}, {value[1]!r:.20})"
     return ""
@@ -295,9 +297,7 @@ Class = TypeVar("Class", bound=type)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
-def parameter_class(
-    *, kw_only: bool = False, parameters_of: type[Any] | None = None
-) -> Callable[[Class], Class]:
+def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
     """Make a constructor and documentation of the parameters a class declares and inherits.
 
     It is like `dataclasses.dataclass`, which would cost each process half a millisecond a class.
@@ -306,8 +306,6 @@ def parameter_class(
     ----------
     kw_only
         True for parameters that are passed by name only.
-    parameters_of
-        Another class whose parameters the class has, too.
     """
 
     def decorate(decorated: Class) -> Class:
@@ -323,8 +321,7 @@ def parameter_class(
                 delattr(cls, name)
         cls._own_parameters = own
         inherited: dict[str, Parameter | None] = {}
-        sources = () if parameters_of is None else reversed(parameters_of.__mro__)
-        for base in (*sources, *reversed(cls.__mro__)):
+        for base in reversed(cls.__mro__):
             inherited |= vars(base).get("_own_parameters", {})
         table = {name: entry for name, entry in inherited.items() if entry is not None}
         cls.parameter_table = table
@@ -352,6 +349,7 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         try:
+            kwargs = translate_names(type(self), kwargs)
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
             unknown = next((name for name in kwargs if name not in table), None)
@@ -367,12 +365,66 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
     return __init__
 
 
+class _Synonym(NamedTuple):
+    """A parameter of scikit-learn with the meaning of one of ours, and our value for each value.
+
+    `values` maps the values that have the same meaning; None for all values. A value of `_DEFAULT`
+    leaves our parameter at its default.
+    """
+
+    name: str
+    values: Mapping[Any, Any] | None = None
+
+
+_DEFAULT: Any = object()
+# Where two are for the same parameter, the later one wins, as in scikit-learn.
+_SYNONYMS = {
+    "fit_prior": _Synonym("prior", {True: "learned", False: "uniform"}),
+    "class_prior": _Synonym("prior"),
+    "priors": _Synonym("prior"),
+    "force_alpha": _Synonym("alpha", {True: _DEFAULT}),
+    "ngram_range": _Synonym("ngrams"),
+    "lowercase": _Synonym("casefold"),
+}
+
+
+def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with our names for those of scikit-learn that mean the same.
+
+    Other unknown names, and values that mean something else, are left for the caller to refuse.
+
+    Examples
+    --------
+    >>> from streamnb import MultinomialNB, Tokenizer
+    >>> translate_names(MultinomialNB, {"alpha": 0.1, "fit_prior": False, "class_prior": None})
+    {'alpha': 0.1, 'prior': 'uniform'}
+    >>> Tokenizer(ngram_range=(1, 2)).ngrams
+    (1, 2)
+    """
+    table = cls.parameter_table
+    if table.keys() >= params.keys():
+        return dict(params)
+    translated = dict(params)
+    for foreign, synonym in _SYNONYMS.items():
+        if foreign not in params or foreign in table or synonym.name not in table:
+            continue
+        value = params[foreign]
+        if synonym.values is not None:
+            if not (isinstance(value, bool | np.bool_) and value in synonym.values):
+                continue
+            value = synonym.values[value]
+        del translated[foreign]
+        if value is not None and value is not _DEFAULT:
+            translated[synonym.name] = value
+    return translated
+
+
 # The parameters of streamnb for names of scikit-learn.
 _FOREIGN_NAMES = {
     "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
     "class_prior": "use prior={label: share, ...}",
     "priors": "use prior={label: share, ...}",
-    "force_alpha": "alpha is never changed; the smallest is 1e-100",
+    "force_alpha": "alpha is never changed, which is force_alpha=True; the smallest is 1e-100",
     "ngram_range": "use ngrams=(smallest, largest)",
     "lowercase": "use casefold=True or False",
     "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
@@ -397,8 +449,8 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     Examples
     --------
     >>> from streamnb import Tokenizer
-    >>> unknown_name_error(Tokenizer, "lowercase")
-    "a Tokenizer has no parameter 'lowercase': use casefold=True or False"
+    >>> unknown_name_error(Tokenizer, "sublinear_tf")
+    "a Tokenizer has no parameter 'sublinear_tf': use sublinear=True"
     """
     table = cls.parameter_table
     message = f"a {cls.__name__} has no {kind} {name!r}"
@@ -515,7 +567,7 @@ class ParametersMixin:
             If there is no such parameter, or a value is not valid.
         """
         nested: dict[str, dict[str, Any]] = {}
-        for key, value in params.items():
+        for key, value in translate_names(type(self), params).items():
             name, _, inner = key.partition("__")
             if name not in self.parameter_table:
                 raise ValueError(unknown_name_error(type(self), name))

@@ -85,8 +85,21 @@ class _ExplainedState(NamedTuple):
     labels: list[Label]
 
 
+@parameter_class(kw_only=True)
+class DecisionParameters:
+    """Parameters of every classifier: what a message is, and what decisions cost."""
+
+    positive: Label = parameter(
+        _LABEL, "formula", "The class that false alarms are for.", default="spam"
+    )
+    costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
+    on: str | None = parameter(
+        Text(none=True), "formula", "Key of the message where x is a dict.", default=None
+    )
+
+
 @parameter_class()
-class Classifier(ParametersMixin, PredictManyMixin):
+class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     """A tokenizer and a model: learns and classifies messages as they are.
 
     It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
@@ -117,13 +130,6 @@ class Classifier(ParametersMixin, PredictManyMixin):
         "counts",
         "A counting model, or a `ViewsNB` with a model for each view.",
         default=None,
-    )
-    positive: Label = parameter(
-        _LABEL, "formula", "The class that false alarms are for.", default="spam"
-    )
-    costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
-    on: str | None = parameter(
-        Text(none=True), "formula", "Key of the message where x is a dict.", default=None
     )
 
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name

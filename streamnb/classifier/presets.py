@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from streamnb.classifier.classifier import Classifier
+from streamnb.classifier.classifier import Classifier, DecisionParameters
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
@@ -42,11 +42,9 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 
 
 @parameter_class(kw_only=True)
-class PresetClassifier(Classifier):
-    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+class PresetParameters(DecisionParameters):
+    """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    tokenizer: Views = attribute(init=False)
-    model: ViewsNB = attribute(init=False)
     alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
     background_mass: float = parameter(
         Number(0, 1e6),
@@ -149,6 +147,14 @@ class PresetClassifier(Classifier):
     keep_names: bool = parameter(
         Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
     )
+
+
+@parameter_class(kw_only=True)
+class PresetClassifier(PresetParameters, Classifier):
+    """A classifier whose views and parameters were chosen by measurement (see the benchmarks)."""
+
+    tokenizer: Views = attribute(init=False)
+    model: ViewsNB = attribute(init=False)
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
     word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words

@@ -43,6 +43,9 @@ _MAX_HEADER = 1 << 14  # bytes of a header in which Content-Length is looked for
 # The bytes behind a message whose Content-Length is right.
 _AFTER_CONTENT = re.compile(rb"(?:\r?\n){0,2}(?:\Z|From )")
 _LOCK_TIMEOUT_S = 5.0  # deliveries take less
+# A message without its empty line at the end may still be written by a program without a lock. It
+# is whole after this time without a change; programs write the next block of a message within it.
+_QUIET_S = 1.0
 _STALE_LOCK_S = 600.0  # mail programs break older lock files
 _OVERLAP = 2048  # bytes; longer than a separator and the name of a field
 
@@ -115,7 +118,7 @@ def _find_messages(path: Path) -> Iterator[tuple[int, int]]:
         After all messages but the last one, if another program is writing to the file.
     """
     with open(path, "rb") as file:
-        size, is_settled = _settled_size(file, path)
+        size, is_free = _unlocked_size(file, path)
         if file.read(4) == b"\1\1\1\1":
             file.seek(0)
             messages = _find_mmdf_messages(file)
@@ -123,13 +126,13 @@ def _find_messages(path: Path) -> Iterator[tuple[int, int]]:
             file.seek(0)
             messages = _find_mbox_messages(file, size)
         for begin, end in messages:
-            if end >= size and not is_settled:
-                raise CorpusError(
-                    f"{path}: its last message is not read: another program has locked the file "
-                    "to write to it; run the command again"
-                )
             if begin >= size:
                 return
+            if end >= size and not (is_free and _is_complete(file, begin, size)):
+                raise CorpusError(
+                    f"{path}: its last message is not read: another program has locked the file or "
+                    "is writing to it; run the command again"
+                )
             yield begin, min(end, size)
 
 
@@ -149,8 +152,8 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
         yield begin, size
 
 
-def _settled_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
-    """Return the size of an mbox while no program writes to it, and whether it could be told.
+def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
+    """Return the size of an mbox while no program has locked it, and whether there was such a time.
 
     Mail programs lock an mbox by a file with the ending .lock, by fcntl, or by both. Messages
     that they append afterwards lie beyond this size.
@@ -162,6 +165,37 @@ def _settled_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
         if is_free or time.monotonic() > deadline:
             return size, is_free
         time.sleep(0.05)
+
+
+def _has_end(file: BinaryIO, begin: int, size: int) -> bool:
+    """Return whether the last message shows its end: an empty line behind a body, or its length."""
+    end = os.pread(file.fileno(), 16, max(size - 16, begin)).replace(b"\r", b"")
+    if not end.endswith((b"\n\n", b"\n\1\1\1\1\n")):
+        return _content_end(file, begin) == size
+    blank_line = _HEADER_END.search(os.pread(file.fileno(), _MAX_HEADER, begin))
+    return blank_line is None or begin + blank_line.end() < size
+
+
+def _is_complete(file: BinaryIO, begin: int, size: int) -> bool:
+    """Return whether the last message, from `begin` to `size`, is complete.
+
+    Some programs write without a lock. If the message does not show its end and the file has just
+    changed, the file is watched for a while.
+    """
+    is_old = abs(time.time() - os.fstat(file.fileno()).st_mtime) > _QUIET_S
+    if not is_old and not _has_end(file, begin, size):
+        deadline = time.monotonic() + _QUIET_S
+        while time.monotonic() < deadline and os.fstat(file.fileno()).st_size == size:
+            time.sleep(0.05)
+    return _is_whole(file, size)
+
+
+def _is_whole(file: BinaryIO, size: int) -> bool:
+    """Return whether an mbox that had this size has not grown, or only by further messages."""
+    if os.fstat(file.fileno()).st_size <= size:
+        return True
+    added = os.pread(file.fileno(), _OVERLAP, size)
+    return re.match(rb"[\r\n]{0,64}From ", added) is not None
 
 
 def _is_locked(file: BinaryIO, path: Path) -> bool:

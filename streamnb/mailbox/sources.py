@@ -114,6 +114,7 @@ def _standard_input() -> Iterator[SourceMessage]:
                 copy.write(head)
                 shutil.copyfileobj(stream, copy)
                 copy.flush()
+                os.utime(copy.name, (0, 0))  # it is whole: no program writes to it
             for message in _file(Path(copy.name)):
                 yield SourceMessage(
                     "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name)
@@ -228,16 +229,7 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
         with open(path, "rb") as file:
             if is_compressed(file.read(16)):
                 raise CorpusError(f"{path}: a compressed mbox is not read: decompress it first")
-        entries = iter(open_mbox([path], path))
-        first, second = next(entries), next(entries, None)
-        if second is None:  # a message with the line that an mbox puts before it
-            entries = iter([first._replace(name=str(path))])
-        else:
-            entries = (
-                entry._replace(name=f"{path}:{entry.name.rpartition(':')[2]}")
-                for entry in chain([first, second], entries)
-            )
-        for entry in entries:
+        for entry in _mbox_entries(path):
             message = _read(entry, follow)
             if isinstance(message.content, StreamNBError) or not _FOLDER_DATA.search(
                 message.content, 0, _LOOKED_AT
@@ -245,6 +237,22 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
                 yield message
     except StreamNBError as error:
         yield SourceMessage(str(path), error)
+
+
+def _mbox_entries(path: Path) -> Iterator[Entry]:
+    """Yield the messages of an mbox; a single one has the name of the file."""
+    entries = iter(open_mbox([path], path))
+    first = next(entries)
+    try:
+        second = next(entries, None)
+    except CorpusError:
+        yield first._replace(name=f"{path}:1")
+        raise
+    if second is None:  # a message with the line that an mbox puts before it
+        yield first._replace(name=str(path))
+        return
+    for entry in chain([first, second], entries):
+        yield entry._replace(name=f"{path}:{entry.name.rpartition(':')[2]}")
 
 
 def _read(entry: Entry, follow: bool, most: int = MAX_MESSAGE) -> SourceMessage:

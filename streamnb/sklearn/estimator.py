@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
-from streamnb.counts.protocol import Floats, Label
+from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
 from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
-from streamnb.parameters import Parameter, parameter_class, unknown_name_error
+from streamnb.parameters import Parameter, translate_names, unknown_name_error
 from streamnb.scores import best_columns
 
 
@@ -53,8 +53,9 @@ def _first_not_finite(values: Any) -> str:
     else:
         try:
             places = np.argwhere(~np.isfinite(np.asarray(values)))
-        except (TypeError, ValueError):
-            return ""
+        except (TypeError, ValueError):  # objects, such as labels of text
+            objects = values if isinstance(values, (list, tuple)) or np.ndim(values) == 1 else ()
+            places = np.array([[i] for i, value in enumerate(objects) if is_missing(value)])
     if not len(places):
         return ""
     first = min(places.tolist())
@@ -64,9 +65,9 @@ def _first_not_finite(values: Any) -> str:
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of the estimators.
 
-    A subclass names a `model`, whose parameters become its own, and defines how input is read
-    (`_read`), learned (`_learn_rows`) and described by tags. Parameters are not checked before
-    `fit`, as scikit-learn demands.
+    A subclass names a `model`, inherits the declarations of its parameters, and defines how input
+    is read (`_read`), learned (`_learn_rows`) and described by tags. Parameters are not checked
+    before `fit`, as scikit-learn demands.
 
     Attributes
     ----------
@@ -83,15 +84,10 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     model_: Any
     classes_: NDArray[Any]
 
-    def __init__(self, **parameters: Any) -> None:
-        """Set the parameters; each subclass has the signature of its model."""
-
     def __init_subclass__(cls, *, model: type[Any] | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         if model is not None:
             cls.model_class = model
-        if "__init__" not in vars(cls):  # a user's subclass may have its own
-            parameter_class(parameters_of=getattr(cls, "model_class", None))(cls)
 
     # Steps that depend on the kind of input
 
@@ -125,6 +121,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of a tokenizer that is None so far (`tokenizer__ngrams`)."""
+        params = translate_names(type(self), params)
         for name in params:
             owner, _, nested = name.partition("__")
             if owner not in self.parameter_table:
@@ -138,16 +135,30 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         """Return the object that a parameter of None stands for, or None."""
         return None
 
-    def _new_model(self) -> Any:
+    def _model_value(self, name: str, classes: list[Label]) -> Any:
+        """Return the model's value of a parameter; a `prior` can be shares in sorted order."""
+        value = getattr(self, name)
+        if name != "prior" or isinstance(value, str | Mapping):
+            return value
+        shares = np.asarray(value)
+        if shares.shape != (len(classes),):
+            raise ValueError(
+                f"prior: {value!r:.80} does not have a share for each of the {len(classes)} classes"
+            )
+        return dict(zip(sorted(classes), shares.tolist(), strict=True))
+
+    def _new_model(self, classes: list[Label]) -> Any:
         """Return an untrained model. Tokenizers are copied: changes of them have to be noticed."""
         names = self.model_class.parameter_table
-        return self.model_class(**{name: copy_value(getattr(self, name)) for name in names})
+        return self.model_class(
+            **{name: copy_value(self._model_value(name, classes)) for name in names}
+        )
 
     def _fitted_model(self) -> Any:
         """Return the model with the parameters as they are now; nothing is learned again."""
         validation.check_is_fitted(self, "model_")
         for name in self.model_class.parameter_table:
-            value = getattr(self, name)
+            value = self._model_value(name, self.classes_.tolist())
             if not is_same_value(getattr(self.model_, name), value):
                 try:
                     setattr(self.model_, name, value)
@@ -175,10 +186,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     def _learn_unguarded(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
-        model = self._new_model() if reset else self._fitted_model()
         rows = self._read(X, reset)
-        labels = validation.column_or_1d(y, warn=True)
-        with name_row(labels):
+        with name_row(y):
+            labels = validation.column_or_1d(y, warn=True)
+            if labels.dtype == object:
+                check_labels(labels.tolist())
             validation.assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         n = rows.shape[0] if hasattr(rows, "shape") else len(getattr(rows, "values", rows))
@@ -188,8 +200,10 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
         if not weights.any():
             raise ValueError("all weights are zero: no class would have a weight")
+        declared = np.unique(labels if classes is None else classes).tolist()
+        model = self._new_model(declared) if reset else self._fitted_model()
         if reset or classes is not None:
-            self._declare(model, np.unique(labels if classes is None else classes).tolist())
+            self._declare(model, declared)
         self._learn_rows(model, rows, labels.tolist(), weights)
         self.model_ = model
         self.classes_ = model._label_array(np.array(model._class_order(), dtype=np.intp))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,25 @@ from numpy.typing import NDArray
 from sklearn.utils import validation
 
 from streamnb import _core, classifier, naive_bayes, tables
+from streamnb.classifier.presets import PresetParameters
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.text_input import as_sequence, as_texts
 from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
+from streamnb.naive_bayes.bernoulli import BernoulliParameters
+from streamnb.naive_bayes.complement import ComplementParameters
+from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import is_frame
+from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.text_model import log_prior
-from streamnb.parameters import Constraint, parameter
+from streamnb.parameters import Constraint, attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
+from streamnb.tables.aode import AODEParameters
 from streamnb.tables.columns import Columns
+from streamnb.tables.discriminant import DiscriminantParameters
+from streamnb.tables.lazy import LazyParameters
+from streamnb.tables.mixed import MixedParameters
+from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
 _TOKENIZER = parameter(
     Constraint(lambda value: True),
@@ -28,6 +39,21 @@ _TOKENIZER = parameter(
 )
 
 
+def _refuse_tokens(X: Any) -> None:
+    """Raise ValueError for a list whose rows are dicts of counts, or lists of tokens."""
+    row = X[0] if isinstance(X, list) and X else None
+    if isinstance(row, Mapping):
+        raise ValueError(
+            "a row is a dict: make a matrix of them with sklearn.feature_extraction.DictVectorizer"
+        )
+    if isinstance(row, (list, tuple)) and any(isinstance(token, str) for token in row):
+        raise ValueError(
+            "a row is a list of tokens: pass texts, and the function that makes tokens of a text "
+            "as tokenizer="
+        )
+
+
+@parameter_class(kw_only=True)
 class _CountsEstimator(Estimator):
     """Base of the estimators whose rows are counts: matrices of fixed width, or texts.
 
@@ -37,7 +63,7 @@ class _CountsEstimator(Estimator):
 
     is_signed = False  # whether values may be below zero
     tokenizer: Any = _TOKENIZER
-    text_: bool
+    text_: bool = attribute(init=False)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -61,6 +87,7 @@ class _CountsEstimator(Estimator):
             tokenizer = self._fitted_tokenizer(reset)
             rows: Any = [tokenizer.count(text) for text in texts]
         else:
+            _refuse_tokens(X)
             rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")
         if reset:
             self.text_ = texts is not None
@@ -143,7 +170,8 @@ class _CountsEstimator(Estimator):
         return self._in_class_order(self._fitted_model()._log_prior())
 
 
-class MultinomialNB(_CountsEstimator, model=naive_bayes.MultinomialNB):
+@parameter_class()
+class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.MultinomialNB):
     """`streamnb.MultinomialNB` as a scikit-learn estimator.
 
     X is a matrix of counts, dense or sparse, or a sequence of texts.
@@ -171,7 +199,8 @@ class MultinomialNB(_CountsEstimator, model=naive_bayes.MultinomialNB):
     """
 
 
-class BernoulliNB(_CountsEstimator, model=naive_bayes.BernoulliNB):
+@parameter_class()
+class BernoulliNB(BernoulliParameters, _CountsEstimator, model=naive_bayes.BernoulliNB):
     """`streamnb.BernoulliNB` as a scikit-learn estimator; attributes as for `MultinomialNB`."""
 
     is_signed = True
@@ -181,14 +210,18 @@ class BernoulliNB(_CountsEstimator, model=naive_bayes.BernoulliNB):
         return -np.logaddexp(0.0, -log_odds)
 
 
-class ComplementNB(_CountsEstimator, model=naive_bayes.ComplementNB):
+@parameter_class()
+class ComplementNB(ComplementParameters, _CountsEstimator, model=naive_bayes.ComplementNB):
     """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`.
 
     `feature_log_prob_` has the weights of the formula, which are no probabilities.
     """
 
 
-class DiscriminativeMultinomialNB(_CountsEstimator, model=naive_bayes.DiscriminativeMultinomialNB):
+@parameter_class()
+class DiscriminativeMultinomialNB(
+    DiscriminativeParameters, _CountsEstimator, model=naive_bayes.DiscriminativeMultinomialNB
+):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 
     Rows are learned in their order, which makes a difference; `fit` goes through them once.
@@ -243,7 +276,8 @@ class _TableEstimator(Estimator):
         return self._in_class_order(log_prior(model.prior, model.labels, self._class_weights()))
 
 
-class GaussianNB(_TableEstimator, model=tables.GaussianNB):
+@parameter_class()
+class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables.GaussianNB):
     """`streamnb.GaussianNB` as a scikit-learn estimator.
 
     Attributes
@@ -288,32 +322,39 @@ class GaussianNB(_TableEstimator, model=tables.GaussianNB):
         return self._moments(2)
 
 
-class CategoricalNB(_TableEstimator, model=tables.CategoricalNB):
+@parameter_class()
+class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tables.CategoricalNB):
     """`streamnb.CategoricalNB` as a scikit-learn estimator; attributes as for `GaussianNB`.
 
     Levels are any values, and new ones may come at any time: nothing has to be encoded.
     """
 
 
-class MixedNB(_TableEstimator, model=tables.MixedNB):
+@parameter_class(kw_only=True)
+class MixedNB(MixedParameters, _TableEstimator, model=tables.MixedNB):
     """`streamnb.MixedNB` as a scikit-learn estimator; attributes as for `CategoricalNB`.
 
     In a frame the type of each value decides whether it is a number or a level.
     """
 
 
-class AODE(_TableEstimator, model=tables.AODE):
+@parameter_class()
+class AODE(AODEParameters, _TableEstimator, model=tables.AODE):
     """`streamnb.AODE` as a scikit-learn estimator; attributes as for `CategoricalNB`."""
 
 
-class LazyBayesianRules(_TableEstimator, model=tables.LazyBayesianRules):
+@parameter_class()
+class LazyBayesianRules(LazyParameters, _TableEstimator, model=tables.LazyBayesianRules):
     """`streamnb.LazyBayesianRules` as a scikit-learn estimator.
 
     Attributes are as for `CategoricalNB`; only the last `size` rows are known.
     """
 
 
-class GaussianDiscriminantAnalysis(_TableEstimator, model=tables.GaussianDiscriminantAnalysis):
+@parameter_class()
+class GaussianDiscriminantAnalysis(
+    DiscriminantParameters, _TableEstimator, model=tables.GaussianDiscriminantAnalysis
+):
     """`streamnb.GaussianDiscriminantAnalysis` as a scikit-learn estimator.
 
     Attributes are as for `CategoricalNB`.
@@ -322,14 +363,15 @@ class GaussianDiscriminantAnalysis(_TableEstimator, model=tables.GaussianDiscrim
     is_numeric = True
 
 
-class _TextEstimator(Estimator):
+@parameter_class(kw_only=True)
+class _TextEstimator(PresetParameters, Estimator):
     """Base of the estimators that take texts or mails as they are.
 
     X is a sequence of texts, an array of shape (n, 1) or a frame with one column; with `on` also a
     frame, or a list of dicts, that has the texts under that name.
     """
 
-    costs: tuple[float, float, float] = parameter(
+    costs: tuple[float, float, float] = parameter(  # type: ignore[assignment]  # a plain one
         classifier.COSTS,
         "formula",
         "Costs of a false alarm, a miss and a review, for `model_.classify`.",
@@ -371,6 +413,7 @@ class _TextEstimator(Estimator):
         return list(self.model_.messages().values())
 
 
+@parameter_class(kw_only=True)
 class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     """`streamnb.TextClassifier`, the default for texts, as a scikit-learn estimator.
 
@@ -395,6 +438,7 @@ class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     """
 
 
+@parameter_class(kw_only=True)
 class MailClassifier(_TextEstimator, model=classifier.MailClassifier):
     """`streamnb.MailClassifier`, the default for mail, as a scikit-learn estimator.
 

@@ -211,37 +211,8 @@ class _Parents(NameList):
 
 
 @parameter_class()
-class AODE(PriorParameter, TabularNB):
-    r"""Averaged one-dependence estimators: each feature in turn is what all others depend on.
-
-        P(c) * mean over parents i of P(x_i | c) * product over j of P(x_j | c, x_i)
-
-    Every probability is a ratio of counts, (n + alpha) / (N + alpha L) with L the number of levels.
-    So two features can say together what neither says alone, and nothing has to be searched.
-
-    Levels are any hashable values; numbers should be cut into ranges before. Missing values are
-    left out. All parameters but `parents` and `sparse` can be set after training.
-
-    References
-    ----------
-    Webb, G. I., Boughton, J. R. and Wang, Z. (2005). Not so naive Bayes: aggregating one-dependence
-    estimators. Machine Learning 58. (There P(c, x_i) is smoothed as one; here P(c) is the prior.)
-
-    Examples
-    --------
-    The exclusive or of two features, which naive Bayes cannot learn:
-
-    >>> from streamnb import AODE, CategoricalNB
-    >>> aode, naive = AODE(), CategoricalNB()
-    >>> for a in (0, 1):
-    ...     for b in (0, 1):
-    ...         for model in (aode, naive):
-    ...             model.learn_one({"a": a, "b": b}, a != b)
-    >>> naive.predict_proba_one({"a": 0, "b": 1})[True]
-    0.5
-    >>> round(aode.predict_proba_one({"a": 0, "b": 1})[True], 3)
-    0.667
-    """
+class AODEParameters(PriorParameter):
+    """Parameters of `AODE`."""
 
     parents: int | Collection[Hashable] | None = parameter(
         _Parents(),
@@ -274,6 +245,40 @@ class AODE(PriorParameter, TabularNB):
         default=200.0,
     )
     alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
+
+
+@parameter_class()
+class AODE(AODEParameters, TabularNB):
+    r"""Averaged one-dependence estimators: each feature in turn is what all others depend on.
+
+        P(c) * mean over parents i of P(x_i | c) * product over j of P(x_j | c, x_i)
+
+    Every probability is a ratio of counts, (n + alpha) / (N + alpha L) with L the number of levels.
+    So two features can say together what neither says alone, and nothing has to be searched.
+
+    Levels are any hashable values; numbers should be cut into ranges before. Missing values are
+    left out. All parameters but `parents` and `sparse` can be set after training.
+
+    References
+    ----------
+    Webb, G. I., Boughton, J. R. and Wang, Z. (2005). Not so naive Bayes: aggregating one-dependence
+    estimators. Machine Learning 58. (There P(c, x_i) is smoothed as one; here P(c) is the prior.)
+
+    Examples
+    --------
+    The exclusive or of two features, which naive Bayes cannot learn:
+
+    >>> from streamnb import AODE, CategoricalNB
+    >>> aode, naive = AODE(), CategoricalNB()
+    >>> for a in (0, 1):
+    ...     for b in (0, 1):
+    ...         for model in (aode, naive):
+    ...             model.learn_one({"a": a, "b": b}, a != b)
+    >>> naive.predict_proba_one({"a": 0, "b": 1})[True]
+    0.5
+    >>> round(aode.predict_proba_one({"a": 0, "b": 1})[True], 3)
+    0.667
+    """
 
     def _new_statistics(self) -> PairCounts:
         return PairCounts(self.parents, self.sparse)

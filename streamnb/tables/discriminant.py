@@ -22,7 +22,31 @@ class _Normals(NamedTuple):
 
 
 @parameter_class()
-class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
+class DiscriminantParameters(PriorParameter):
+    """Parameters of `GaussianDiscriminantAnalysis`."""
+
+    covariance: str = parameter(
+        Choice(("shared", "own")), "formula", 'Of each class: "shared" or "own".', default="shared"
+    )
+    shrinkage: float = parameter(
+        Number(0, 1),
+        "formula",
+        "How far each covariance is drawn towards the identity times its mean variance.",
+        default=0.0,
+    )
+    ddof: int = parameter(
+        Choice((0, 1)),
+        "formula",
+        "Sums of products about the means are divided by the weight less this for each "
+        "class that goes in: 0 for maximum likelihood (as scikit-learn has it), 1 for unbiased "
+        "estimates.",
+        default=0,
+    )
+    var_smoothing: float = VAR_SMOOTHING
+
+
+@parameter_class()
+class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
     r"""Classes that are normally distributed, the covariance of their features included.
 
         log P(c) - log det(2 pi S_c) / 2 - (x - m_c)' S_c^-1 (x - m_c) / 2
@@ -54,25 +78,6 @@ class GaussianDiscriminantAnalysis(PriorParameter, TabularNB):
     >>> model.predict_one({"a": 3, "b": 2}), model.predict_one({"a": 3, "b": -2})
     ('alike', 'opposed')
     """
-
-    covariance: str = parameter(
-        Choice(("shared", "own")), "formula", 'Of each class: "shared" or "own".', default="shared"
-    )
-    shrinkage: float = parameter(
-        Number(0, 1),
-        "formula",
-        "How far each covariance is drawn towards the identity times its mean variance.",
-        default=0.0,
-    )
-    ddof: int = parameter(
-        Choice((0, 1)),
-        "formula",
-        "Sums of products about the means are divided by the weight less this for each "
-        "class that goes in: 0 for maximum likelihood (as scikit-learn has it), 1 for unbiased "
-        "estimates.",
-        default=0,
-    )
-    var_smoothing: float = VAR_SMOOTHING
 
     def _new_statistics(self) -> NumericSums:
         return NumericSums(pairs=True)

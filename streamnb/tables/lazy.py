@@ -133,7 +133,22 @@ class WindowOfRows(LevelCounts):
 
 
 @parameter_class()
-class LazyBayesianRules(TabularNB):
+class LazyParameters:
+    """Parameters of `LazyBayesianRules`."""
+
+    size: int = parameter(
+        Integer(1, 10**6),
+        "counts",
+        "How many examples are known: the last ones. Nothing is learned but these; each question "
+        "takes O(size n^2) for n features.",
+        default=1000,
+    )
+    alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
+    level: float = parameter(Number(0, 1), "formula", "Of the sign test, one-sided.", default=0.05)
+
+
+@parameter_class()
+class LazyBayesianRules(LazyParameters, TabularNB):
     r"""For each question a naive Bayes of its own, over examples that are like it where it counts.
 
     Beginning with all examples, the feature is looked for whose value, fixed to that of the
@@ -162,16 +177,6 @@ class LazyBayesianRules(TabularNB):
     >>> model.rule_features({"a": 0, "b": 1})
     ['a']
     """
-
-    size: int = parameter(
-        Integer(1, 10**6),
-        "counts",
-        "How many examples are known: the last ones. Nothing is learned but these; each question "
-        "takes O(size n^2) for n features.",
-        default=1000,
-    )
-    alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
-    level: float = parameter(Number(0, 1), "formula", "Of the sign test, one-sided.", default=0.05)
 
     @property
     def prior(self) -> str:  # type: ignore[override]  # other models have a choice

@@ -102,7 +102,26 @@ class MixedStatistics(Statistics):
 
 
 @parameter_class(kw_only=True)
-class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
+class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
+    """Parameters of `MixedNB`."""
+
+    numeric: Collection[Hashable] | None = parameter(
+        NameList(object, none=True),
+        "counts",
+        "Names of the features that are numeric. Of features not named each value goes by its "
+        "type: numbers are numeric; text, truth values and everything else are levels.",
+        default=None,
+    )
+    categorical: Collection[Hashable] | None = parameter(
+        NameList(object, none=True),
+        "counts",
+        "Names of the features that have levels.",
+        default=None,
+    )
+
+
+@parameter_class(kw_only=True)
+class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
     All parameters but the names can be set after training. Values that are missing (not in the
@@ -123,20 +142,6 @@ class MixedNB(PriorParameter, NormalParameters, LevelParameters, TabularNB):
     >>> model.predict_one({"outlook": "sunny", "temperature": 82})
     'no'
     """
-
-    numeric: Collection[Hashable] | None = parameter(
-        NameList(object, none=True),
-        "counts",
-        "Names of the features that are numeric. Of features not named each value goes by its "
-        "type: numbers are numeric; text, truth values and everything else are levels.",
-        default=None,
-    )
-    categorical: Collection[Hashable] | None = parameter(
-        NameList(object, none=True),
-        "counts",
-        "Names of the features that have levels.",
-        default=None,
-    )
 
     def __post_init__(self) -> None:
         duplicates = set(self.numeric or ()) & set(self.categorical or ())

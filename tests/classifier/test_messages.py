@@ -28,12 +28,9 @@ def test_misspelt_parameters_get_a_suggestion(make):
 # A word of scikit-learn, a model that has the same by another name, and that name.
 FOREIGN = [
     ("fit_prior", streamnb.MultinomialNB, "prior='uniform'"),
-    ("class_prior", streamnb.BernoulliNB, "prior={label: share"),
-    ("class_prior", estimators.CategoricalNB, "prior={label: share"),
-    ("priors", estimators.GaussianNB, "prior={label: share"),
+    ("fit_prior", estimators.ComplementNB, "prior='uniform'"),
+    ("force_alpha", streamnb.BernoulliNB, "alpha is never changed"),
     ("norm", streamnb.ComplementNB, "length_norm="),
-    ("ngram_range", streamnb.Tokenizer, "ngrams="),
-    ("lowercase", streamnb.MailTokenizer, "casefold="),
     ("lowercase", estimators.MultinomialNB, "tokenizer.*casefold="),
     ("ngram_range", streamnb.TextClassifier, "tokenizer.*ngrams="),
     ("reg_param", streamnb.GaussianDiscriminantAnalysis, "shrinkage="),
@@ -48,10 +45,30 @@ def test_words_of_scikit_learn_are_answered_with_ours(word, make, answer):
         make().set_params(**{word: 1})
 
 
+# Parameters of scikit-learn, a class, and the parameters of ours that are the same.
+SYNONYMS = [
+    (streamnb.MultinomialNB, {"fit_prior": False, "class_prior": None}, {"prior": "uniform"}),
+    (streamnb.GaussianNB, {"priors": {"a": 1.0}}, {"prior": {"a": 1.0}}),
+    (estimators.BernoulliNB, {"fit_prior": True, "force_alpha": True}, {"prior": "learned"}),
+    (estimators.ComplementNB, {"class_prior": [0.3, 0.7]}, {"prior": [0.3, 0.7]}),
+    (estimators.GaussianNB, {"priors": (0.3, 0.7)}, {"prior": (0.3, 0.7)}),
+    (streamnb.Tokenizer, {"ngram_range": (1, 2), "lowercase": False}, {"ngrams": (1, 2)}),
+    (streamnb.MailTokenizer, {"ngram_range": (1, 2)}, {"ngrams": (1, 2)}),
+]
+
+
+@pytest.mark.parametrize(("make", "foreign", "ours"), SYNONYMS)
+def test_parameters_of_scikit_learn_that_mean_the_same_are_taken(make, foreign, ours):
+    for made in (make(**foreign), make().set_params(**foreign)):
+        assert {name: made.get_params()[name] for name in ours} == ours
+        assert not set(foreign) & set(made.get_params())
+
+
 @pytest.mark.parametrize(
     ("make", "values", "answer"),
     [
         (streamnb.Tokenizer, {"stop_words": "english"}, "pass the words"),
+        (streamnb.MultinomialNB, {"class_prior": [0.5, 0.5]}, "prior: .* write {label: share"),
         (streamnb.MultinomialNB, {"alpha": 0}, "use alpha=1e-10"),
         (streamnb.TextClassifier, {"alpha": 0.0}, "use alpha=1e-10"),
         (streamnb.Tokenizer, {"ngrams": [1, 2]}, r"write a tuple, \(1, 2\)"),

@@ -93,6 +93,55 @@ def test_the_last_message_of_a_locked_mbox_is_not_read(locked_box):
     assert "locked" in str(error)
 
 
+class Writer:
+    """A program that appends a block to a file whenever the reader waits, without a lock."""
+
+    def __init__(self, path, blocks):
+        self.path, self.blocks, self.now, self.waits = path, list(blocks), 0.0, 0
+
+    def monotonic(self):
+        return self.now
+
+    def time(self):
+        return os.stat(self.path).st_mtime
+
+    def sleep(self, seconds):
+        self.now += seconds
+        self.waits += 1
+        if self.blocks:
+            with open(self.path, "ab") as file:
+                file.write(self.blocks.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("beginning", "blocks", "count"),
+    [
+        (SEPARATOR + MAIL[:30], [MAIL[30:]], None),
+        (SEPARATOR + MAIL[: MAIL.index(b"\n\n") + 2], [b"the body"], None),
+        (SEPARATOR + MAIL, [b"and more text\n"], None),
+        (SEPARATOR + MAIL, [b"\n" + SEPARATOR + MAIL], 1),
+        (SEPARATOR + MAIL, [], 1),
+        (SEPARATOR + MAIL + b"\n", None, 1),
+        (SEPARATOR + with_length(b"hello\n", 6), None, 1),
+        (b"\1\1\1\1\n" + MAIL + b"\1\1\1\1\n", None, 1),
+    ],
+    ids=["header", "body", "text", "another message", "quiet", "empty line", "length", "MMDF"],
+)
+def test_a_message_that_is_being_written_is_not_read(
+    tmp_path, monkeypatch, beginning, blocks, count
+):
+    path = tmp_path / "box"
+    path.write_bytes(SEPARATOR + MAIL + b"\n" + beginning if beginning[0] != 1 else beginning)
+    writer = Writer(path, blocks or ())
+    monkeypatch.setattr(streamnb.corpus.mbox, "time", writer)
+    found = contents(path)
+    assert (writer.waits == 0) == (blocks is None)
+    if count is None:
+        *found, error = found
+        assert "is writing to it" in str(error)
+    assert len(found) == (count or 0) + (beginning[0] != 1)
+
+
 def test_an_old_lock_file_locks_nothing(tmp_path):
     (tmp_path / "box").write_bytes(SEPARATOR + MAIL)
     (tmp_path / "box.lock").touch()

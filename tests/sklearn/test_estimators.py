@@ -51,7 +51,14 @@ def test_every_public_model_has_an_estimator():
     assert set(estimators.__all__) == {*COUNTS, *NUMBERS, *LEVELS, *MESSAGES}
     for name in estimators.__all__:
         estimator, model = new_estimator(name), getattr(streamnb, name)
-        assert set(model.parameter_table) == set(estimator.get_params(deep=False)) - {"tokenizer"}
+        table = dict(estimator.parameter_table)
+        if name in COUNTS:
+            del table["tokenizer"]
+        elif name in MESSAGES:  # scikit-learn wants a plain tuple, with the same values
+            assert table.pop("costs").default == model.parameter_table["costs"].default
+            table["costs"] = model.parameter_table["costs"]
+        assert table == model.parameter_table
+        assert estimator.get_params(deep=False).keys() == estimator.parameter_table.keys()
 
 
 # scikit-learn's checks pass matrices of numbers; estimators of texts get a text of each row.
@@ -312,3 +319,59 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(name, kind):
     with pytest.raises(ValueError, match="labels"):
         model.fit(other_examples[:10], y)
     assert (model.predict_proba(X) == expected).all()
+
+
+# An estimator with parameters in scikit-learn's words, and the reference with the same.
+WORDS = [
+    ("MultinomialNB", ReferenceMultinomialNB, {"fit_prior": False}),
+    ("MultinomialNB", ReferenceMultinomialNB, {"class_prior": [0.2, 0.5, 0.3]}),
+    ("MultinomialNB", ReferenceMultinomialNB, {"fit_prior": False, "class_prior": [0.2, 0.5, 0.3]}),
+    ("BernoulliNB", ReferenceBernoulliNB, {"binarize": 1.5, "alpha": 0.3, "force_alpha": True}),
+    ("BernoulliNB", ReferenceBernoulliNB, {"class_prior": np.array([0.1, 0.1, 0.8])}),
+    ("GaussianNB", ReferenceGaussianNB, {"priors": [0.2, 0.5, 0.3], "var_smoothing": 1e-3}),
+]
+
+
+@pytest.mark.parametrize(("name", "reference", "words"), WORDS)
+@pytest.mark.parametrize("entrance", ["constructor", "set_params", "partial_fit"])
+def test_words_of_scikit_learn_give_its_probabilities(name, reference, words, entrance):
+    rng = np.random.default_rng(3)
+    y = np.repeat(["b", "a", "c"], [10, 20, 30])
+    X = rng.poisson(1 + 2 * (y[:, None] == np.array(["a", "b", "c", "c"]))).astype(float)
+    estimator = new_estimator(name)
+    estimator = (
+        estimator.set_params(**words) if entrance == "set_params" else type(estimator)(**words)
+    )
+    if entrance == "partial_fit":
+        estimator.partial_fit(X[:15], y[:15], classes=["a", "b", "c"]).partial_fit(X[15:], y[15:])
+    else:
+        clone(estimator).fit(X, y)
+        estimator.fit(X, y)
+    expected = reference(**words).fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(estimator.predict_proba(X), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_a_prior_with_another_number_of_shares_is_refused():
+    X, y = np.ones((4, 2)), ["a", "b", "a", "b"]
+    with pytest.raises(ValueError, match=r"prior: .* share for each of the 2 classes"):
+        new_estimator("MultinomialNB", class_prior=[1.0]).fit(X, y)
+    model = new_estimator("MultinomialNB", class_prior=[0.4, 0.6]).fit(X, y)
+    with pytest.raises(ValueError, match="no share for class 'c'"):
+        model.partial_fit(X[:1], ["c"])
+    assert list(model.classes_) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "answer"),
+    [([{"a": 1}, {"b": 2}], "DictVectorizer"), ([["free", "offer"], ["lunch"]], "as tokenizer=")],
+)
+def test_rows_of_tokens_are_answered(rows, answer):
+    with pytest.raises(ValueError, match=answer):
+        new_estimator("MultinomialNB").fit(rows, ["a", "b"])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+def test_the_row_of_a_missing_label_is_named(missing):
+    y = pd.Series(["a", "b", missing], dtype=object)
+    with pytest.raises(ValueError, match="row 2"):
+        new_estimator("TextClassifier").fit(["free", "lunch", "noon"], y)
