@@ -26,6 +26,7 @@ from streamnb.features.views import (
     tokenizer_from_config,
 )
 from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
+from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
@@ -37,7 +38,7 @@ from streamnb.naive_bayes.mini_batches import (
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.text_model import CountingNB, TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import (
     Constraint,
     ParametersMixin,

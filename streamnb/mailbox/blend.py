@@ -16,7 +16,7 @@ from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
 from streamnb.mailbox.transactions import Transactions
-from streamnb.naive_bayes.calibration import Recalibration
+from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import log_odds, probabilities
 
 GAINS = (1.0, 1.0)

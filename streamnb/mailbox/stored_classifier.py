@@ -31,7 +31,8 @@ from streamnb.mailbox.database import opened
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
-from streamnb.naive_bayes.text_model import CountingNB, TextModel
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_label
 
 Done = TypeVar("Done")

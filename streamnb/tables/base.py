@@ -12,8 +12,8 @@ from streamnb._core import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
 from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
+from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.text_model import check_prior, log_prior
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
 from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json

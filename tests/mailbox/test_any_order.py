@@ -116,6 +116,8 @@ class SlowLedger:
 
     def merge(self, others):
         now = self.tick()
+        if not self.rows:  # an empty database becomes what is merged; its undo log is dropped
+            self.undone = None
         for message, label, labelled_by, time in others:
             row = self.active(message)
             if row is not None:
