@@ -356,7 +356,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         reasons = []
         for feature, gain in loudest:
             j, i = origins[feature]
-            counts = dict(zip(snapshot.labels, snapshot.counts[j][i].tolist(), strict=True))
+            weights = snapshot.cells[j][i] / snapshot.scales[j]
+            counts = dict(zip(snapshot.labels, weights.tolist(), strict=True))
             reasons.append(Reason(feature, gain, counts))
         return reasons
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from streamnb.counts.part import SubsetCounts
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.text_model import CountingNB, TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.naive_bayes.window import WindowNB
 
@@ -21,8 +22,10 @@ class Snapshot(NamedTuple):
     ----------
     views
         The features of each view.
-    counts
-        Weight of each of these features in each class: shape (n, K) for each view.
+    cells
+        Counts of these features in each class: shape (n, K) for each view.
+    scales
+        The unit of the counts of each view (`Counts.scale`).
     labels
         The K classes.
     explain
@@ -30,7 +33,8 @@ class Snapshot(NamedTuple):
     """
 
     views: tuple[TokenCounts, ...]
-    counts: list[Floats]
+    cells: list[Floats]
+    scales: list[float]
     labels: list[Label]
     explain: Callable[[], list[Explanation]]
 
@@ -47,14 +51,10 @@ def take_snapshot(model: TextModel, tokens: Any) -> Snapshot:
         view_model.counts.get_counts(view.fingerprints)[0]
         for view_model, view in zip(model.view_models, views, strict=True)
     ]
-    scaled = [
-        view_cells / view_model.counts.scale
-        for view_model, view_cells in zip(model.view_models, cells, strict=True)
-    ]
-    explain = _explainer(
-        model.model if isinstance(model, WindowNB) else model, tokens, views, cells
-    )
-    return Snapshot(views, scaled, list(model.labels), explain)
+    scales = [view_model.counts.scale for view_model in model.view_models]
+    inner = model.model if isinstance(model, WindowNB) else model
+    explain = _explainer(inner, tokens, views, cells)
+    return Snapshot(views, cells, scales, list(model.labels), explain)
 
 
 def _explainer(
