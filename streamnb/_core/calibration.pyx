@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, embedsignature=True
-"""Calibration of a few views and classes: lists of numbers in and out (see `naive_bayes/calibration.py`)."""
+"""Calibration of a few views and classes: lists of numbers in and out (see `naive_bayes/recalibration.py`)."""
 
 from libc.math cimport INFINITY, fabs, rint, sqrt
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log

@@ -19,9 +19,10 @@ from streamnb.features.views import (
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
+from streamnb.naive_bayes.counting import DECAY, MAX_FEATURES
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
-from streamnb.naive_bayes.text_model import DECAY, MAX_FEATURES, TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
     MIN_POSITIVE,
@@ -128,7 +129,7 @@ class PresetParameters(DecisionParameters):
         "counts",
         "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
         "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
-        default=2,
+        default=4,
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
@@ -224,7 +225,7 @@ class PresetClassifier(PresetParameters, Classifier):
             raise ValueError(f"views: {kind} has no {' or '.join(sorted(unknown))}")
         return Views([views[view] for view in self._chosen], mail)
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "model" in vars(self)  # views and counts are settled when it is made
 
     def _changed(self, name: str) -> None:
@@ -318,8 +319,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. For scripts without spaces, and others
-    than Latin, add the view "characters" (`CharacterGrams`).
+    A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
+    characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.
 
     Examples
     --------
@@ -334,6 +335,6 @@ class TextClassifier(PresetClassifier):
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]] = Tokenizer
     word_options: ClassVar[dict[str, Any]] = {"sublinear": True}
     presets: ClassVar[dict[str, tuple[str, ...]]] = {
-        "default": ("words", "pairs", "bytes"),
+        "default": ("words", "pairs", "bytes", "characters"),
         "small": ("words", "bytes"),
     }

@@ -43,7 +43,7 @@ class _Kind(NamedTuple):
 
 
 # A block is stored in the first kind that holds all its numbers exactly. Discriminative models
-# count multiples of 2^-10 (`round_to_grid` in naive_bayes/text_model.py).
+# count multiples of 2^-10 (`round_to_grid` in naive_bayes/counting.py).
 _KINDS = (
     _Kind("u1", "u1", 1.0),
     _Kind("<u2", "u1", 2.0**-10),

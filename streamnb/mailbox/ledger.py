@@ -16,7 +16,7 @@ from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Ints, Keys, Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
+from streamnb.mailbox.packed import PLACED, SORTED, FeaturesAt, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -306,8 +306,9 @@ class Ledger:
             self.replace_tokens(row, by_place)
 
     def packed(self, by_place: bool) -> list[int]:
-        """Return the ids of rows with some features packed by place, or with none."""
-        return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
+        """Return the ids of rows with features packed by place, or of those not sorted by place."""
+        condition, flags = (">=", PLACED) if by_place else ("<", SORTED)
+        return self.numbers(f"substr(tokens, 1, 1) {condition} ?", (flags,))
 
     def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
         """Return the ids of the rows for which an SQL condition holds."""
@@ -335,8 +336,8 @@ class Ledger:
         """Record that one command made all changes after the moment `start`, until `end`."""
         spans = [span for span in self.command_spans() if span[0] != start]
         spans.append((start, end))
-        self.database.keep(_COMMANDS, spans[-_COMMAND_SPANS:])
+        self.database.store_value(_COMMANDS, spans[-_COMMAND_SPANS:])
 
     def command_spans(self) -> list[tuple[float, float]]:
         """Return the latest commands: the moment before its first change and that of its last."""
-        return [(start, end) for start, end in self.database.value(_COMMANDS) or ()]
+        return [(start, end) for start, end in self.database.read_value(_COMMANDS) or ()]

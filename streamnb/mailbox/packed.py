@@ -1,14 +1,20 @@
 """The features of a message as bytes in the ledger.
 
 The first byte is the number of views. For each view follow the number of its features, the types
-of features and counts, the features and the counts. A feature is a fingerprint of 8 bytes, or one
-to four bytes with 1 plus its place in `streamnb.counts.database`. There, 0 stands for the next of
-the fingerprints that follow the places.
+of features and counts, the features and the counts. A feature is a fingerprint of 8 bytes.
+
+Most features have a place in `streamnb.counts.database`, which takes a quarter of the room. If some
+features are written by place, the first byte has the flags of `PLACED`, and zlib compresses the
+other bytes. Then the features of a view are in the order of their places: first those without a
+place. They are written as differences of 1 plus the place, all lowest bytes first; the fingerprints
+of those without a place follow. A database of older date has places in another form, `_UNSORTED`:
+one to four bytes each with 1 plus the place, in any order, uncompressed.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -28,59 +34,69 @@ _VIEW = struct.Struct("<IB")  # how many features, and how they and their counts
 _ANY, _ONCE, _SMALL, _PLACE = 0, 1, 2, 16
 _COUNTS = {_ANY: "<f8", _SMALL: "u1"}
 _WIDEST = 4
-_SOME_PLACED = 0x80  # beside the number of views
-PLACED = bytes([_SOME_PLACED])  # packed tokens that have places are not less than this
+_UNSORTED = 0x80  # flag beside the number of views: some features are written by place
+_SORTED = 0x40  # flag beside that one: sorted and compressed
+PLACED = bytes([_UNSORTED])  # packed tokens with places in either form are not less than this
+SORTED = bytes([_UNSORTED | _SORTED])  # those in the smaller form are not less than this
+_LARGEST = 1 << 28  # bytes of a message's features; the largest message has a tenth of it
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
-    """Return a message's features as bytes; `places_of` stores them as places where possible."""
-    parts = [b""]
-    placed = 0
+    """Return a message's features as bytes; `places_of` stores them as places where possible.
+
+    With places, the features of a view are sorted by them.
+    """
+    parts = []
+    flags = 0
     for number, view in enumerate(views):
         counts = view.counts
-        if (counts == 1).all():
-            count_kind = _ONCE
-        else:
-            count_kind = (
-                _SMALL if (counts <= 255).all() and (counts == np.rint(counts)).all() else _ANY
-            )
         width, features = 0, view.fingerprints.astype("<u8").tobytes()
         if places_of is not None:
             places = places_of(number, view.fingerprints)
             if -1 < places.max(initial=-1) < (1 << (8 * _WIDEST)) - 1:
-                width, features = _with_places(view.fingerprints, places)
-                placed = _SOME_PLACED
+                order = np.argsort(places, kind="stable")
+                counts = counts[order]
+                width, features = _with_places(view.fingerprints[order], places[order])
+                flags = _UNSORTED | _SORTED
+        if (counts == 1).all():
+            count_kind = _ONCE
+        else:
+            is_small = (counts <= 255).all() and (counts == np.rint(counts)).all()
+            count_kind = _SMALL if is_small else _ANY
         parts += [_VIEW.pack(len(view), count_kind + _PLACE * width), features]
         parts.append(counts.astype(_COUNTS[count_kind]).tobytes() if count_kind != _ONCE else b"")
-    parts[0] = bytes([len(views) | placed])
-    return b"".join(parts)
+    content = b"".join(parts)
+    return bytes([len(views) | flags]) + (zlib.compress(content) if flags else content)
 
 
 def _with_places(fingerprints: Keys, places: Ints) -> tuple[int, bytes]:
-    """Return the bytes of a place, and the features."""
-    width = (int(places.max() + 1).bit_length() + 7) // 8
-    numbers = (places + 1).astype("<u8").view("u1").reshape(-1, 8)[:, :width]
-    return width, numbers.tobytes() + fingerprints[places < 0].astype("<u8").tobytes()
+    """Return the bytes of a difference of places, and the features, which their places sort."""
+    differences = np.diff(places, prepend=-1)
+    width = (int(differences.max()).bit_length() + 7) // 8
+    numbers = differences.astype("<u8").view("u1").reshape(-1, 8)[:, :width]
+    return width, numbers.T.tobytes() + fingerprints[places < 0].astype("<u8").tobytes()
 
 
 def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple[TokenCounts, ...]:
     """Return the features that `pack_tokens` packed. Raise ValueError for damaged bytes."""
-    reader = _Reader(packed)
+    flags = packed[0] & (_UNSORTED | _SORTED) if packed else 0
+    if flags and (features_at is None or not flags & _UNSORTED):
+        raise ValueError("the tokens are not sound")
+    reader = _Reader(_decompressed(packed[1:]) if flags & _SORTED else packed[1:])
     views = []
-    for number in range(reader.take(1)[0] & ~_SOME_PLACED if packed else 0):
+    for number in range(packed[0] - flags if packed else 0):
         size, count_kind = _VIEW.unpack(reader.take(_VIEW.size))
         width, count_kind = divmod(count_kind, _PLACE)
-        if (
-            count_kind not in (*_COUNTS, _ONCE)
-            or width > _WIDEST
-            or (width and features_at is None)
-        ):
+        if count_kind not in (*_COUNTS, _ONCE) or width > _WIDEST or (width and not flags):
             raise ValueError("the tokens are not sound")
         if width and features_at is not None:
-            written = reader.numbers("u1", size * width).reshape(size, width)
+            written = reader.numbers("u1", size * width)
             numbers = np.zeros((size, 8), "u1")
-            numbers[:, :width] = written
-            places = numbers.view("<u8")[:, 0].astype(np.int64) - 1
+            numbers[:, :width] = (
+                written.reshape(width, size).T if flags & _SORTED else written.reshape(size, width)
+            )
+            places = numbers.view("<u8")[:, 0].astype(np.int64)
+            places = (places.cumsum() if flags & _SORTED else places) - 1
             is_placed = places >= 0
             fingerprints = features_at(number, places[is_placed])
             if len(fingerprints) < size:
@@ -93,9 +109,21 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
         if count_kind != _ONCE:
             counts = reader.numbers(_COUNTS[count_kind], size).astype(np.float64)
         views.append(TokenCounts(fingerprints, counts))
-    if reader.position != len(packed):
+    if reader.position != len(reader.packed):
         raise ValueError("the tokens are not sound")
     return tuple(views)
+
+
+def _decompressed(content: bytes) -> bytes:
+    """Return the decompressed bytes. Raise ValueError for damaged ones."""
+    decompressor = zlib.decompressobj()
+    try:
+        plain = decompressor.decompress(content, _LARGEST)
+    except zlib.error:
+        raise ValueError("the tokens are not sound") from None
+    if not decompressor.eof or decompressor.unused_data:
+        raise ValueError("the tokens are cut off")
+    return plain
 
 
 def places_in(packed: bytes) -> list[Ints]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
-from streamnb.naive_bayes.calibration import ClassReliability
+from streamnb.naive_bayes.reliability import ClassReliability
 
 _MAX_MESSAGES = 1 << 20  # of other classes; more cannot make a class sure
 _CERTAIN = 1e3  # nats by which a message of the class is told from others

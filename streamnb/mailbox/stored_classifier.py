@@ -21,17 +21,18 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
     SiteScores,
-    blended,
+    blend_scores,
     evidence_of,
-    fitted,
-    remember,
+    fit_gains,
     scores_of,
+    store_scores,
 )
-from streamnb.mailbox.database import opened
+from streamnb.mailbox.database import open_database
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
-from streamnb.naive_bayes.text_model import CountingNB, TextModel
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_label
 
 Done = TypeVar("Done")
@@ -113,7 +114,7 @@ class StoredClassifier:
     ) -> None:
         self.classifier: Classifier
         self.tokenizer_id: str
-        self.database: Transactions = opened(path, create, wait)
+        self.database: Transactions = open_database(path, create, wait)
         self.counts: list[SqlCounts] = []
         self.ledger: Ledger = Ledger(self.database)
         self._identity = ""
@@ -133,7 +134,7 @@ class StoredClassifier:
 
     def _open(self, classifier: Classifier | None) -> None:
         with self.database.reading():
-            identity = self.database.value("identity")
+            identity = self.database.read_value("identity")
             if identity is not None:
                 self._become(identity)
                 self._load()  # it is sound, or this says what is wrong
@@ -173,12 +174,12 @@ class StoredClassifier:
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
-                self.database.forget_undone()
+                self.database.drop_undo_log()
                 self._become(identity)
                 for counts in self.counts:
                     counts.clear()
-                self.database.keep("identity", identity)
-                self.database.keep("identity", identity, STATE_COPY)
+                self.database.store_value("identity", identity)
+                self.database.store_value("identity", identity, STATE_COPY)
             with self._learning():
                 yield not rows
             self._load()  # what was written is sound, or none of it is written
@@ -203,9 +204,9 @@ class StoredClassifier:
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
 
-    def untaught(self) -> TextModel:
+    def untrained_model(self) -> TextModel:
         """Return a model of the same kind in memory that knows the classes and nothing else."""
-        model = TextModel.from_header(self.database.value("identity")["model"])
+        model = TextModel.from_header(self.database.read_value("identity")["model"])
         for member in model.view_models:
             member.keep_names = False
             member.counts.add_classes(self.labels)
@@ -270,12 +271,12 @@ class StoredClassifier:
         self._keep()
 
     def _load(self) -> None:
-        now = self.database.value(STATE)
+        now = self.database.read_value(STATE)
         if now is None:
             raise StateError(f"{self.path}: the database is damaged: it has no state")
         try:
             if now["identity"] != self._identity:
-                self._become(self.database.value("identity"))
+                self._become(self.database.read_value("identity"))
             self._moment = float(now["moment"])
             self.settled = float(now["settled"])
             self.compactions = int(now.get("compactions", 0))
@@ -297,7 +298,7 @@ class StoredClassifier:
         self.settled = min(self.settled, self.classifier.model.messages_in_runs)
         if self.refit_pending:
             self.refit_pending = False
-            self.gains = fitted(self.database, [str(label) for label in self.labels])
+            self.gains = fit_gains(self.database, [str(label) for label in self.labels])
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
@@ -308,7 +309,7 @@ class StoredClassifier:
             **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
         }
-        self.database.keep(STATE, now)
+        self.database.store_value(STATE, now)
 
     def transact(
         self, act: Callable[[], Done], run_first: Callable[[], None] | None = None
@@ -411,9 +412,9 @@ class StoredClassifier:
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted)
         evidence = evidence_of(scores_of(self.classifier, counted), site)
-        remember(self.database, key, self.base.version, evidence)
+        store_scores(self.database, key, self.base.version, evidence)
         self.refit_pending = True
-        scores = blended(evidence, self.gains)
+        scores = blend_scores(evidence, self.gains)
         best = best_label(scores)
         return next((label for label in self.labels if str(label) == best), None)
 
@@ -429,7 +430,7 @@ class StoredClassifier:
             return Outcome("kept", current_label)
         if before.tokens is None:
             return Outcome("retired", current_label)
-        self.take_back(before, now)
+        self.end_row(before, now)
         return None
 
     def confirm(self, before: Row, source: str, now: float) -> None:
@@ -451,7 +452,7 @@ class StoredClassifier:
         if row.tokens is None:
             return Outcome("retired", label)
         now = self.moment(timestamp)
-        self.take_back(row, now)
+        self.end_row(row, now)
         condition = "digest = ? AND removed_at = ? AND id < ?"
         for old in list(self.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
             if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
@@ -472,7 +473,7 @@ class StoredClassifier:
                 "see `streamnb verify`"
             ) from None
 
-    def take_back(self, row: Row, now: float) -> None:
+    def end_row(self, row: Row, now: float) -> None:
         """Subtract a row's counts and mark the row as removed."""
         self.unlearn_row(row)
         self.ledger.end(row, now)

@@ -133,7 +133,7 @@ class Transactions:
 
     # Different for each kind of database
 
-    def speaking(self) -> contextlib.AbstractContextManager[None]:
+    def convert_errors(self) -> contextlib.AbstractContextManager[None]:
         """Re-raise errors of the database as errors of streamnb."""
         raise NotImplementedError
 
@@ -257,7 +257,7 @@ class Transactions:
 
     def _outermost(self, writes: bool, durable: bool) -> Iterator[Any]:
         self._check_replaced()
-        with self.speaking():
+        with self.convert_errors():
             try:
                 self._begin(writes, durable)
                 self.writes = writes
@@ -296,7 +296,7 @@ class Transactions:
                 "the program again"
             )
 
-    def value(self, name: str, table: str = "state") -> Any:
+    def read_value(self, name: str, table: str = "state") -> Any:
         """Return the JSON value stored under a name, None if there is none."""
         row = self.connection.execute(
             f"SELECT {self.dialect.raw_text.format('value')} FROM {table} WHERE name = ?",  # noqa: S608
@@ -318,11 +318,11 @@ class Transactions:
         """Run a statement that creates a table, with the types of this database."""
         self.connection.execute(statement.format_map(self.dialect._asdict()))
 
-    def forget_undone(self) -> None:
+    def drop_undo_log(self) -> None:
         """Delete the rows that the last `undo` stored for `redo`."""
         self.connection.execute("DROP TABLE IF EXISTS undone")
 
-    def keep(self, name: str, value: Any, table: str = "state") -> None:
+    def store_value(self, name: str, value: Any, table: str = "state") -> None:
         """Store a JSON value under a name."""
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         self.connection.execute(
@@ -333,6 +333,6 @@ class Transactions:
 
     def close(self) -> None:
         """Close the connection; committed transactions are safe without it."""
-        with self._lock, self.speaking():
+        with self._lock, self.convert_errors():
             self.open = False
             self._close()

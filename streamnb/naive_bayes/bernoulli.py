@@ -10,7 +10,7 @@ import numpy as np
 from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.text_model import CountingNB, CountingParameters
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameter_class
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats
-from streamnb.naive_bayes.text_model import CountingNB, CountingParameters
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import ClassPrior, Prior, parameter, parameter_class
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.naive_bayes.text_model import CountingNB
 from streamnb.parameters import Integer, Number, parameter, parameter_class
 
 

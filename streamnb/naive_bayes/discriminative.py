@@ -7,8 +7,8 @@ from collections.abc import Collection
 from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
-from streamnb.naive_bayes.text_model import CountingParameters, round_to_grid
 from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
 
 
@@ -119,8 +119,12 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     discriminative = True
 
     def update_weight(self, residual: float, trust: float) -> float:
-        """Return the update weight trust - P, or 0 if it is below `min_update`."""
-        weight = round_to_grid(max(0.0, residual - (1 - trust)))
+        """Return the update weight trust^2 (1 - P), or 0 if it is below `min_update`.
+
+        A wrong label adds counts to one class and withholds them from another, so the trust counts
+        twice. Chosen on mail with 10 % of wrong labels: (1-ROCA)% .127; .168 with the power 1.
+        """
+        weight = round_to_grid(trust * trust * residual)
         return weight if weight >= self.min_update else 0.0
 
     def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.text_model import CountingNB, CountingParameters
+from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameter_class
 
 BACKGROUND = (
@@ -119,7 +119,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
         """Return the log-likelihoods of each class for each of several factors of alpha."""
-        alphas = [self._smoothing * factor for factor in factors]
+        smoothing = self._smoothing
+        alphas = [smoothing * factor for factor in factors]
         grid, used = self.counts.log_likelihood_grid(
             tokens, alphas, self._background, self.unseen == "smooth"
         )

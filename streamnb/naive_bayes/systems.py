@@ -7,12 +7,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from streamnb import _core
-from streamnb.naive_bayes.calibration import (
-    IndexMap,
-    OnlineEstimator,
-    Recalibration,
-    check_numbers,
-)
+from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
+from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_index, probabilities
 
 # Each system expects another system to become the best once in this many messages. Chosen on mail

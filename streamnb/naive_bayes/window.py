@@ -9,10 +9,11 @@ from typing import Any, NamedTuple, Self
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.text_model import CountingNB, TextModel
+from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
 _WEIGHT_GRID = 2.0**-16  # weights are multiples of it, so that sums and unlearning are exact
@@ -104,7 +105,7 @@ class WindowNB(TextModel):
     def _default_receipt(self, w: float) -> Receipt:
         return self.model._default_receipt(_round_weight(w))
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return bool(vars(self).get("_window"))
 
     # Not supported by a window

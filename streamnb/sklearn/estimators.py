@@ -20,7 +20,7 @@ from streamnb.naive_bayes.complement import ComplementParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import is_frame
 from streamnb.naive_bayes.multinomial import MultinomialParameters
-from streamnb.naive_bayes.text_model import log_prior
+from streamnb.naive_bayes.priors import log_prior
 from streamnb.parameters import Constraint, attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
 from streamnb.tables.aode import AODEParameters

@@ -12,8 +12,8 @@ from streamnb._core import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
 from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
+from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.text_model import check_prior, log_prior
 from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
 from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
@@ -87,7 +87,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     def __post_init__(self) -> None:
         self._reset()
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "statistics" in vars(self)  # what is counted is settled when a model is made
 
     def _changed(self, name: str) -> None:

@@ -42,7 +42,9 @@ from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.decode import normalize_nfc
 from streamnb.naive_bayes import ContextNB
-from streamnb.naive_bayes.calibration import ClassReliability, LabelNoise, Recalibration
+from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.reliability import ClassReliability
 from streamnb.naive_bayes.systems import SWITCH_RATE, SystemPool
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_columns, best_index, best_label, probabilities
@@ -90,7 +92,7 @@ class SlowDiscriminative:
         return 0.5
 
     def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0):
-        update = max(self.residual(x, y, log_likelihoods) - (1 - trust), 0)
+        update = trust**2 * self.residual(x, y, log_likelihoods)
         update = round(update * 1024) / 1024
         for w, n in x.items():
             self.counts[w][y] += weight * update * n

@@ -32,25 +32,25 @@ PROBES = {
 
 def models():
     """A few models that have learned something, by the name of their file."""
-    made = {"multinomial": MultinomialNB(length_norm=2.0), "bernoulli": BernoulliNB()}
-    for model in made.values():
+    trained = {"multinomial": MultinomialNB(length_norm=2.0), "bernoulli": BernoulliNB()}
+    for model in trained.values():
         for x, y in TEXTS:
             model.learn_one(x, y)
-    made["gaussian"] = GaussianNB()
+    trained["gaussian"] = GaussianNB()
     for i in range(6):
-        made["gaussian"].learn_one({"a": i % 3 + 0.5, "b": i / 4}, "xy"[i % 2])
-    made["mail"] = MailClassifier()
+        trained["gaussian"].learn_one({"a": i % 3 + 0.5, "b": i / 4}, "xy"[i % 2])
+    trained["mail"] = MailClassifier()
     for mail, label in MAILS:
-        made["mail"].learn_one(mail, label)
-    return made
+        trained["mail"].learn_one(mail, label)
+    return trained
 
 
 if __name__ == "__main__":
-    said = {}
+    scores = {}
     for name, model in models().items():
         model.save(GOLDEN / f"{name}.snb")
-        said[name] = model.joint_log_likelihood(PROBES[name])
-    (GOLDEN / "expected.json").write_text(json.dumps(said, indent=1) + "\n")
+        scores[name] = model.joint_log_likelihood(PROBES[name])
+    (GOLDEN / "expected.json").write_text(json.dumps(scores, indent=1) + "\n")
     (GOLDEN / "mail.db").unlink(missing_ok=True)
     with Mailbox(GOLDEN / "mail.db") as mailbox:
         for mail, label in MAILS:

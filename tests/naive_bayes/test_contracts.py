@@ -1,4 +1,4 @@
-"""What every text model and classifier promises, whatever it is made of."""
+"""Contracts that every text model and classifier keeps."""
 
 import copy
 import math
@@ -44,8 +44,8 @@ CLASSIFIERS = {
     "mail": MailClassifier(),
 }
 SINGLE = {
-    made.__name__: made()
-    for made in (MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB)
+    model_class.__name__: model_class()
+    for model_class in (MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB)
 }
 
 
@@ -90,7 +90,7 @@ def message(text):
     return dict.fromkeys(text.split(), 1)
 
 
-def taught(model):
+def train(model):
     for text, label in TEXTS:
         model.learn_one(text if isinstance(model, Classifier) else message(text), label)
     return model
@@ -102,13 +102,13 @@ every = pytest.mark.parametrize("name", ALL)
 
 @every
 def test_a_clone_has_learned_nothing(name):
-    model = taught(ALL[name].clone())
+    model = train(ALL[name].clone())
     probe = "free" if isinstance(model, Classifier) else {"free": 1}
     before = model.predict_proba_one(probe)
     clone = model.clone()
     assert clone.labels == []
     assert clone.predict_proba_one(probe) == {}
-    taught(clone)
+    train(clone)
     assert clone.predict_proba_one(probe) == pytest.approx(before)
     assert model.predict_proba_one(probe) == before
 
@@ -131,7 +131,7 @@ def test_a_subclass_with_a_constructor_of_its_own_can_be_cloned():
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_loaded_classifier_is_what_was_saved_and_its_clone_is_fresh(name, tmp_path):
-    classifier = taught(CLASSIFIERS[name].clone())
+    classifier = train(CLASSIFIERS[name].clone())
     classifier.save(tmp_path / "model")
     loaded = type(classifier).load(tmp_path / "model")
     assert type(loaded) is type(classifier)
@@ -146,27 +146,27 @@ def test_a_loaded_classifier_is_what_was_saved_and_its_clone_is_fresh(name, tmp_
 
 @every
 def test_copies_and_pickles_know_what_was_learned(name):
-    model = taught(ALL[name].clone())
+    model = train(ALL[name].clone())
     probe = "free" if isinstance(model, Classifier) else {"free": 1}
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert other.predict_proba_one(probe) == model.predict_proba_one(probe)
-        taught(other)
+        train(other)
 
 
 @every
 def test_many_is_one_after_the_other(name):
-    one, many = taught(ALL[name].clone()), ALL[name].clone()
-    if isinstance(one, Classifier):
+    single, many = train(ALL[name].clone()), ALL[name].clone()
+    if isinstance(single, Classifier):
         many.learn_many([text for text, _ in TEXTS], [label for _, label in TEXTS])
     else:
         many.learn_many([message(text) for text, _ in TEXTS], [label for _, label in TEXTS])
-    probe = "free" if isinstance(one, Classifier) else {"free": 1}
-    assert many.predict_proba_one(probe) == one.predict_proba_one(probe)
+    probe = "free" if isinstance(single, Classifier) else {"free": 1}
+    assert many.predict_proba_one(probe) == single.predict_proba_one(probe)
 
 
 @every
 def test_what_is_learned_is_unlearned_by_its_receipt(name):
-    model = taught(ALL[name].clone())
+    model = train(ALL[name].clone())
     probe = "free" if isinstance(model, Classifier) else {"free": 1}
     before = model.predict_proba_one(probe)
     x = "something else" if isinstance(model, Classifier) else {"something": 1, "else": 2}
@@ -193,9 +193,9 @@ def test_text_is_no_message_to_a_model(name):
 
 def test_threads_share_a_model():
     """Four threads teach 20 new classes at once: nothing is lost, nothing counted twice."""
-    for made in (MultinomialNB, lambda: ViewsNB([DiscriminativeMultinomialNB()]), GaussianNB):
+    for new_model in (MultinomialNB, lambda: ViewsNB([DiscriminativeMultinomialNB()]), GaussianNB):
         for _ in range(5):
-            model = made()
+            model = new_model()
 
             def teach(thread, model=model):
                 for n in range(100):
@@ -213,8 +213,8 @@ def test_threads_share_a_model():
             assert weights == [20.0] * 20
 
 
-def test_who_looks_through_a_member_finds_it_as_it_is():
-    """What a model of views does to the counts of a member waits for who asks that member."""
+def test_changes_through_a_view_model_wait_for_its_readers():
+    """A thread that reads the counts of a view model waits until `ViewsNB` has changed them."""
     model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
     x, member = ({"a": 1}, {"b": 1}), model.view_models[1]
     receipt = model.learn(x, "x")
@@ -252,14 +252,14 @@ def test_what_is_known_can_be_shown_while_classes_come():
             assert len(classifier.top_features("class 0", 5)) == 5
 
     with ThreadPoolExecutor(2) as pool:
-        shown = [pool.submit(show) for _ in range(2)]
+        results = [pool.submit(show) for _ in range(2)]
         try:
             for n in range(1, 300):
                 classifier.learn_one(f"word{n} and word{n % 7}", f"class {n % 40 + 1}")
         finally:
             done.set()
-        for one in shown:
-            one.result()
+        for result in results:
+            result.result()
 
 
 @pytest.mark.parametrize("model", [MultinomialNB(), DiscriminativeMultinomialNB()])
@@ -297,18 +297,18 @@ def many_classes(classes, n, noise=0.0, late=(), seed=5):
     """Messages of many classes, six words each; the late ones come after two thirds."""
     rng = np.random.default_rng(seed)
     for number in range(n):
-        known = [k for k in range(classes) if k not in late or number > 2 * n / 3]
-        y = int(rng.choice(known))
+        present = [k for k in range(classes) if k not in late or number > 2 * n / 3]
+        y = int(rng.choice(present))
         words = np.concatenate((rng.integers(0, 40, 3) + 40 * y, rng.integers(0, 5000, 5)))
-        told = int(rng.choice(known)) if rng.random() < noise else y
-        yield TokenCounts.from_dict({int(word): 1 for word in words}), y, told
+        label = int(rng.choice(present)) if rng.random() < noise else y
+        yield TokenCounts.from_dict({int(word): 1 for word in words}), y, label
 
 
 def accuracy(model, stream):
     right = []
-    for x, y, told in stream:
+    for x, y, label in stream:
         right.append(model.predict_one(x) == y)
-        model.learn_one(x, told)
+        model.learn_one(x, label)
     return np.mean(right[len(right) // 2 :])
 
 
@@ -323,11 +323,11 @@ def test_good_labels_cost_nothing_to_doubt(classes, late):
 
 
 def taught_in(order, classes, n):
-    """Share of right answers to what comes after n messages, taught in some order."""
+    """Share of right answers to what comes after n messages, learned in some order."""
     stream = list(many_classes(classes, n + 300))
     model = ViewsNB()
-    for x, _, told in order(stream[:n]):
-        model.learn_one(x, told)
+    for x, _, label in order(stream[:n]):
+        model.learn_one(x, label)
     return np.mean([model.predict_one(x) == y for x, y, _ in stream[n:]])
 
 
@@ -371,17 +371,17 @@ def test_bad_labels_are_still_seen_through():
 
 @pytest.mark.parametrize("name", MODELS | CLASSIFIERS | SINGLE)
 def test_a_clone_with_its_attributes_knows_what_was_learned(name):
-    taught = (MODELS | CLASSIFIERS | SINGLE)[name].clone()
+    trained = (MODELS | CLASSIFIERS | SINGLE)[name].clone()
     message = b"free offer" if name in CLASSIFIERS else {"free": 1}
-    taught.learn_one(message, "spam")
-    same = taught.clone(include_attributes=True)
+    trained.learn_one(message, "spam")
+    same = trained.clone(include_attributes=True)
     assert same.labels == ["spam"]
     same.learn_one(message, "ham")
-    assert taught.labels == ["spam"]
+    assert trained.labels == ["spam"]
 
 
 @pytest.mark.parametrize(
-    ("made", "named"),
+    ("build_classifier", "named"),
     [
         (lambda: Classifier(), "tokenizer"),
         (lambda: Classifier(MultinomialNB(), Tokenizer()), "tokenizer"),
@@ -395,9 +395,9 @@ def test_a_clone_with_its_attributes_knows_what_was_learned(name):
         (lambda: TextClassifier(views={"words"}), "views"),
     ],
 )
-def test_parts_of_the_wrong_type_are_refused_by_name(made, named):
+def test_parts_of_the_wrong_type_are_refused_by_name(build_classifier, named):
     with pytest.raises(ValueError, match=f"^{named}: "):
-        made()
+        build_classifier()
 
 
 def test_the_parts_of_a_taught_classifier_are_settled():
@@ -405,7 +405,7 @@ def test_the_parts_of_a_taught_classifier_are_settled():
     classifier.model = BernoulliNB()
     classifier.learn_one("free", "spam")
     for name, part in (("tokenizer", Tokenizer()), ("model", MultinomialNB())):
-        with pytest.raises(ValueError, match="settled"):
+        with pytest.raises(ValueError, match="fixed after the first message"):
             setattr(classifier, name, part)
     classifier.costs = (9, 1, 0.1)
     assert classifier.costs.false_alarm == 9
@@ -501,50 +501,50 @@ def in_sorted_order(by_label):
 
 @pytest.mark.parametrize("name", MODELS | SINGLE)
 def test_many_messages_are_asked_as_each_is(name):
-    model = taught((MODELS | SINGLE)[name].clone())
-    asked = [{"free": 1}, {"lunch": 2, "now": 1}]
-    expected = [in_sorted_order(model.predict_proba_one(x)) for x in asked]
-    np.testing.assert_allclose(model.predict_proba_many(asked), expected, rtol=1e-12)
-    assert model.predict_many(asked).tolist() == [model.predict_one(x) for x in asked]
-    joint = [in_sorted_order(model.joint_log_likelihood(x)) for x in asked]
-    np.testing.assert_allclose(model.joint_log_likelihood_many(asked), joint, rtol=1e-12)
+    model = train((MODELS | SINGLE)[name].clone())
+    messages = [{"free": 1}, {"lunch": 2, "now": 1}]
+    expected = [in_sorted_order(model.predict_proba_one(x)) for x in messages]
+    np.testing.assert_allclose(model.predict_proba_many(messages), expected, rtol=1e-12)
+    assert model.predict_many(messages).tolist() == [model.predict_one(x) for x in messages]
+    joint = [in_sorted_order(model.joint_log_likelihood(x)) for x in messages]
+    np.testing.assert_allclose(model.joint_log_likelihood_many(messages), joint, rtol=1e-12)
     for way in (tuple, iter):
-        assert model.predict_many(way(asked)).tolist() == model.predict_many(asked).tolist()
-        again = (MODELS | SINGLE)[name].clone()
-        again.learn_many(way(asked), ["spam", "ham"])
-        assert again.labels == ["spam", "ham"]
-    nothing = (MODELS | SINGLE)[name].clone()
-    assert nothing.predict_proba_many(iter(asked)).shape == (2, 0)
-    assert nothing.predict_many(asked).tolist() == []
-    assert nothing.predict_proba_many(asked).shape == (2, 0)
+        assert model.predict_many(way(messages)).tolist() == model.predict_many(messages).tolist()
+        copy = (MODELS | SINGLE)[name].clone()
+        copy.learn_many(way(messages), ["spam", "ham"])
+        assert copy.labels == ["spam", "ham"]
+    untrained = (MODELS | SINGLE)[name].clone()
+    assert untrained.predict_proba_many(iter(messages)).shape == (2, 0)
+    assert untrained.predict_many(messages).tolist() == []
+    assert untrained.predict_proba_many(messages).shape == (2, 0)
 
 
 @pytest.mark.parametrize("name", MODELS | SINGLE)
 def test_a_frame_is_asked_as_its_rows_are(name):
-    model = taught((MODELS | SINGLE)[name].clone())
+    model = train((MODELS | SINGLE)[name].clone())
     frame = pd.DataFrame({"free": [1, 0], "lunch": [0, 2], "now": [0, 1]}, index=[7, 9])
     rows = [{"free": 1}, {"lunch": 2, "now": 1}]
-    found = model.predict_proba_many(frame)
-    assert list(found.columns) == sorted(model.labels)
-    assert list(found.index) == list(model.predict_many(frame).index) == [7, 9]
-    np.testing.assert_allclose(found, model.predict_proba_many(rows), rtol=1e-9)
+    frame_probabilities = model.predict_proba_many(frame)
+    assert list(frame_probabilities.columns) == sorted(model.labels)
+    assert list(frame_probabilities.index) == list(model.predict_many(frame).index) == [7, 9]
+    np.testing.assert_allclose(frame_probabilities, model.predict_proba_many(rows), rtol=1e-9)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_is_asked_about_many_messages_as_about_each(name):
     classifier = CLASSIFIERS[name].clone()
     classifier.learn_many(["free offer", "lunch now", "free"], ["spam", "ham", "spam"])
-    asked = ["free lunch", "an offer"]
-    expected = [in_sorted_order(classifier.predict_proba_one(x)) for x in asked]
-    np.testing.assert_allclose(classifier.predict_proba_many(asked), expected, rtol=1e-12)
-    assert classifier.predict_many(asked).tolist() == [classifier.predict_one(x) for x in asked]
-    assert classifier.joint_log_likelihood_many(iter(asked)).shape == (2, 2)
+    texts = ["free lunch", "an offer"]
+    expected = [in_sorted_order(classifier.predict_proba_one(x)) for x in texts]
+    np.testing.assert_allclose(classifier.predict_proba_many(texts), expected, rtol=1e-12)
+    assert classifier.predict_many(texts).tolist() == [classifier.predict_one(x) for x in texts]
+    assert classifier.joint_log_likelihood_many(iter(texts)).shape == (2, 2)
     with pytest.raises(TypeError, match="one message"):
         classifier.predict_many("free lunch")
-    column = pd.Series(asked, index=[7, 9])
+    column = pd.Series(texts, index=[7, 9])
     assert classifier.predict_many(column).index.tolist() == [7, 9]
-    found = classifier.predict_proba_many(column)["spam"]
-    np.testing.assert_allclose(found, [x[1] for x in expected], rtol=1e-12)
+    spam_probabilities = classifier.predict_proba_many(column)["spam"]
+    np.testing.assert_allclose(spam_probabilities, [x[1] for x in expected], rtol=1e-12)
 
 
 def test_a_classifier_answers_for_a_column_of_a_frame_in_its_rows():
@@ -588,18 +588,18 @@ def test_fit_learns_in_an_order_of_its_own():
     texts = [(f"free offer {n}", "spam") for n in range(60)]
     texts += [(f"lunch at noon {n}", "ham") for n in range(60)]
     X, y = [text for text, _ in texts], [label for _, label in texts]
-    one, other = TextClassifier(), TextClassifier()
+    classifier, other = TextClassifier(), TextClassifier()
     other.learn_one("something else", "work")
-    one.fit(X, y)
+    classifier.fit(X, y)
     other.fit(X, y, seed=1)
-    assert one.labels == other.labels
-    assert one.predict_proba_one("free lunch") == other.predict_proba_one("free lunch")
-    assert one.predict_proba_one("free lunch") != one.fit(X, y, seed=2).predict_proba_one(
-        "free lunch"
-    )
+    assert classifier.labels == other.labels
+    assert classifier.predict_proba_one("free lunch") == other.predict_proba_one("free lunch")
+    assert classifier.predict_proba_one("free lunch") != classifier.fit(
+        X, y, seed=2
+    ).predict_proba_one("free lunch")
     with pytest.raises(ValueError, match="3 examples, but 1 labels"):
-        one.fit(["a", "b", "c"], ["spam"])
-    assert sorted(one.labels) == ["ham", "spam"]
+        classifier.fit(["a", "b", "c"], ["spam"])
+    assert sorted(classifier.labels) == ["ham", "spam"]
 
 
 @pytest.mark.parametrize("views", [("pairs", "header"), ("pairs", "bytes"), ("bytes",), ("words",)])

@@ -66,23 +66,23 @@ LABELS = {
 @by_model
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 def test_labels_stay_what_they_are(model, labels):
-    one, many = model(), model()
+    single, many = model(), model()
     X = pd.DataFrame({"a": [2, 0, 1], "b": [0, 3, 0], "c": [1, 1, 0]}, index=[5, 6, 9])
-    assert one.predict_one({"a": 1}) is None
-    assert one.predict_proba_one({"a": 1}) == {}
+    assert single.predict_one({"a": 1}) is None
+    assert single.predict_proba_one({"a": 1}) == {}
     for x, y in zip(X.to_dict("records"), labels, strict=True):
-        one.learn_one(x, y)
+        single.learn_one(x, y)
     many.learn_many(X, pd.Series(labels))
-    assert one.counts == many.counts
-    assert all(type(label) is type(labels[0]) for label in one.predict_proba_one({"a": 1}))
+    assert single.counts == many.counts
+    assert all(type(label) is type(labels[0]) for label in single.predict_proba_one({"a": 1}))
     frame = many.predict_proba_many(X)
     assert list(frame.columns) == list(dict.fromkeys(labels))
     assert list(frame.index) == [5, 6, 9]
     predicted = many.predict_many(X)
     assert list(predicted.index) == [5, 6, 9]
     for x, y, proba in zip(X.to_dict("records"), predicted, frame.to_dict("records"), strict=True):
-        assert one.predict_one(x) == y
-        assert one.predict_proba_one(x) == pytest.approx(proba, rel=1e-12)
+        assert single.predict_one(x) == y
+        assert single.predict_proba_one(x) == pytest.approx(proba, rel=1e-12)
 
 
 @by_model
@@ -96,12 +96,12 @@ def test_frames_of_every_library(model):
         (pl.DataFrame(data), pl.Series(y)),
         (pa.table(data), pa.array(y)),
     ):
-        one = model()
-        one.learn_many(frame, labels, w=[1, 2, 1])
-        trained.append(one)
-        assert type(one.predict_proba_many(frame)) is type(frame)
-        assert list(one.predict_many(frame)) in (y, [pa.scalar(label) for label in y])
-    assert all(one.counts == trained[0].counts for one in trained)
+        trained_model = model()
+        trained_model.learn_many(frame, labels, w=[1, 2, 1])
+        trained.append(trained_model)
+        assert type(trained_model.predict_proba_many(frame)) is type(frame)
+        assert list(trained_model.predict_many(frame)) in (y, [pa.scalar(label) for label in y])
+    assert all(trained_model.counts == trained[0].counts for trained_model in trained)
     assert trained[0].counts.labels == ["ham", "spam"]
     assert trained[0].feature_counts("b")["spam"] == (2 if model is BernoulliNB else 6)
 
@@ -113,9 +113,9 @@ def test_frames_of_every_library(model):
 def test_arrays_hold_the_labels_as_they_were_taught(labels):
     X = np.array([[2, 0], [0, 2]])
     model = MultinomialNB().fit(X, labels)
-    found = model.predict(X)
-    assert found.tolist() == labels
-    assert {type(label) for label in found.tolist()} == {type(label) for label in labels}
+    predictions = model.predict(X)
+    assert predictions.tolist() == labels
+    assert {type(label) for label in predictions.tolist()} == {type(label) for label in labels}
     assert model.score(X, labels) == 1
 
 
@@ -129,12 +129,12 @@ def test_labels_that_are_columns_of_one_name_are_refused():
 
 def test_sparse_columns_may_be_full_of_anything():
     full = pd.DataFrame({"a": pd.arrays.SparseArray([1.0, 1.0, 2.0], fill_value=1.0)})
-    one, other = MultinomialNB(), MultinomialNB()
-    one.learn_many(full, ["x", "y", "x"])
+    single, other = MultinomialNB(), MultinomialNB()
+    single.learn_many(full, ["x", "y", "x"])
     other.learn_many(full.sparse.to_dense(), ["x", "y", "x"])
-    assert one.counts == other.counts
+    assert single.counts == other.counts
     with pytest.raises(ValueError, match=r"got shape \(3,\)"):
-        one.learn_many(sparse.coo_array(np.array([1, 0, 2])), ["x", "y", "x"])
+        single.learn_many(sparse.coo_array(np.array([1, 0, 2])), ["x", "y", "x"])
 
 
 class Table(pd.DataFrame):
@@ -152,12 +152,17 @@ def test_a_frame_may_be_of_a_class_derived_from_its_library():
 @by_model
 def test_lists_of_messages_are_asked_as_they_are_learned(model):
     messages, y = [{"a": 1}, {"b": 1, "c": 2}], ["x", "z"]
-    one = model()
-    one.learn_many(messages, y)
+    trained_model = model()
+    trained_model.learn_many(messages, y)
     frame = pd.DataFrame({"a": [1, 0], "b": [0, 1], "c": [0, 2]})
-    assert list(one.predict_many(messages)) == list(one.predict_many(frame)) == y
-    assert (one.predict_proba_many(messages) == one.predict_proba_many(frame).to_numpy()).all()
-    assert (one.predict(messages) == one.predict(frame)).all()
+    assert (
+        list(trained_model.predict_many(messages)) == list(trained_model.predict_many(frame)) == y
+    )
+    assert (
+        trained_model.predict_proba_many(messages)
+        == trained_model.predict_proba_many(frame).to_numpy()
+    ).all()
+    assert (trained_model.predict(messages) == trained_model.predict(frame)).all()
     empty = model()
     assert empty.predict_proba_many(messages).shape == (2, 0)
     assert empty.predict_proba_many([[1.0]]).shape == (1, 0)
@@ -202,12 +207,12 @@ def test_matrices_of_every_form(model):
     for row, y in zip(X, "xyx", strict=True):
         expected.learn_one(dict(enumerate(row)), y)
     for form in sparse_forms(X):
-        one = model().partial_fit(form, list("xyx"))
-        assert one.counts == expected.counts
+        estimator = model().partial_fit(form, list("xyx"))
+        assert estimator.counts == expected.counts
         scores = [list(expected.joint_log_likelihood(dict(enumerate(row))).values()) for row in X]
-        assert one._score_rows(form).tolist() == scores  # bit for bit
-        assert one.predict(form).tolist() == list("xyx")
-        assert one.score(form, list("xyx")) == 1
+        assert estimator._score_rows(form).tolist() == scores  # bit for bit
+        assert estimator.predict(form).tolist() == list("xyx")
+        assert estimator.score(form, list("xyx")) == 1
 
 
 @by_model
@@ -230,26 +235,29 @@ def test_scikit_learn_agrees_to_the_last_digits(model):
         y[:classes] = range(classes)
         w = rng.uniform(0.1, 3, rows) if trial % 2 else None
         alpha = rng.choice([0.01, 0.5, 1, 3])
-        mine = model(alpha=alpha).fit(sparse.csr_array(X), y, sample_weight=w)
-        theirs = theirs_of(alpha=alpha).fit(X, y, sample_weight=w)
+        estimator = model(alpha=alpha).fit(sparse.csr_array(X), y, sample_weight=w)
+        reference = theirs_of(alpha=alpha).fit(X, y, sample_weight=w)
         test = rng.poisson(1, (20, columns))
-        expected = theirs.predict_joint_log_proba(test)
-        np.testing.assert_allclose(mine._score_rows(test), expected, rtol=1e-12, atol=1e-12)
+        expected = reference.predict_joint_log_proba(test)
+        np.testing.assert_allclose(estimator._score_rows(test), expected, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(
-            mine.predict_log_proba(test), theirs.predict_log_proba(test), rtol=1e-12, atol=1e-11
+            estimator.predict_log_proba(test),
+            reference.predict_log_proba(test),
+            rtol=1e-12,
+            atol=1e-11,
         )
-        assert mine.classes_.tolist() == theirs.classes_.tolist()
+        assert estimator.classes_.tolist() == reference.classes_.tolist()
 
 
 @pytest.mark.parametrize("model", [MultinomialNB, ComplementNB])
 def test_smooth_unseen_features_are_those_of_river(model):
-    mine, theirs = model(unseen="smooth"), getattr(river.naive_bayes, model.__name__)()
+    tested, reference = model(unseen="smooth"), getattr(river.naive_bayes, model.__name__)()
     for x, y in (({"a": 2, "b": 1}, "x"), ({"b": 3}, "y"), ({"c": 1, "a": 1}, "z")):
-        mine.learn_one(x, y)
-        theirs.learn_one(x, y)
+        tested.learn_one(x, y)
+        reference.learn_one(x, y)
     for x in ({"a": 1}, {"new": 2}, {"a": 1, "new": 1, "b": 2}):
-        assert mine.joint_log_likelihood(x) == pytest.approx(
-            theirs.joint_log_likelihood(x), rel=1e-12
+        assert tested.joint_log_likelihood(x) == pytest.approx(
+            reference.joint_log_likelihood(x), rel=1e-12
         )
 
 
@@ -264,53 +272,53 @@ def test_an_unseen_word_does_not_move_the_default():
 
 @by_model
 def test_empty_messages_predict_the_prior(model):
-    one = model(prior="learned")
-    one.learn_one({}, "ham")
-    assert one.predict_proba_one({"a": 1}) == {"ham": 1.0}
-    one.learn_one({}, "spam", w=3)
-    assert one.predict_proba_one({"a": 1}) == pytest.approx({"ham": 0.25, "spam": 0.75})
-    assert one.predict_one({}) == "spam"
-    assert one.predict(np.zeros((2, 3))).tolist() == ["spam", "spam"]
+    tested = model(prior="learned")
+    tested.learn_one({}, "ham")
+    assert tested.predict_proba_one({"a": 1}) == {"ham": 1.0}
+    tested.learn_one({}, "spam", w=3)
+    assert tested.predict_proba_one({"a": 1}) == pytest.approx({"ham": 0.25, "spam": 0.75})
+    assert tested.predict_one({}) == "spam"
+    assert tested.predict(np.zeros((2, 3))).tolist() == ["spam", "spam"]
 
 
 @by_model
 def test_bad_values_change_nothing(model):
-    one = model()
-    one.learn_one({"a": 2, "b": 1}, "x", w=2)
-    before = one.counts.as_dict()
+    tested = model()
+    tested.learn_one({"a": 2, "b": 1}, "x", w=2)
+    before = tested.counts.as_dict()
     bad_rows = sparse.csr_array(np.array([[1.0, 2.0], [3.0, math.nan]]))
     attempts = [
-        lambda: one.learn_one({"a": 1, "b": math.nan}, "y"),
-        lambda: one.learn_one({"a": 1, "b": math.inf}, "y"),
-        lambda: one.learn_one({"a": 1, "b": "2"}, "y"),
-        lambda: one.learn_one({"a": 1}, "y", w=-1),
-        lambda: one.learn_one({"a": 1}, "y", w=math.nan),
-        lambda: one.learn_one({"a": 1}, "y", w="1"),
-        lambda: one.learn_one({"a": 1}, None),
-        lambda: one.learn_one({"a": 1}, math.nan),
-        lambda: one.unlearn_one({"a": 1, "new": 1}, "x"),
-        lambda: one.unlearn_one({"a": 1}, "x", w=5),
-        lambda: one.unlearn_one({"a": 1}, "y"),
-        lambda: one.partial_fit(bad_rows, ["y", "x"], classes=["x", "y"]),
-        lambda: one.partial_fit([[1, 2]], ["y", "x"], classes=["x", "y"]),
-        lambda: one.partial_fit([[1, 2]], ["y"], sample_weight=[-1]),
-        lambda: one.partial_fit([[1, 2]], ["y"], sample_weight=[1, 2]),
-        lambda: one.partial_fit([["a", "b"]], ["y"]),
-        lambda: one.partial_fit([1, 2], ["y", "x"]),
-        lambda: one.fit(bad_rows, ["y", "x"]),
-        lambda: one.learn_many(pd.DataFrame({"a": [1.0, math.inf]}), ["y", "y"]),
+        lambda: tested.learn_one({"a": 1, "b": math.nan}, "y"),
+        lambda: tested.learn_one({"a": 1, "b": math.inf}, "y"),
+        lambda: tested.learn_one({"a": 1, "b": "2"}, "y"),
+        lambda: tested.learn_one({"a": 1}, "y", w=-1),
+        lambda: tested.learn_one({"a": 1}, "y", w=math.nan),
+        lambda: tested.learn_one({"a": 1}, "y", w="1"),
+        lambda: tested.learn_one({"a": 1}, None),
+        lambda: tested.learn_one({"a": 1}, math.nan),
+        lambda: tested.unlearn_one({"a": 1, "new": 1}, "x"),
+        lambda: tested.unlearn_one({"a": 1}, "x", w=5),
+        lambda: tested.unlearn_one({"a": 1}, "y"),
+        lambda: tested.partial_fit(bad_rows, ["y", "x"], classes=["x", "y"]),
+        lambda: tested.partial_fit([[1, 2]], ["y", "x"], classes=["x", "y"]),
+        lambda: tested.partial_fit([[1, 2]], ["y"], sample_weight=[-1]),
+        lambda: tested.partial_fit([[1, 2]], ["y"], sample_weight=[1, 2]),
+        lambda: tested.partial_fit([["a", "b"]], ["y"]),
+        lambda: tested.partial_fit([1, 2], ["y", "x"]),
+        lambda: tested.fit(bad_rows, ["y", "x"]),
+        lambda: tested.learn_many(pd.DataFrame({"a": [1.0, math.inf]}), ["y", "y"]),
     ]
     if model is not BernoulliNB:
         attempts += [
-            lambda: one.unlearn_one({"a": 3, "b": 9}, "x"),
-            lambda: one.learn_one({"a": 1, "b": -1}, "y"),
-            lambda: one.partial_fit([[1, -2]], ["y"]),
-            lambda: one.predict([[1, -2]]),
+            lambda: tested.unlearn_one({"a": 3, "b": 9}, "x"),
+            lambda: tested.learn_one({"a": 1, "b": -1}, "y"),
+            lambda: tested.partial_fit([[1, -2]], ["y"]),
+            lambda: tested.predict([[1, -2]]),
         ]
     for attempt in attempts:
         with pytest.raises(ValueError, match=r".+"):
             attempt()
-        assert one.counts.as_dict() == before
+        assert tested.counts.as_dict() == before
 
 
 def test_a_bad_value_is_named():
@@ -329,14 +337,14 @@ def test_a_bad_value_is_named():
     ],
 )
 def test_bad_parameters_are_refused_when_set(model, parameter, values):
-    one = model()
-    before = getattr(one, parameter)
+    tested = model()
+    before = getattr(tested, parameter)
     for value in values:
         with pytest.raises(ValueError, match=parameter):
             model(**{parameter: value})
         with pytest.raises(ValueError, match=parameter):
-            setattr(one, parameter, value)
-        assert getattr(one, parameter) == before
+            setattr(tested, parameter, value)
+        assert getattr(tested, parameter) == before
 
 
 def test_bernoulli_binarizes_at_the_threshold():
@@ -360,15 +368,15 @@ weights = st.sampled_from([0.1, 0.25, 1.0, 1.7])
 @given(stream=st.lists(st.tuples(messages, st.sampled_from("xyz"), weights), max_size=12))
 def test_learn_then_unlearn_leaves_nothing(model, stream):
     """Also with fractions, in any order: no feature, no weight and no total remains."""
-    one = model()
+    tested = model()
     for x, y, w in stream:
-        one.learn_one(x, y, w=w)
+        tested.learn_one(x, y, w=w)
     for x, y, w in stream:
-        one.unlearn_one(x, y, w=w)
-    assert one.counts.features == 0
-    assert sum(one.counts.weights) == 0
-    assert sum(one.counts.totals) == 0
-    proba = one.predict_proba_one({"a": 1})
+        tested.unlearn_one(x, y, w=w)
+    assert tested.counts.features == 0
+    assert sum(tested.counts.weights) == 0
+    assert sum(tested.counts.totals) == 0
+    proba = tested.predict_proba_one({"a": 1})
     assert all(p == 1 / len(proba) for p in proba.values())
 
 
@@ -378,15 +386,15 @@ def test_learn_then_unlearn_leaves_nothing(model, stream):
     cut=st.integers(0, 12),
 )
 def test_merge_equals_having_learned_both(model, stream, cut):
-    whole, left, right = model(), model(), model()
+    whole, first, second = model(), model(), model()
     for number, (x, y) in enumerate(stream):
         whole.learn_one(x, y)
-        (left if number < cut else right).learn_one(x, y)
-    left.merge(right)
-    assert left.counts == whole.counts
+        (first if number < cut else second).learn_one(x, y)
+    first.merge(second)
+    assert first.counts == whole.counts
     x = {"a": 2, "c": 1}
-    mine, theirs = left.joint_log_likelihood(x), whole.joint_log_likelihood(x)
-    assert mine == theirs  # bit for bit, whatever the order of classes
+    merged_scores, whole_scores = first.joint_log_likelihood(x), whole.joint_log_likelihood(x)
+    assert merged_scores == whole_scores  # bit for bit, whatever the order of classes
 
 
 def test_models_that_count_different_things_do_not_merge():
@@ -404,14 +412,14 @@ def test_models_that_count_different_things_do_not_merge():
     length_norm=st.sampled_from([None, 3.0]),
 )
 def test_explanations_add_up(model, stream, x, unseen, length_norm):
-    one = model(unseen=unseen, length_norm=length_norm)
+    tested = model(unseen=unseen, length_norm=length_norm)
     for message, y in stream:
-        one.learn_one(message, y)
-    why = one.explain_one(x)
-    for label, score in one.joint_log_likelihood(x).items():
-        parts = math.fsum(part[label] for part in why.contributions.values())
-        assert why.base[label] + parts == pytest.approx(score, rel=1e-12, abs=1e-12)
-    assert ("never" in why.contributions) == (unseen == "smooth")
+        tested.learn_one(message, y)
+    explanation = tested.explain_one(x)
+    for label, score in tested.joint_log_likelihood(x).items():
+        parts = math.fsum(part[label] for part in explanation.contributions.values())
+        assert explanation.base[label] + parts == pytest.approx(score, rel=1e-12, abs=1e-12)
+    assert ("never" in explanation.contributions) == (unseen == "smooth")
 
 
 def test_top_features_are_the_telling_ones():
@@ -430,25 +438,25 @@ def test_top_features_are_the_telling_ones():
 
 @by_model
 def test_predicting_changes_nothing_and_learning_keeps_no_reference(model):
-    one = model()
+    tested = model()
     x = {"a": 1, "b": 2}
-    one.learn_one(x, "x")
+    tested.learn_one(x, "x")
     x["a"] = 100
-    before = pickle.dumps(one)
-    one.predict_proba_one({"a": 1, "new": 3})
-    one.predict(np.ones((2, 9)))
-    one.explain_one({"z": 1})
-    one.top_features("x")
-    assert pickle.dumps(one) == before
+    before = pickle.dumps(tested)
+    tested.predict_proba_one({"a": 1, "new": 3})
+    tested.predict(np.ones((2, 9)))
+    tested.explain_one({"z": 1})
+    tested.top_features("x")
+    assert pickle.dumps(tested) == before
 
 
 def test_a_class_of_which_nothing_is_left_is_never_predicted():
     for model in MODELS:
-        one = model()
-        one.learn_one({"a": 1}, "x")
-        one.learn_one({"b": 1}, "y")
-        one.unlearn_one({"b": 1}, "y")
-        assert one.predict_proba_one({"b": 1}) == {"x": 1.0, "y": 0.0}
+        tested = model()
+        tested.learn_one({"a": 1}, "x")
+        tested.learn_one({"b": 1}, "y")
+        tested.unlearn_one({"b": 1}, "y")
+        assert tested.predict_proba_one({"b": 1}) == {"x": 1.0, "y": 0.0}
 
 
 def test_extreme_scores_stay_apart():
@@ -540,8 +548,8 @@ def test_features_without_a_name_are_shown_as_fingerprints():
     quiet.learn_one({"a": 1, "": 2}, "x")
     model.learn_one({"": 1, "b": 1}, "x")
     model.merge(quiet)
-    shown = {name for name, _ in model.top_features("x")}
-    assert shown == {"", "b", f"#{streamnb._core.fingerprint('a'):016x}"}
+    names = {name for name, _ in model.top_features("x")}
+    assert names == {"", "b", f"#{streamnb._core.fingerprint('a'):016x}"}
 
 
 def test_a_dict_that_changes_while_it_is_read_is_an_error():
@@ -578,12 +586,12 @@ def test_threads_can_learn_and_predict_at_once():
     model = MultinomialNB()
     model.learn_one(dict.fromkeys(range(1000), 1), "x")
     model.learn_one({}, "y")
-    asked = TokenCounts.from_dict(dict.fromkeys(range(100000), 1))
+    tokens = TokenCounts.from_dict(dict.fromkeys(range(100000), 1))
     done = threading.Event()
 
     def ask():
         while not done.is_set():
-            model.predict_one(asked)
+            model.predict_one(tokens)
 
     reader = threading.Thread(target=ask)
     reader.start()
@@ -596,17 +604,17 @@ def test_threads_can_learn_and_predict_at_once():
 
 @by_model
 def test_what_only_looks_like_numbers_is_refused(model):
-    one = model()
+    tested = model()
     objects = pd.DataFrame({"a": ["1", "2"]})
     for X in (np.array([["1"], ["2"]]), objects, pl.DataFrame({"a": ["1", "2"]}),
               np.array([[1j], [2]]), np.array([["2026-01-01"], ["2026-01-02"]], dtype="datetime64[D]")):  # fmt: skip
         with pytest.raises(ValueError, match=r"real numbers|not a number"):
-            one.learn_many(X, ["x", "y"])
+            tested.learn_many(X, ["x", "y"])
     with pytest.raises(ValueError, match="weights"):
-        one.partial_fit([[1], [2]], ["x", "y"], sample_weight=["1", "2"])
+        tested.partial_fit([[1], [2]], ["x", "y"], sample_weight=["1", "2"])
     with pytest.raises(ValueError, match="label"):
-        one.partial_fit([[1], [2]], ["x", math.nan], classes=["p", "q"])
-    assert one.counts.labels == []
+        tested.partial_fit([[1], [2]], ["x", math.nan], classes=["p", "q"])
+    assert tested.counts.labels == []
 
 
 def test_many_classes_one_at_a_time():
@@ -646,15 +654,15 @@ def test_many_discriminative_messages_are_learned_in_turn():
         (40, 12), density=0.4, rng=rng, data_sampler=lambda size: rng.integers(1, 4, size)
     ).tocsr()
     y = rng.choice(["a", "b", "c"], 40)
-    many, one = DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()
+    many, single = DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()
     many.partial_fit(X, y)
     for row in range(40):
         entries = X[[row]].tocoo()
-        one.learn_one(
+        single.learn_one(
             dict(zip(entries.coords[1].tolist(), entries.data.tolist(), strict=True)), str(y[row])
         )
-    assert many.counts == one.counts
-    scores = [one._scores({int(c): 1}) for c in range(12)]
+    assert many.counts == single.counts
+    scores = [single._scores({int(c): 1}) for c in range(12)]
     np.testing.assert_array_equal(many._score_rows(sparse.csr_array(np.eye(12))), scores)
 
 
@@ -691,13 +699,13 @@ def test_the_strongest_features_are_those_of_a_full_sort(classes, monkeypatch):
     weights = model._feature_weights(cells)
     labels = model.counts.labels
     for n in (0, 1, 20, 500):
-        found = model.top_fingerprints(labels, n)
+        top = model.top_fingerprints(labels, n)
         for k in range(classes):
             others = np.delete(weights, k, axis=1)
             gains = weights[:, k] - (others.max(axis=1) if classes > 1 else 0)
             order = np.lexsort((fingerprints, -gains))[:n]
             expected = list(zip(fingerprints[order].tolist(), gains[order].tolist(), strict=True))
-            assert found[k] == expected
+            assert top[k] == expected
             assert model.top_fingerprints(labels[k : k + 1], n) == [expected]
 
 
@@ -707,9 +715,9 @@ def test_features_of_a_thousand_classes_take_no_room_of_their_square():
         classifier.learn_one(f"a{i} b{i % 50} c{i % 7}", f"class {i % 1000}")
     tracemalloc.start()
     try:
-        found = classifier.strongest(classifier.messages(), 50)
+        strongest = classifier.strongest(classifier.messages(), 50)
         assert tracemalloc.get_traced_memory()[1] < 150e6  # all counts would take gigabytes
     finally:
         tracemalloc.stop()
-    assert len(found) == 1000
-    assert all(len(features) == 50 for features in found.values())
+    assert len(strongest) == 1000
+    assert all(len(features) == 50 for features in strongest.values())

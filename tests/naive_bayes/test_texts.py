@@ -42,19 +42,19 @@ def words(model):
 
 def test_hello_friend():
     """K. A. Islam: .0155 against .00072 without smoothing. (.01557 is cut off, not rounded.)"""
-    found = likelihoods(words(MultinomialNB(alpha=1e-12)), {"Hello": 1, "Friend": 1})
-    assert found["not spam"] == pytest.approx(5 / 34 * 6 / 34 * 15 / 25)
-    assert found["spam"] == pytest.approx(4 / 47 * 1 / 47 * 10 / 25)
-    assert (int(found["not spam"] * 1e4), round(found["spam"], 5)) == (155, 0.00072)
+    joint = likelihoods(words(MultinomialNB(alpha=1e-12)), {"Hello": 1, "Friend": 1})
+    assert joint["not spam"] == pytest.approx(5 / 34 * 6 / 34 * 15 / 25)
+    assert joint["spam"] == pytest.approx(4 / 47 * 1 / 47 * 10 / 25)
+    assert (int(joint["not spam"] * 1e4), round(joint["spam"], 5)) == (155, 0.00072)
 
 
 def test_hello_friend_smoothed():
     """His formula with alpha 1 and N = 10 words; no word is impossible any more."""
     model = words(MultinomialNB(alpha=1))
-    found = likelihoods(model, {"Hello": 1, "Friend": 1})
-    assert found["not spam"] == pytest.approx(6 / 44 * 7 / 44 * 15 / 25)
-    assert found["spam"] == pytest.approx(5 / 57 * 2 / 57 * 10 / 25)
-    assert {label: round(p, 5) for label, p in found.items()} == {
+    joint = likelihoods(model, {"Hello": 1, "Friend": 1})
+    assert joint["not spam"] == pytest.approx(6 / 44 * 7 / 44 * 15 / 25)
+    assert joint["spam"] == pytest.approx(5 / 57 * 2 / 57 * 10 / 25)
+    assert {label: round(p, 5) for label, p in joint.items()} == {
         "not spam": 0.01302,
         "spam": 0.00123,
     }
@@ -68,9 +68,9 @@ NEW_DAY = {"outlook": "sunny", "temperature": "cool", "humidity": "high", "windy
 def test_weather():
     """K. A. Islam, after Witten and Frank: .0053 and .0206, therefore no."""
     model = trained(CategoricalNB(alpha=0), "weather", "play")
-    found = likelihoods(model, NEW_DAY)
-    assert found["yes"] == pytest.approx(2 / 9 * 3 / 9 * 3 / 9 * 3 / 9 * 9 / 14)
-    assert {label: round(p, 4) for label, p in found.items()} == {"yes": 0.0053, "no": 0.0206}
+    joint = likelihoods(model, NEW_DAY)
+    assert joint["yes"] == pytest.approx(2 / 9 * 3 / 9 * 3 / 9 * 3 / 9 * 9 / 14)
+    assert {label: round(p, 4) for label, p in joint.items()} == {"yes": 0.0053, "no": 0.0206}
     assert model.predict_one(NEW_DAY) == "no"
 
 
@@ -83,10 +83,10 @@ def test_weather_with_numbers():
     """
     model = trained(MixedNB(alpha=0, ddof=1, var_smoothing=0), "weather_numeric", "play")
     day = {"outlook": "sunny", "temperature": 66, "humidity": 90, "windy": "TRUE"}
-    found = likelihoods(model, day)
-    assert round(found["yes"], 6) == 0.000036
-    assert round(found["no"], 6) == 0.000136
-    assert found == pytest.approx({"no": 1.3634724e-4, "yes": 3.5787084e-5})  # what the rows give
+    joint = likelihoods(model, day)
+    assert round(joint["yes"], 6) == 0.000036
+    assert round(joint["no"], 6) == 0.000136
+    assert joint == pytest.approx({"no": 1.3634724e-4, "yes": 3.5787084e-5})  # what the rows give
     assert model.predict_one(day) == "no"
     prior = {"yes": 9 / 14, "no": 5 / 14}
     density = {
@@ -112,8 +112,8 @@ def test_weather_means_and_deviations(feature, label):
     model = GaussianNB(ddof=1)
     for x, y in rows("weather_numeric", "play"):
         model.learn_one({feature: x[feature]}, y)
-    known = model.feature_moments(label, feature)
-    assert (round(known.mean, 1), round(known.variance**0.5, 1)) == MEANS[feature, label]
+    moments = model.feature_moments(label, feature)
+    assert (round(moments.mean, 1), round(moments.variance**0.5, 1)) == MEANS[feature, label]
 
 
 TABLE_IV = {
@@ -131,8 +131,8 @@ TABLE_IV = {
 @pytest.mark.parametrize(("label", "feature"), TABLE_IV)
 def test_every_cell_of_serranos_table(label, feature):
     model = trained(CategoricalNB(), "weather", "play")
-    found = model.likelihoods(label, feature)
-    assert {level: round(p, 4) for level, p in found.items()} == TABLE_IV[label, feature]
+    shares = model.likelihoods(label, feature)
+    assert {level: round(p, 4) for level, p in shares.items()} == TABLE_IV[label, feature]
 
 
 def test_priors_and_play_given_sunny():
@@ -154,10 +154,10 @@ def test_height_weight_and_shoe_size():
     what the eight rows give.
     """
     model = trained(GaussianNB(ddof=1, var_smoothing=0), "heights", "gender")
-    found = likelihoods(model, {"height": 6, "weight": 130, "shoe": 8})
-    assert float(f"{found['female']:.3e}") == 5.378e-4
-    assert found["male"] == pytest.approx(0.5 * 1.579 * 5.988e-6 * 1.311e-3, rel=1e-3)
-    assert found["male"] == pytest.approx(6.1971e-9, rel=1e-4)
+    joint = likelihoods(model, {"height": 6, "weight": 130, "shoe": 8})
+    assert float(f"{joint['female']:.3e}") == 5.378e-4
+    assert joint["male"] == pytest.approx(0.5 * 1.579 * 5.988e-6 * 1.311e-3, rel=1e-3)
+    assert joint["male"] == pytest.approx(6.1971e-9, rel=1e-4)
     assert model.predict_one({"height": 6, "weight": 130, "shoe": 8}) == "female"
     densities = {
         name: {label: 2 * p for label, p in likelihoods(model, {name: value}).items()}
@@ -176,8 +176,8 @@ KNOWN = {
 
 @pytest.mark.parametrize(("label", "feature"), KNOWN)
 def test_means_and_unbiased_variances(label, feature):
-    found = trained(GaussianNB(ddof=1), "heights", "gender").feature_moments(label, feature)
-    assert (found.mean, found.variance) == pytest.approx(KNOWN[label, feature], rel=1e-3)
+    moments = trained(GaussianNB(ddof=1), "heights", "gender").feature_moments(label, feature)
+    assert (moments.mean, moments.variance) == pytest.approx(KNOWN[label, feature], rel=1e-3)
 
 
 def test_smoothing_of_binary_pixels():
@@ -185,8 +185,8 @@ def test_smoothing_of_binary_pixels():
     model = BernoulliNB(alpha=1, prior="uniform")
     for pixels, digit in [({"p": 1}, 5), ({"p": 1}, 5), ({"q": 1}, 5), ({"q": 1}, 6)]:
         model.learn_one(pixels, digit)
-    found = likelihoods(model, {"p": 1, "q": 1})
-    assert found == pytest.approx({5: 0.5 * 3 / 5 * 2 / 5, 6: 0.5 * 1 / 3 * 2 / 3})
+    joint = likelihoods(model, {"p": 1, "q": 1})
+    assert joint == pytest.approx({5: 0.5 * 3 / 5 * 2 / 5, 6: 0.5 * 1 / 3 * 2 / 3})
 
 
 def test_exclusive_or():

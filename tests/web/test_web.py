@@ -552,8 +552,7 @@ PATHS = ("/?kind=all", "/?kind=moved&did=taught&as=spam&ids=1", "/message/2", "/
 BEYOND = """
 () => [...document.querySelectorAll("body *")]
     .filter((item) => item.getBoundingClientRect().right > innerWidth + 1)
-    .filter((item) => !item.closest("thead, .skip"))
-    .filter((item) => innerWidth < 600 || !item.closest("table"))  // a table scrolls in itself
+    .filter((item) => !item.closest(innerWidth < 600 ? "thead, .skip" : ".skip"))
     .map((item) => item.outerHTML.slice(0, 80))
 """
 
@@ -571,7 +570,7 @@ def test_pages_are_accessible_and_fit_every_width(wide_page, empty_page, browser
         for path in paths:
             tab.goto(f"http://{site.host}{path}")
             tab.wait_for_load_state()
-            for width in (320, 599, 600, 1280, 390):
+            for width in (320, 599, 600, 768, 1280, 390):
                 tab.set_viewport_size({"width": width, "height": 800})
                 beyond = tab.evaluate(BEYOND)
                 if tab.evaluate("document.documentElement.scrollWidth") > width or beyond:
@@ -579,6 +578,22 @@ def test_pages_are_accessible_and_fit_every_width(wide_page, empty_page, browser
             for violation in axe.run(tab)["violations"]:
                 problems.append((path, violation["id"], violation["nodes"][0]["html"][:100]))
     assert problems == []
+
+
+@pytest.mark.browser
+def test_paper_has_all_text_and_nothing_to_click(wide_page, browser):
+    tab = browser(wide_page.url, color_scheme="dark", viewport={"width": 720, "height": 1000})
+    tab.emulate_media(media="print")
+    for path in PATHS:
+        tab.goto(f"http://{wide_page.host}{path}")
+        tab.wait_for_load_state()
+        assert tab.evaluate(BEYOND) == []
+        assert tab.locator("button:visible, input:visible, nav:visible").count() == 0
+        background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert background == "rgb(255, 255, 255)"
+    cut_off = "item => item.scrollHeight > item.clientHeight + 1"
+    tab.goto(f"http://{wide_page.host}/message/2")
+    assert not any(item.evaluate(cut_off) for item in tab.locator("pre.text").all())
 
 
 @pytest.mark.browser

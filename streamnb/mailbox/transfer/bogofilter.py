@@ -21,7 +21,7 @@ from streamnb.mailbox.transfer.ledger_export import (
     file_digest,
     split_names,
 )
-from streamnb.naive_bayes.calibration import ClassReliability
+from streamnb.naive_bayes.reliability import ClassReliability
 
 # bogofilter's prefixes of words in header fields, and ours, where they differ.
 _OUR_PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}

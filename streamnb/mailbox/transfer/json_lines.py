@@ -84,7 +84,10 @@ def _read_name(text: str) -> bytes:
 def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) -> dict[str, Any]:
     # Class indices in the order of labels, whatever the order of learning was.
     receipt = model.remap_classes(row.receipt, active)
-    tokens = None if row.tokens is None else base64.b64encode(pack_tokens(row.tokens)).decode()
+    tokens = None
+    if row.tokens is not None:  # sorted, whatever their places in this database are
+        views = [view.select(np.argsort(view.fingerprints)) for view in row.tokens]
+        tokens = base64.b64encode(pack_tokens(views)).decode()
     return {
         "digest": row.digest.hex(),
         "label": labels[row.label],

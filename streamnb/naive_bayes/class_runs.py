@@ -1,0 +1,137 @@
+"""The weight of a message in its run of one class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+from streamnb import _core
+from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
+
+
+class ClassRuns(OnlineEstimator):
+    r"""The weight of a message for calibration: 1 in a mixed stream, 0 inside a run of one class.
+
+    Users often train one folder after the other. Estimates of how frequent classes are (the
+    intercepts of the recalibration, the label noise) would then be those of the last folder. So
+    each class has a credit. A message of another class adds 7 r to it, up to max(20 r, 1). A
+    message of the class itself has weight min(1, credit) and spends it. No credit is earned
+    while only one class has messages.
+
+    r is the number of messages of the class for each message of another class, in a mixed stream:
+    1 / (K - 1), or the mean length of about its last 20 runs if that is more. So messages of a
+    class of 99 % have full weight too: they stand between those of others.
+
+    `messages_in_runs` is the total weight that messages lacked. A run of up to a tenth of all
+    messages is not counted, since small data sets have such runs by chance.
+
+    Examples
+    --------
+    >>> from streamnb.naive_bayes.class_runs import ClassRuns
+    >>> runs = ClassRuns()
+    >>> for k, active in [(0, [0]), (1, [0, 1]), (0, [0, 1])]:
+    ...     _ = runs.learn(k, active)
+    >>> runs.mix_weight(0), runs.mix_weight(1)
+    (1.0, 1.0)
+    >>> for _ in range(30):
+    ...     _ = runs.learn(0, [0, 1])
+    >>> runs.mix_weight(0), runs.mix_weight(1)
+    (0.0, 1.0)
+    >>> for i in range(2000):
+    ...     _ = runs.learn(int(i % 50 == 0), [0, 1])  # one of fifty
+    >>> runs.mix_weight(0), runs.mix_weight(1)
+    (1.0, 1.0)
+    """
+
+    delta_names: ClassVar[tuple[str, ...]] = ("turns", "runs")
+
+    def __init__(self) -> None:
+        self.messages_in_runs: float = 0.0
+        self.credits: list[float] = []
+        # Of classes that are or were in a run: its current length, and the mean length.
+        self.runs: dict[int, tuple[float, float]] = {}
+
+    def mix_weight(self, class_index: int) -> float:
+        """Return the weight of the next message if it is of this class, from 0 to 1."""
+        if class_index >= len(self.credits):
+            return 0.0
+        return min(max(self.credits[class_index], 0.0), 1.0)
+
+    def learn(
+        self, class_index: int, active: list[int], total_weight: float = math.inf
+    ) -> dict[str, list[float]]:
+        """Update the credits with a message's class, and return the changes for its receipt.
+
+        Parameters
+        ----------
+        class_index
+            Index of the message's class.
+        active
+            Indices of the classes that have messages, this one included, ascending.
+        total_weight
+            Weight of all messages learned before.
+        """
+        self._widen(active[-1] + 1)
+        turns, runs = _core.class_run_step(
+            self.credits, self.runs, active, class_index, total_weight
+        )
+        self.messages_in_runs += turns[0]
+        _core.add_scaled(self.credits, turns[1:], 1)
+        _core.add_runs(self.runs, runs, 1)
+        return {"turns": turns, "runs": runs}
+
+    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
+        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
+        turns, runs = deltas.get("turns", ()), deltas.get("runs", ())
+        if turns:
+            self.messages_in_runs += sign * turns[0]
+            self._widen(len(turns) - 1)
+            _core.add_scaled(self.credits, turns[1:], sign)
+        _core.add_runs(self.runs, runs, sign)
+
+    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
+        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        runs = self.from_state(deltas)
+        if max([len(runs.credits), *(k + 1 for k in runs.runs)]) > n_classes:
+            raise ValueError(f"receipt: it is of more than {n_classes} classes")
+
+    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
+        """Return the updates with class indices changed, as in `OnlineEstimator`."""
+        if "turns" not in deltas:
+            return deltas
+        return {**deltas, **self.from_state(deltas).remap_classes(index_map).state()}
+
+    def remap_classes(self, index_map: IndexMap) -> Self:
+        """Return a copy with class indices changed, as in `OnlineEstimator`."""
+        copied = type(self)()
+        copied.messages_in_runs = self.messages_in_runs
+        copied.credits = [
+            self.credits[k] if k is not None and k < len(self.credits) else 0.0 for k in index_map
+        ]
+        copied.runs = {new: self.runs[k] for new, k in enumerate(index_map) if k in self.runs}
+        return copied
+
+    def _widen(self, n_classes: int) -> None:
+        self.credits += [0.0] * (n_classes - len(self.credits))
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        runs = [(float(k), length, mean) for k, (length, mean) in sorted(self.runs.items())]
+        return {
+            "turns": [self.messages_in_runs, *self.credits],
+            "runs": list(chain.from_iterable(runs)),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Create the credits from a state or a receipt. Raise ValueError if it is not valid."""
+        turns, runs = state.get("turns", ()), state.get("runs", ())
+        check_numbers(turns)
+        check_numbers(runs)
+        if len(runs) % 3 or not all(k >= 0 and k == int(k) for k in runs[::3]):
+            raise ValueError("the runs of classes are not valid")
+        credits_and_runs = cls()
+        credits_and_runs.apply({"turns": turns, "runs": runs}, 1)
+        return credits_and_runs

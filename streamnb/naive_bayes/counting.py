@@ -1,0 +1,599 @@
+"""Naive Bayes models over a table of counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamnb import _core
+from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
+from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.naive_bayes.explanation import (
+    Contributions,
+    Explanation,
+    TopFeatures,
+    margin_over_runner_up,
+)
+from streamnb.naive_bayes.mini_batches import (
+    MiniBatchMixin,
+    Rows,
+    are_messages,
+    as_labels,
+    as_list,
+    as_weights,
+)
+from streamnb.naive_bayes.priors import check_prior, log_prior
+from streamnb.naive_bayes.receipt import Receipt
+from streamnb.naive_bayes.text_model import TextModel
+from streamnb.parameters import (
+    MIN_POSITIVE,
+    POSITIVE,
+    Boolean,
+    Choice,
+    ClassPrior,
+    Integer,
+    Number,
+    Prior,
+    attribute,
+    parameter,
+    parameter_class,
+    parameters_from_json,
+    parameters_to_json,
+)
+
+# Grid of the factors of update weights. Sums of multiples of it are exact, so unlearning is exact.
+# A coarser grid would ignore messages that are nearly known; a finer one would gain no accuracy.
+_GRID = 2.0**-10
+
+DECAY = parameter(
+    Number(0.5, 1),
+    "teaching",
+    "Factor by which all counts are multiplied after each message; 1 for no decay.",
+    default=1.0,
+)
+MAX_FEATURES = parameter(
+    Integer(1, none=True),
+    "teaching",
+    "Maximum number of features of each view, for streams without an end; None for no limit. When "
+    "there are more, those with the smallest total count are removed until three quarters of the "
+    "limit are left.",
+    default=None,
+)
+LENGTH_NORM_POWER = "Power of the number of features in the length normalisation, from 0 to 2."
+
+
+def round_to_grid(factor: float) -> float:
+    """Return the nearest multiple of 2^-10: sums of such factors are exact."""
+    return round(factor / _GRID) * _GRID
+
+
+@parameter_class(kw_only=True)
+class LearnerParameters:
+    """Parameters of every counting model that are passed by name."""
+
+    length_norm: float | None = parameter(
+        Number(MIN_POSITIVE, none=True),
+        "formula",
+        "Length normalisation: log-likelihoods are divided by this times a power of the number of "
+        "distinct features with a count; None for no normalisation. Words depend on each other, "
+        "so long messages have too extreme scores without it.",
+        default=None,
+    )
+    length_norm_power: float = parameter(Number(0, 2), "formula", LENGTH_NORM_POWER, default=0.5)
+    decay: float = DECAY
+    max_features: int | None = MAX_FEATURES
+    keep_names: bool = parameter(
+        Boolean(), "counts", "Store the names of features, so that they can be shown.", default=True
+    )
+
+
+@parameter_class()
+class CountingParameters(LearnerParameters):
+    """Parameters of every counting model: alpha, prior and unseen also by position."""
+
+    alpha: float = parameter(
+        POSITIVE, "formula", "Additive (Laplace, Lidstone) smoothing.", default=1.0
+    )
+    prior: Prior = parameter(
+        ClassPrior(),
+        "formula",
+        'Class prior: "learned" (proportional to the weight learned), "uniform", or a dict of '
+        "labels to shares, which need not sum to 1.",
+        default="learned",
+    )
+    unseen: str = parameter(
+        Choice(("ignore", "smooth")),
+        "formula",
+        'Features without a count: "ignore" them, or "smooth" their count of zero.',
+        default="ignore",
+    )
+
+
+CacheEntry = TypeVar("CacheEntry")
+
+
+class LastResultCache(Generic[CacheEntry]):
+    """Cache of the last result: a message is often classified and then learned."""
+
+    _cache: CacheEntry | None = None
+    _params_version: int = 0  # changes with every parameter; counts have a version of their own
+
+
+_LogLikelihoods = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]]
+
+
+@parameter_class()
+class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatchMixin, TextModel):
+    """Base class of Naive Bayes models over a table of counts.
+
+    A subclass defines the weight of a feature given its counts (`_feature_weights`) and, if a
+    message without features has one, a log-likelihood to begin with (`_empty_log_likelihoods`).
+    The state is the counts alone.
+
+    X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
+    pandas, polars or pyarrow frame. Column i of a matrix is the feature i, so
+    `model.learn_one({3: 1}, y)` counts in column 3. A column of a frame is the feature of its name.
+    New columns and new classes can come at any time.
+    """
+
+    counts: Counts = attribute(init=False)
+    receipt: Receipt | None = attribute(init=False)
+    discriminative = False
+
+    track_values: ClassVar[bool] = False
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
+    smoothing_scale: float = 1.0  # factor of alpha while `system_log_likelihoods` computes a system
+
+    def __post_init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self.counts = MemoryCounts(self.keep_names, self.track_values)
+        self.receipt = None
+
+    def _check_change(self, name: str, value: Any) -> None:
+        if name == "prior" and "counts" in vars(self):
+            check_prior(value, self.counts.labels)
+
+    def _changed(self, name: str) -> None:
+        self._params_version += 1
+        counts = vars(self).get("counts")
+        if name == "keep_names" and isinstance(counts, MemoryCounts):  # nothing was learned yet
+            self.counts = MemoryCounts(self.keep_names, self.track_values)
+            self.counts.add_classes(counts.labels)
+        if name == "max_features" and counts is not None:
+            self._evict()
+
+    @property
+    def view_models(self) -> list[CountingNB]:
+        """The model itself: a message has one view."""
+        return [self]
+
+    def as_tokens(self, x: Any) -> TokenCounts:
+        """Convert a message to TokenCounts."""
+        return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
+
+    def views_of(self, tokens: TokenCounts) -> tuple[TokenCounts, ...]:
+        """Return the one view."""
+        return (tokens,)
+
+    def join_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
+        """Return the message of one view."""
+        (view,) = views
+        return view
+
+    # The formula
+
+    @property
+    def _smoothing(self) -> float:
+        """Return alpha in the unit of the counts, which decay changes."""
+        return self.alpha * self.counts.scale * self.smoothing_scale
+
+    def _feature_weights(self, cells: Floats) -> Floats:
+        """Return what one occurrence of each feature adds to each class, (n, K), given counts."""
+        raise NotImplementedError
+
+    def _empty_log_likelihoods(self) -> list[float]:
+        """Return the log-likelihood of a message without features for each class, (K,)."""
+        return [0.0] * len(self.counts.labels)
+
+    def _unseen_weights(self) -> list[float]:
+        """Return what one occurrence of a feature without a count adds to each class, (K,)."""
+        zeros = np.zeros((1, len(self.counts.labels)))
+        return self._feature_weights(zeros)[0].tolist()
+
+    def _log_prior(self) -> list[float]:
+        return log_prior(self.prior, self.counts.labels, self.counts.weights)
+
+    def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
+        """Return the weights (n, K) of features, and which of them count (None: all)."""
+        cells, is_seen = self.counts.get_counts(fingerprints)
+        weights = self._feature_weights(cells)
+        if self.unseen == "ignore":
+            return weights, is_seen
+        weights[is_seen == 0] = self._unseen_weights()
+        return weights, None
+
+    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+        """Return the log-likelihoods without length normalisation, and the features they are of."""
+        weights, is_seen = self._weights_of(tokens.fingerprints)
+        sums, used = _core.weighted_sums(tokens.counts, weights, is_seen)
+        pairs = zip(self._empty_log_likelihoods(), sums, strict=True)
+        return [start + total for start, total in pairs], used
+
+    def _length_divisor(self, used: int) -> float:
+        """Return the divisor of the log-likelihoods of `used` distinct features."""
+        if not self.length_norm or not used:
+            return 1.0
+        if self.length_norm_power == 0.5:
+            return self.length_norm * math.sqrt(used)
+        return self.length_norm * _core.exp(self.length_norm_power * _core.log(used))
+
+    def log_likelihoods(self, x: Any) -> list[float]:
+        """Return the length-normalised log-likelihood of each class, without the prior, (K,).
+
+        The result for the last `TokenCounts` is cached.
+        """
+        entry, counts = self._cache, self.counts
+        version = (counts.version, self._params_version, self.smoothing_scale)
+        if entry is not None and entry[0] is x and entry[1] is counts and entry[2] == version:
+            return list(entry[3])
+        result = self.compute_log_likelihoods(self.as_tokens(x))
+        if type(x) is TokenCounts:
+            object.__setattr__(self, "_cache", (x, counts, version, tuple(result)))
+        return result
+
+    def system_log_likelihoods(
+        self, tokens: TokenCounts, factors: Sequence[float]
+    ) -> list[list[float]]:
+        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        systems = []
+        try:
+            for factor in factors:
+                object.__setattr__(self, "smoothing_scale", factor)
+                systems.append(self.compute_log_likelihoods(tokens))
+        finally:
+            object.__setattr__(self, "smoothing_scale", 1.0)
+        return systems
+
+    def compute_log_likelihoods(self, tokens: TokenCounts) -> list[float]:
+        """Compute `log_likelihoods` without the cache."""
+        sums, used = self._sums(tokens)
+        if not self.length_norm or not used:
+            return sums
+        return _core.divide(sums, self._length_divisor(used))
+
+    def _scores(self, x: Any) -> list[float]:
+        pairs = zip(self._log_prior(), self.log_likelihoods(x), strict=True)
+        return [prior + log_likelihood for prior, log_likelihood in pairs]
+
+    # Learning
+
+    def update_weight(self, residual: float, trust: float) -> float:
+        """Return the factor by which the counts of a message are multiplied.
+
+        Parameters
+        ----------
+        residual : float
+            1 - P(y | x), before the message is learned.
+        trust : float
+            The probability that the label is correct.
+        """
+        return round_to_grid(trust)
+
+    def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
+        """Learn a message and return the receipt that `unlearn` needs."""
+        check_prior(self.prior, (y,))
+        tokens = self.as_tokens(x)
+        weight = 1.0 if w == 1 else checked_weight(w)
+        with self.lock:
+            halvings, class_weight, view_weight = self.add(
+                tokens, y, weight, self._next_update_weight(tokens, y)
+            )
+        return Receipt(halvings, class_weight, (view_weight,))
+
+    def _next_update_weight(self, tokens: TokenCounts, y: Label) -> float:
+        """Return the update weight of a message that is about to be learned."""
+        return 1.0
+
+    def add(
+        self, tokens: TokenCounts, y: Label, w: float, update_weight: float
+    ) -> tuple[int, float, float]:
+        """Add a message of weight `w`, with counts multiplied by `w * update_weight`.
+
+        Return decay_halvings, class_weight and view weight for a `Receipt`.
+        """
+        with self.lock:
+            counts = self.counts
+            halvings, class_weight = counts.decay_halvings, w * counts.scale
+            view_weight = class_weight * update_weight
+            counts.add(tokens, y, view_weight, class_weight)
+            if self.decay != 1:
+                counts.decay(self.decay)
+            self._evict()
+            return halvings, class_weight, view_weight
+
+    def _evict(self) -> None:
+        """Remove the rarest features if there are more than `max_features`."""
+        if self.max_features is not None:
+            self.counts.evict(self.max_features)
+
+    def subtract(
+        self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float
+    ) -> tuple[TokenCounts, Label, float, float]:
+        """Undo `add`. Return what was subtracted, as arguments of `counts.add`."""
+        with self.lock:
+            counts = self.counts
+            has_decayed = self.decay != 1 or receipt.decay_halvings != counts.decay_halvings
+            if not has_decayed and not counts.evictions:
+                counts.subtract(tokens, y, view_weight, receipt.class_weight)
+                return tokens, y, view_weight, receipt.class_weight
+            # Decay rounds, and drops what is too small. Evicted features may have come again. So at
+            # most the rest can be subtracted.
+            class_index = counts.index(y)
+            if class_index is None:
+                raise ValueError(f"cannot unlearn: no message of class {y!r:.80} was learned")
+            factor = self._decay_since(receipt)
+            cells, _ = counts.get_counts(tokens.fingerprints)
+            amounts = np.minimum(tokens.counts * (view_weight * factor), cells[:, class_index])
+            is_left = amounts > 0
+            remaining = TokenCounts.unchecked(
+                tokens.fingerprints[is_left], amounts[is_left], None, None
+            )
+            class_weight = receipt.class_weight * factor
+            if has_decayed:
+                class_weight = min(class_weight, counts.weights[class_index])
+            counts.subtract(remaining, y, 1.0, class_weight)
+            return remaining, y, 1.0, class_weight
+
+    def _decay_since(self, receipt: Receipt) -> float:
+        """Return the factor by which rescaling changed the numbers of a receipt."""
+        return float(2.0 ** (receipt.decay_halvings - self.counts.decay_halvings))
+
+    def add_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float) -> None:
+        """Undo `subtract`."""
+        with self.lock:
+            factor = self._decay_since(receipt)
+            self.counts.add(tokens, y, view_weight * factor, receipt.class_weight * factor)
+            self._evict()
+
+    def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Undo the changes of a receipt; raise ValueError and change nothing if they are absent."""
+        self.subtract(self.as_tokens(x), y, receipt, receipt.view_weights[0])
+
+    def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
+        """Make the changes of a receipt again, exactly: the inverse of `unlearn`."""
+        with self.lock:
+            self.add_back(self.as_tokens(x), y, receipt, receipt.view_weights[0])
+
+    @property
+    def order_dependence_reason(self) -> str:
+        """Return why the result depends on the order of messages, or "" if it does not."""
+        reason = super().order_dependence_reason
+        if not reason and self.decay != 1:
+            reason = f"with decay={self.decay:g} the result depends on the order; set decay=1"
+        if not reason and self.max_features is not None:
+            reason = (
+                f"with max_features={self.max_features} the result depends on the order; "
+                "set max_features=None"
+            )
+        return reason
+
+    @property
+    def _needs_receipt(self) -> bool:
+        counts = self.counts
+        has_decayed = self.decay != 1 or counts.scale != 1 or counts.decay_halvings > 0
+        return self.discriminative or has_decayed
+
+    def _default_receipt(self, w: float) -> Receipt:
+        weight = checked_weight(w)
+        return Receipt(self.counts.decay_halvings, weight, (weight,))
+
+    # Many messages
+
+    @property
+    def _threshold(self) -> float:
+        """Return the value above which a feature is present; NaN if values are counts."""
+        return math.nan
+
+    def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
+        is_signed = not math.isnan(self._threshold)
+        rows = Rows.from_matrix(X, self.keep_names, canonical=is_signed)
+        labels = as_labels(y)
+        if len(labels) != len(rows):
+            raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
+        weights = as_weights(w, len(rows))
+        distinct = list(dict.fromkeys(labels))
+        check_prior(self.prior, [*classes, *distinct])
+        class_indices = {label: k for k, label in enumerate(distinct)}
+        columns = np.array([class_indices[label] for label in labels], dtype=np.int64)
+        sums, bad_entry = _core.column_sums(
+            rows.indptr,
+            rows.indices,
+            rows.data,
+            columns,
+            weights,
+            len(rows.features),
+            len(distinct),
+            self._threshold,
+        )
+        rows.check(bad_entry, is_signed)
+        class_weights = np.bincount(columns, weights, len(distinct)).tolist()
+        self.counts.add_classes([*classes, *distinct])
+        most = self.counts.features + len(rows.features)
+        is_bounded = self.max_features is not None and most > self.max_features
+        if self.discriminative or self.decay != 1 or is_bounded:
+            for row, label, weight in zip(rows.messages(), labels, weights.tolist(), strict=True):
+                self.learn_one(row, label, weight)
+        else:
+            self.counts.add_matrix(rows.features, sums, distinct, class_weights)
+
+    def _score_rows(self, X: Any) -> Floats:
+        """Return joint log-likelihoods (n, K), each row bit for bit that of `_scores`."""
+        rows = Rows.from_matrix(X, False, canonical=True)
+        weights, is_seen = self._weights_of(rows.features.fingerprints)
+        sums, used, bad_entry = _core.row_sums(
+            rows.indptr, rows.indices, rows.data, weights, is_seen, self._threshold
+        )
+        rows.check(bad_entry, not math.isnan(self._threshold))
+        scores = np.array(self._empty_log_likelihoods()) + sums
+        if self.length_norm:
+            scores /= np.array([self._length_divisor(int(n)) for n in used])[:, None]
+        return np.array(self._log_prior()) + scores
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn many messages.
+
+        Parameters
+        ----------
+        X : matrix, frame or list of messages
+            A row of a matrix or frame is a message.
+        y : sequence
+            The labels.
+        w : float or sequence of float, default None
+            The weights; None for 1.
+        """
+        X = as_list(X)
+        (TextModel if are_messages(X) else MiniBatchMixin).learn_many(self, X, y, w)
+
+    # Merging
+
+    def check_merge(self, other: Any) -> None:
+        """Raise ValueError if another model counts other things."""
+        if type(other) is not type(self):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        for name, declared in self.parameter_table.items():
+            matters = (declared.role == "counts" and name != "keep_names") or name == "decay"
+            if matters and getattr(self, name) != getattr(other, name):
+                raise ValueError(f"cannot merge: the models differ in {name}")
+        self.counts.check_merge(other.counts)
+
+    def _merge(self, other: Self) -> None:
+        self.counts.merge(other.counts)
+        self._evict()
+
+    # Explanations
+
+    def explain_views(self, x: Any) -> list[Explanation]:
+        """Return the contribution of each feature of a message to each class.
+
+        Examples
+        --------
+        >>> from streamnb import MultinomialNB
+        >>> model = MultinomialNB()
+        >>> model.learn_one({"free": 2, "now": 1}, "spam")
+        >>> model.learn_one({"lunch": 1, "now": 1}, "ham")
+        >>> explanation = model.explain_one({"free": 1, "lunch": 1, "moon": 1})
+        >>> [(word, round(gain, 3)) for word, gain in explanation.top_features("spam")]
+        [('free', 0.916), ('lunch', -0.875)]
+        """
+        return [self.explain_tokens(self.as_tokens(x), self._log_prior())]
+
+    def explain_tokens(self, tokens: TokenCounts, log_prior: list[float]) -> Explanation:
+        """Return the explanation of a message, given the log prior of each class."""
+        labels = self.counts.labels
+        weights, is_seen = self._weights_of(tokens.fingerprints)
+        is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
+        divisor = self._length_divisor(int(is_used.sum()))
+        cells = tokens.counts[:, None] * weights / divisor
+        base = [
+            prior + start / divisor
+            for prior, start in zip(log_prior, self._empty_log_likelihoods(), strict=True)
+        ]
+        used = np.flatnonzero(is_used)
+        contributions = Contributions(tokens, used, list(labels), cells[used])
+        pairs = zip(log_prior, self.compute_log_likelihoods(tokens), strict=True)
+        scores = [prior + log_likelihood for prior, log_likelihood in pairs]
+        return Explanation(
+            dict(zip(labels, scores, strict=True)),
+            dict(zip(labels, base, strict=True)),
+            contributions,
+        )
+
+    def feature_counts(self, feature: Feature) -> dict[Label, float]:
+        """Return the count of a feature in each class, by the feature's name."""
+        return self.class_counts(_core.fingerprint(feature))
+
+    def class_counts(self, fingerprint: int) -> dict[Label, float]:
+        """Return the count of a feature in each class, by the feature's fingerprint."""
+        with self.lock:
+            cells, _ = self.counts.get_counts(np.array([fingerprint], dtype=np.uint64))
+            values = (cells[0] / self.counts.scale).tolist()
+            return dict(zip(self.counts.labels, values, strict=True))
+
+    def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
+        """Return the n features with the largest log-odds for a class.
+
+        Parameters
+        ----------
+        label : str, bool or int
+            A class of the model.
+        n : int, default 10
+            Maximum number of features.
+
+        Returns
+        -------
+        list
+            Pairs of name and log-odds, the largest first. The log-odds are what one occurrence
+            adds to the class, less what it adds to the best other class. A feature whose name was
+            not stored is named "#" and its fingerprint.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such class.
+        """
+        (features,) = self.top_fingerprints((label,), n)
+        return [(self.display_name(fingerprint), gain) for fingerprint, gain in features]
+
+    def top_fingerprints(
+        self, labels: Sequence[Label], n: int = 10
+    ) -> list[list[tuple[int, float]]]:
+        """Return `top_features` of each of several classes, with fingerprints instead of names."""
+        with self.lock:
+            columns = []
+            for label in labels:
+                class_index = self.counts.index(label)
+                if class_index is None:
+                    raise ValueError(
+                        f"no message of class {label!r:.80} was learned; the classes are "
+                        f"{', '.join(map(repr, self.labels[:20]))}"
+                    )
+                columns.append(class_index)
+            top = TopFeatures(len(labels), n)
+            for fingerprints, weights in self._all_feature_weights():
+                top.add(fingerprints, margin_over_runner_up(weights)[:, columns])
+        return top.result()
+
+    def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:
+        """Yield fingerprints (n,) and weights (n, K) of all features, in blocks."""
+        for fingerprints, cells in self.counts.parts():
+            yield fingerprints, self._feature_weights(cells)
+
+    def display_name(self, fingerprint: int) -> Feature:
+        """Return the name of a feature, or "#" and its fingerprint if the name was not stored."""
+        name = self.counts.name(int(fingerprint))
+        return f"#{fingerprint:016x}" if name is None or not self.keep_names else name
+
+    # Files
+
+    @classmethod
+    def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
+        (model,) = view_models
+        if type(model) is not cls:
+            raise ValueError(f"a {type(model).__name__} in the place of a {cls.__name__}")
+        return model
+
+    def view_header(self) -> dict[str, Any]:
+        """Return class and parameters, as JSON values."""
+        return {"model": type(self).__name__, "parameters": parameters_to_json(self)}
+
+    @classmethod
+    def from_view_header(cls, header: Mapping[str, Any]) -> Self:
+        """Return the model that `view_header` described, without counts."""
+        return cls(**parameters_from_json(header["parameters"], cls))

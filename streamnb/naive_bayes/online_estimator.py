@@ -1,0 +1,63 @@
+"""The interface of what `ViewsNB` learns online next to its counts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+LARGEST_NUMBER = 1e15  # a state or receipt with larger numbers is refused
+
+IndexMap = Sequence[int | None]
+
+
+class OnlineEstimator:
+    """Base class of state learned online next to the counts.
+
+    Every update is recorded in the receipt of its message as a difference, so that it can be undone
+    exactly and in any order. States and differences are JSON values, under names that no other
+    estimator uses.
+    """
+
+    delta_names: ClassVar[tuple[str, ...]]
+    """Names of its entries in a receipt."""
+
+    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
+        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
+        raise NotImplementedError
+
+    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
+        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        raise NotImplementedError
+
+    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
+        """Return the updates with class indices changed.
+
+        Class k had index `index_map[k]` before, or is new if that is None.
+        """
+        return deltas
+
+    def diff(self, before: Self) -> dict[str, Any]:
+        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        return {}
+
+    def remap_classes(self, index_map: IndexMap) -> Self:
+        """Return a copy with class indices changed, as in `remap_deltas`."""
+        return copy.copy(self)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Create the estimator from `state`. Raise any exception if it is not valid."""
+        raise NotImplementedError
+
+
+def check_numbers(numbers: Any) -> None:
+    """Raise ValueError unless `numbers` is a list of finite numbers, each at most 1e15 in size."""
+    if not isinstance(numbers, (list, tuple)) or not all(
+        type(x) in (int, float) and abs(x) <= LARGEST_NUMBER for x in numbers
+    ):
+        raise ValueError("receipt: not a list of finite numbers")

@@ -1,0 +1,370 @@
+"""Logistic regression on the log-likelihoods of a few views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+from streamnb import _core
+from streamnb.naive_bayes.online_estimator import (
+    LARGEST_NUMBER,
+    IndexMap,
+    OnlineEstimator,
+    check_numbers,
+)
+
+# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+_STEP = 2.0**-36
+_MAX_LENGTH_BINS = 64  # powers of two that the length of a message can have
+
+WeightLists = tuple[list[float], list[float], list[float], list[float]]
+
+
+class WeightDelta(NamedTuple):
+    """The change of `CalibrationWeights` by one message."""
+
+    slopes: Sequence[float]
+    slope_squares: Sequence[float]
+    intercepts: Sequence[float]
+    intercept_squares: Sequence[float]
+
+    def remap(self, index_map: IndexMap) -> WeightDelta:
+        """Return the change with class indices changed, as in `OnlineEstimator.remap_deltas`."""
+        intercepts, squares = (
+            tuple(part[k] if k is not None and k < len(part) else 0.0 for k in index_map)
+            for part in (self.intercepts, self.intercept_squares)
+        )
+        return WeightDelta(self.slopes, self.slope_squares, intercepts, squares)
+
+    def check(self, n_views: int, n_classes: int) -> None:
+        """Raise ValueError unless the change is one of `n_views` views and at most `n_classes`."""
+        for numbers in self:
+            check_numbers(numbers)
+        if not len(self.slopes) == len(self.slope_squares) == n_views or not (
+            len(self.intercepts) == len(self.intercept_squares) <= n_classes
+        ):
+            raise ValueError("receipt: it comes from a model with other views or classes")
+
+
+class CalibrationWeights:
+    """A slope for each view and an intercept for each class, with sums of squared gradients."""
+
+    def __init__(self, n_views: int, slope: float) -> None:
+        self.slopes: list[float] = [slope] * n_views
+        self.slope_squares: list[float] = [1.0] * n_views
+        self.intercepts: list[float] = []
+        self.intercept_squares: list[float] = []
+
+    def intercept(self, class_index: int) -> float:
+        """Return the intercept of a class, 0 for one that has none yet."""
+        return self.intercepts[class_index] if class_index < len(self.intercepts) else 0.0
+
+    def apply(self, delta: WeightDelta, sign: int) -> None:
+        """Apply a change (`sign` 1) or undo it (-1)."""
+        self.widen(len(delta.intercepts))
+        # A merged model can be asked to undo a step that it never took.
+        minimums = (-math.inf, 1.0, -math.inf, 1.0)
+        for numbers, changes, minimum in zip(self.lists(), delta, minimums, strict=True):
+            for i, change in enumerate(changes):
+                numbers[i] = max(numbers[i] + sign * change, minimum)
+
+    def diff(self, before: CalibrationWeights) -> WeightDelta:
+        """Return the change that leads from `before`, which has no more classes, to this."""
+        before = before.remap_classes(range(len(self.intercepts)))
+        pairs = zip(self.lists(), before.lists(), strict=True)
+        return WeightDelta(
+            *(tuple(a - b for a, b in zip(new, old, strict=True)) for new, old in pairs)
+        )
+
+    def remap_classes(self, index_map: IndexMap) -> CalibrationWeights:
+        """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`."""
+        copied = CalibrationWeights(len(self.slopes), 0.0)
+        copied.slopes, copied.slope_squares = list(self.slopes), list(self.slope_squares)
+        for k in index_map:
+            has_intercept = k is not None and k < len(self.intercepts)
+            copied.intercepts.append(self.intercepts[k or 0] if has_intercept else 0.0)
+            copied.intercept_squares.append(
+                self.intercept_squares[k or 0] if has_intercept else 1.0
+            )
+        return copied
+
+    def is_neutral(self) -> bool:
+        """Return whether nothing was learned, or all of it undone."""
+        squares = set(self.slope_squares + self.intercept_squares)
+        return not any(self.slopes + self.intercepts) and squares == {1.0}
+
+    def lists(self) -> WeightLists:
+        """Return slopes, their squared gradients, intercepts and theirs, to be changed in place."""
+        return self.slopes, self.slope_squares, self.intercepts, self.intercept_squares
+
+    def widen(self, n_classes: int) -> None:
+        """Add intercepts of 0 up to `n_classes`."""
+        missing = n_classes - len(self.intercepts)
+        if missing <= 0:
+            return
+        self.intercepts += [0.0] * missing
+        self.intercept_squares += [1.0] * missing
+
+    def state(self) -> dict[str, list[float]]:
+        """Return the weights as JSON values."""
+        pairs = zip(WeightDelta._fields, self.lists(), strict=True)
+        return {name: list(numbers) for name, numbers in pairs}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """Create the weights from `state`. Raise ValueError if it is not valid."""
+        lists = [[float(x) for x in state[name]] for name in WeightDelta._fields]
+        slopes, slope_squares, intercepts, intercept_squares = lists
+        if (
+            not all(abs(x) <= LARGEST_NUMBER for numbers in lists for x in numbers)
+            or not slopes
+            or min(slope_squares + intercept_squares) < 1
+            or min(slopes) < -1e3  # undoing steps may lead below the least slope
+            or len(slopes) != len(slope_squares)
+            or len(intercepts) != len(intercept_squares)
+        ):
+            raise ValueError("the recalibration is not valid")
+        weights = cls(len(slopes), 0.0)
+        weights.slopes, weights.slope_squares = slopes, slope_squares
+        weights.intercepts, weights.intercept_squares = intercepts, intercept_squares
+        return weights
+
+
+class Recalibration(OnlineEstimator):
+    r"""Logistic regression on the log-likelihoods of a few views, learned message by message.
+
+    With e_vk the log-likelihood of class k in view v, the score of class k is
+
+        z_k = sum over v of slope_v e_vk + intercept_k
+
+    and the probabilities are the softmax of z (Platt 1999). Naive Bayes ranks well but exaggerates;
+    a few numbers correct that. Each is learned by gradient descent on the log loss, with the step
+    sizes of AdaGrad (Duchi, Hazan and Singer 2011). At first z is the mean of the views. A
+    slope stays at .02 or above: a view can become worthless, but never counts in reverse.
+
+    Log-likelihoods of short messages are worth something else than those of long ones, and classes
+    differ in length. So messages of each length bin (a power of two) have slopes and
+    intercepts of their own, which are added to the shared ones.
+
+    In a run of one class the intercepts would only learn that this class is frequent. So updates
+    are scaled by `mix_weight` (`ClassRuns`); a tenth of the rest still updates the common scale of
+    all slopes. If the user labels mistakes only, slopes learn from the conditional
+    likelihood (`SelectiveFeedback`).
+
+    Parameters
+    ----------
+    n_views
+        Number of views.
+    rate
+        Step size.
+
+    References
+    ----------
+    Platt, J. (1999). Probabilistic outputs for support vector machines. Duchi, J., Hazan, E. and
+    Singer, Y. (2011). Adaptive subgradient methods for online learning and stochastic optimization.
+    Journal of Machine Learning Research 12.
+
+    Examples
+    --------
+    >>> from streamnb.naive_bayes.recalibration import Recalibration
+    >>> from streamnb.scores import probabilities
+    >>> recalibration, certain = Recalibration(1), [[9.0, 0.0]]
+    >>> for _ in range(20):  # the view is certain of the first class, and wrong a third of the time
+    ...     for k in (0, 0, 1):
+    ...         proba = probabilities(recalibration.scores(certain, [0, 1]))
+    ...         _ = recalibration.learn(certain, proba, k, [0, 1])
+    >>> 0.6 < probabilities(recalibration.scores(certain, [0, 1]))[0] < 0.73
+    True
+    """
+
+    delta_names: ClassVar[tuple[str, ...]] = ("recalibration", "lengths")
+
+    def __init__(self, n_views: int, rate: float = 0.3) -> None:
+        if not 0 <= rate <= 100:
+            raise ValueError(f"rate: {rate!r} is not a number from 0 to 100")
+        self.rate = rate
+        self.n_views = n_views
+        self.shared: CalibrationWeights = CalibrationWeights(n_views, 1.0 / n_views)
+        self.by_length: dict[int, CalibrationWeights] = {}
+
+    def intercept(self, class_index: int, length_bin: int | None = None) -> float:
+        """Return the intercept of a class for messages of a length bin."""
+        total = self.shared.intercept(class_index)
+        if length_bin in self.by_length:
+            total += self.by_length[length_bin].intercept(class_index)
+        return total
+
+    def slopes(self, length_bin: int | None = None) -> list[float]:
+        """Return the slope of each view for messages of a length bin."""
+        return _core.slopes(self.shared.lists(), self._lists_of(length_bin))
+
+    def _lists_of(self, length_bin: int | None) -> WeightLists | None:
+        weights = None if length_bin is None else self.by_length.get(length_bin)
+        return None if weights is None else weights.lists()
+
+    def scores(
+        self, log_likelihoods: list[list[float]], active: list[int], length_bin: int | None = None
+    ) -> list[float]:
+        """Return the scores of the `active` classes.
+
+        Parameters
+        ----------
+        log_likelihoods
+            A list for each view, which has a number for each class.
+        active
+            Indices of the classes that have messages, ascending.
+        length_bin
+            Bin of the message's length; None if lengths make no difference.
+        """
+        weights = self._lists_of(length_bin)
+        return _core.combine_scores(self.shared.lists(), weights, log_likelihoods, active)
+
+    def learn(
+        self,
+        log_likelihoods: list[list[float]],
+        proba: list[float],
+        class_index: int,
+        active: list[int],
+        label_trust: float = 1.0,
+        mix_weight: float = 1.0,
+        length_bin: int | None = None,
+        sampling_weight: float = 1.0,
+        predicted: int = 0,
+        targets: list[float] | None = None,
+    ) -> dict[str, Any]:
+        """Take one gradient step for a message, and return the changes for its receipt.
+
+        Parameters
+        ----------
+        log_likelihoods, active, length_bin
+            As in `scores`.
+        proba
+            Probabilities of the active classes, which follow from the scores.
+        class_index
+            Index of the message's class.
+        label_trust
+            Probability that the label is correct.
+        mix_weight
+            Weight of the message in its run of one class (`ClassRuns`).
+        sampling_weight
+            Probability that the message would have been labelled whatever was predicted
+            (`SelectiveFeedback`).
+        predicted
+            Position in `active` of the predicted class; read if `sampling_weight` is below 1.
+        targets
+            Posterior probabilities of the active classes, given the label; None to derive them
+            from `label_trust`.
+        """
+        self.shared.widen(active[-1] + 1)
+        lists = None
+        if length_bin is not None:
+            weights = self._weights_of(length_bin)
+            weights.widen(active[-1] + 1)
+            lists = weights.lists()
+        steps = _core.calibration_step(
+            self.shared.lists(),
+            lists,
+            log_likelihoods,
+            active,
+            proba,
+            class_index,
+            label_trust,
+            mix_weight,
+            sampling_weight,
+            predicted,
+            self.rate,
+            targets,
+        )
+        deltas: dict[str, Any] = {"recalibration": WeightDelta(*steps[0])}
+        if lists is not None:
+            deltas["lengths"] = [(length_bin, *steps[1])]
+        return deltas
+
+    def _weights_of(self, length_bin: int) -> CalibrationWeights:
+        weights = self.by_length.get(length_bin)
+        if weights is None:
+            weights = self.by_length[length_bin] = CalibrationWeights(self.n_views, 0.0)
+        return weights
+
+    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
+        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
+        if "recalibration" in deltas:
+            self.shared.apply(WeightDelta(*deltas["recalibration"]), sign)
+        for length_bin, *delta in deltas.get("lengths", ()):
+            self._weights_of(length_bin).apply(WeightDelta(*delta), sign)
+
+    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
+        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        if "recalibration" in deltas:
+            WeightDelta(*deltas["recalibration"]).check(self.n_views, n_classes)
+        for length_bin, *delta in deltas.get("lengths", ()):
+            _check_length_bin(length_bin)
+            WeightDelta(*delta).check(self.n_views, n_classes)
+
+    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> dict[str, Any]:
+        """Return the updates with class indices changed, as in `OnlineEstimator`."""
+        remapped = dict(deltas)
+        if "recalibration" in deltas:
+            remapped["recalibration"] = WeightDelta(*deltas["recalibration"]).remap(index_map)
+        if "lengths" in deltas:
+            remapped["lengths"] = [
+                (length_bin, *WeightDelta(*delta).remap(index_map))
+                for length_bin, *delta in deltas["lengths"]
+            ]
+        return remapped
+
+    def diff(self, before: Recalibration) -> dict[str, Any]:
+        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        deltas: dict[str, Any] = {"recalibration": self.shared.diff(before.shared)}
+        neutral = CalibrationWeights(self.n_views, 0.0)
+        lengths = [
+            (length_bin, *weights.diff(before.by_length.get(length_bin, neutral)))
+            for length_bin, weights in self.by_length.items()
+        ]
+        return deltas | ({"lengths": lengths} if lengths else {})
+
+    def remap_classes(self, index_map: IndexMap) -> Self:
+        """Return a copy with class indices changed, as in `OnlineEstimator`."""
+        copied = type(self)(self.n_views, self.rate)
+        copied.shared = self.shared.remap_classes(index_map)
+        copied.by_length = {
+            length_bin: weights.remap_classes(index_map)
+            for length_bin, weights in self.by_length.items()
+        }
+        return copied
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        lengths = {
+            str(length_bin): weights.state()
+            for length_bin, weights in sorted(self.by_length.items())
+            if not weights.is_neutral()
+        }
+        state: dict[str, Any] = {"rate": self.rate, **self.shared.state()}
+        return {"recalibration": state | ({"lengths": lengths} if lengths else {})}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Create the recalibration from `state`. Raise any exception if it is not valid."""
+        values = state["recalibration"]
+        shared = CalibrationWeights.from_state(values)
+        recalibration = cls(len(shared.slopes), float(values["rate"]))
+        recalibration.shared = shared
+        for length_bin, weight_state in values.get("lengths", {}).items():
+            weights = CalibrationWeights.from_state(weight_state)
+            if len(weights.slopes) != recalibration.n_views:
+                raise ValueError("the recalibration is not valid")
+            recalibration.by_length[_check_length_bin(int(length_bin))] = weights
+        return recalibration
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recalibration) and self.state() == other.state()
+
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
+
+
+def _check_length_bin(length_bin: Any) -> int:
+    if type(length_bin) is not int or not 0 <= length_bin < _MAX_LENGTH_BINS:
+        raise ValueError(f"recalibration: no message has the length bin {length_bin!r}")
+    return length_bin

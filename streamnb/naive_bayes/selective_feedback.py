@@ -1,0 +1,114 @@
+"""An online estimate of whether labels are of all messages or of mistakes only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from streamnb.naive_bayes.online_estimator import LARGEST_NUMBER, OnlineEstimator
+
+# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+_STEP = 2.0**-36
+
+
+class SelectiveFeedback(OnlineEstimator):
+    r"""Online estimate of whether the user labels all messages, or corrects mistakes only.
+
+    Many users correct mistakes and label nothing else. Each label then contradicts the model,
+    however good it is. Taken as a sample of all messages, such labels say that the log-likelihoods
+    are worthless and that labels are often wrong. So the probabilities of predicted classes are
+    summed over consecutive mistakes; a correct prediction resets the sum. Between 3 and 4
+    the sampling weight of a mistake falls from 1 to 0. Wrong labels are consecutive mistakes,
+    too, so the noise weight falls only between 10 and 20. A model that was never right starts at
+    20.
+
+    A corrected message is sampled given that the predicted class m is wrong. Its likelihood is then
+    p_y / (1 - p_m), conditional on the selection (compare Heckman 1979). With two classes that is
+    1, and slopes learn nothing. Intercepts learn as from any message, like a perceptron, until
+    mistakes are of both classes.
+
+    References
+    ----------
+    Heckman, J. J. (1979). Sample selection bias as a specification error. Econometrica 47.
+
+    Examples
+    --------
+    >>> from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
+    >>> feedback = SelectiveFeedback()
+    >>> feedback.weights(False)
+    (0.0, 0.0)
+    >>> _ = feedback.learn(True, 0.9)
+    >>> feedback.weights(False)
+    (1.0, 1.0)
+    >>> for _ in range(5):
+    ...     _ = feedback.learn(False, 0.7)
+    >>> sampling_weight, noise_weight = feedback.weights(False)
+    >>> round(sampling_weight, 9), noise_weight
+    (0.5, 1.0)
+    """
+
+    delta_names: ClassVar[tuple[str, ...]] = ("corrections",)
+
+    # Sums of probabilities over consecutive mistakes: up to _CHANCE they may be chance, up to
+    # _WRONG_LABELS wrong labels; the sum stops at _LARGEST_SUM.
+    _CHANCE, _WRONG_LABELS, _LARGEST_SUM = 3.0, 10.0, 20.0
+
+    def __init__(self, mistakes: float = _LARGEST_SUM) -> None:
+        self.mistakes: float = mistakes
+
+    def weights(self, is_correct: bool, feedback: str | None = None) -> tuple[float, float]:
+        """Return the sampling weight and the noise weight of a message, each from 0 to 1.
+
+        Parameters
+        ----------
+        is_correct
+            Whether its class was predicted.
+        feedback
+            "all" or "errors" if the caller knows which messages get labels; None to infer it.
+        """
+        if is_correct or feedback == "all":
+            return 1.0, 1.0
+        if feedback == "errors":
+            return 0.0, 0.0
+        noise_weight = (self._LARGEST_SUM - self.mistakes) / (
+            self._LARGEST_SUM - self._WRONG_LABELS
+        )
+        return (
+            min(max(1 + self._CHANCE - self.mistakes, 0.0), 1.0),
+            min(max(noise_weight, 0.0), 1.0),
+        )
+
+    def learn(self, is_correct: bool, proba: float) -> dict[str, float]:
+        """Update the sum, and return the change for the receipt.
+
+        `proba` is the probability of the predicted class.
+        """
+        if is_correct and self.mistakes == 0:
+            return {}
+        mistakes = min(max(self.mistakes, 0.0), self._LARGEST_SUM)
+        after = 0.0
+        if not is_correct:
+            after = min(mistakes + round(proba / _STEP) * _STEP, self._LARGEST_SUM)
+        change = after - self.mistakes
+        self.mistakes = after
+        return {"corrections": change} if change else {}
+
+    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
+        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
+        self.mistakes += sign * deltas.get("corrections", 0.0)
+
+    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
+        """Raise ValueError unless a model can have given these updates."""
+        self.from_state({"corrections": 0.0, **deltas})
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        return {"corrections": self.mistakes}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Create the estimate from `state`. Raise ValueError if it is not valid."""
+        mistakes = state["corrections"]
+        if type(mistakes) not in (int, float) or not abs(mistakes) <= LARGEST_NUMBER:
+            raise ValueError("the sum of consecutive mistakes is not valid")
+        return cls(float(mistakes))
