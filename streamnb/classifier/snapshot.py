@@ -16,7 +16,7 @@ from streamnb.naive_bayes.window import WindowNB
 
 
 class Snapshot(NamedTuple):
-    """What explains a message, at one moment of a model.
+    """The state of a model, at one moment, that explains a message.
 
     Attributes
     ----------
