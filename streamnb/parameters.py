@@ -505,7 +505,7 @@ class ParametersMixin:
         object.__setattr__(self, "lock", ForkSafeLock())
         return self
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         """Return whether something was learned, so parameters of the role "counts" are fixed."""
         return False
 
@@ -525,7 +525,7 @@ class ParametersMixin:
         declared.check(name, value)
         with self.lock:
             self._check_change(name, value)
-            if declared.role == "counts" and name in vars(self) and self._is_taught():
+            if declared.role == "counts" and name in vars(self) and self._has_learned():
                 raise ValueError(f"{name}: it is fixed after the first message: make a new model")
             object.__setattr__(self, name, value)
             self._changed(name)

@@ -147,7 +147,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"tokenizer": Tokenizer(), "model": MultinomialNB()}
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "model" in vars(self) and bool(self.labels)
 
     def _more_tags(self) -> set[str]:

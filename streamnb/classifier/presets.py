@@ -225,7 +225,7 @@ class PresetClassifier(PresetParameters, Classifier):
             raise ValueError(f"views: {kind} has no {' or '.join(sorted(unknown))}")
         return Views([views[view] for view in self._chosen], mail)
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "model" in vars(self)  # views and counts are settled when it is made
 
     def _changed(self, name: str) -> None:

@@ -92,7 +92,7 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
 
     def done() -> int:
         # What `undo` had taken back may be about to be dropped.
-        mailbox.database.forget_undone()
+        mailbox.database.drop_undo_log()
         dropped = act()
         mailbox.compactions += dropped > 0
         return dropped

@@ -89,7 +89,7 @@ class Database(Transactions):
         is_damaged: bool = False,
     ) -> None:
         super().__init__(Path(os.path.abspath(path)), wait)  # SQLite gives some names a meaning
-        with self.speaking():
+        with self.convert_errors():
             if create:
                 self._make_file(Path(self.path))
             self._check_file()
@@ -191,7 +191,7 @@ class Database(Transactions):
                 time.sleep(0.01)
 
     @contextlib.contextmanager
-    def speaking(self) -> Iterator[None]:
+    def convert_errors(self) -> Iterator[None]:
         """Re-raise errors of SQLite as errors of streamnb."""
         try:
             yield
@@ -314,7 +314,7 @@ class Database(Transactions):
 
     def shrink(self) -> bool:
         """Release free space of the file; return False if another process prevents it."""
-        with self._lock, self.speaking():
+        with self._lock, self.convert_errors():
             # VACUUM writes tables in the order of sqlite_schema. Blocks, which say where features
             # lie, go before the ledger: then the rows of a truncated file can be recovered.
             self.connection.execute("PRAGMA writable_schema = ON")

@@ -209,7 +209,7 @@ class Mailbox(StoredClassifier):
         """
         return self.transact(lambda: self.retract_label(key, back_to, timestamp), run_first)
 
-    def was_taught(self, key: bytes) -> bool:
+    def was_learned(self, key: bytes) -> bool:
         """Return whether a message was ever learned, also if it was unlearned since."""
         with self.reading():
             row = self.database.connection.execute(

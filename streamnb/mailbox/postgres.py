@@ -182,7 +182,7 @@ class PostgresDatabase(Transactions):
         until = time.monotonic() + wait
         while True:
             try:
-                with self.speaking():
+                with self.convert_errors():
                     self._connect()
                 break
             except TransientError:
@@ -190,7 +190,7 @@ class PostgresDatabase(Transactions):
                     raise
                 time.sleep(0.2)
         try:
-            with self.speaking():
+            with self.convert_errors():
                 self._set_up(create)
         except BaseException:
             self.connection.real.close()
@@ -309,7 +309,7 @@ class PostgresDatabase(Transactions):
         )
 
     @contextlib.contextmanager
-    def speaking(self) -> Iterator[None]:
+    def convert_errors(self) -> Iterator[None]:
         """Re-raise errors of the server as errors of streamnb."""
         try:
             yield
@@ -430,7 +430,7 @@ class PostgresDatabase(Transactions):
             )
         if foreign_tables:
             return False
-        with self._lock, self.speaking():
+        with self._lock, self.convert_errors():
             run = self.connection.real.execute
             self.connection.real.patience = math.inf  # large tables take their time
             try:

@@ -115,7 +115,7 @@ def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
 def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     """Return a model that learned all messages, in mixed order, in memory."""
     mailbox.check_places()  # or what is damaged in the blocks would be learned
-    model = mailbox.untaught()
+    model = mailbox.untrained_model()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_SUMMED):
         _keep_what_cannot_be_learned(mailbox, learned)

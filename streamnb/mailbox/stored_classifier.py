@@ -174,7 +174,7 @@ class StoredClassifier:
                     "settings": classifier.settings(),
                 }
                 make_tables(self.database, len(classifier.models))
-                self.database.forget_undone()
+                self.database.drop_undo_log()
                 self._become(identity)
                 for counts in self.counts:
                     counts.clear()
@@ -204,7 +204,7 @@ class StoredClassifier:
         described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
 
-    def untaught(self) -> TextModel:
+    def untrained_model(self) -> TextModel:
         """Return a model of the same kind in memory that knows the classes and nothing else."""
         model = TextModel.from_header(self.database.value("identity")["model"])
         for member in model.view_models:
@@ -430,7 +430,7 @@ class StoredClassifier:
             return Outcome("kept", current_label)
         if before.tokens is None:
             return Outcome("retired", current_label)
-        self.take_back(before, now)
+        self.end_row(before, now)
         return None
 
     def confirm(self, before: Row, source: str, now: float) -> None:
@@ -452,7 +452,7 @@ class StoredClassifier:
         if row.tokens is None:
             return Outcome("retired", label)
         now = self.moment(timestamp)
-        self.take_back(row, now)
+        self.end_row(row, now)
         condition = "digest = ? AND removed_at = ? AND id < ?"
         for old in list(self.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
             if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
@@ -473,7 +473,7 @@ class StoredClassifier:
                 "see `streamnb verify`"
             ) from None
 
-    def take_back(self, row: Row, now: float) -> None:
+    def end_row(self, row: Row, now: float) -> None:
         """Subtract a row's counts and mark the row as removed."""
         self.unlearn_row(row)
         self.ledger.end(row, now)

@@ -133,7 +133,7 @@ class Transactions:
 
     # Different for each kind of database
 
-    def speaking(self) -> contextlib.AbstractContextManager[None]:
+    def convert_errors(self) -> contextlib.AbstractContextManager[None]:
         """Re-raise errors of the database as errors of streamnb."""
         raise NotImplementedError
 
@@ -257,7 +257,7 @@ class Transactions:
 
     def _outermost(self, writes: bool, durable: bool) -> Iterator[Any]:
         self._check_replaced()
-        with self.speaking():
+        with self.convert_errors():
             try:
                 self._begin(writes, durable)
                 self.writes = writes
@@ -318,7 +318,7 @@ class Transactions:
         """Run a statement that creates a table, with the types of this database."""
         self.connection.execute(statement.format_map(self.dialect._asdict()))
 
-    def forget_undone(self) -> None:
+    def drop_undo_log(self) -> None:
         """Delete the rows that the last `undo` stored for `redo`."""
         self.connection.execute("DROP TABLE IF EXISTS undone")
 
@@ -333,6 +333,6 @@ class Transactions:
 
     def close(self) -> None:
         """Close the connection; committed transactions are safe without it."""
-        with self._lock, self.speaking():
+        with self._lock, self.convert_errors():
             self.open = False
             self._close()

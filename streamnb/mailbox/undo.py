@@ -115,7 +115,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         old = [number for number, key, *_ in old if key not in lost]
         if not dry_run and (new or old):
             mailbox.database.keep("undone", mailbox.moment())
-            mailbox.database.forget_undone()
+            mailbox.database.drop_undo_log()
             run(_SCHEMA)
             keep = "INSERT INTO undone SELECT CAST(? AS TEXT), * FROM ledger WHERE id = ?"
             for number in reversed(new):
@@ -174,7 +174,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
             row = mailbox.ledger.row(number)
             if over is None and row.tokens is not None:
                 mailbox.relearn_row(row)
-        mailbox.database.forget_undone()
+        mailbox.database.drop_undo_log()
         return Redone(len(removed), removed_at, len(later))
 
     with mailbox.database.reading():

@@ -318,7 +318,7 @@ class VerdictLog:
         with mailbox.writing():
             run = mailbox.database.connection.execute
             undone = undone_messages(mailbox)
-            mailbox.database.forget_undone()
+            mailbox.database.drop_undo_log()
             has_table = self._has_table()
             if sender is not None and has_table:
                 senders = run("SELECT digest, sender FROM verdicts").fetchall()
@@ -327,7 +327,7 @@ class VerdictLog:
                 rows = list(mailbox.ledger.rows("digest = ?", (key,)))
                 for row in rows:
                     if row.removed_at is None and row.tokens is not None:
-                        mailbox.take_back(row, mailbox.moment())
+                        mailbox.end_row(row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 forget(mailbox.database, key)
                 # A message that `compact` dropped is in sums: its row stays, without its identity.

@@ -26,7 +26,7 @@ def verify(mailbox: StoredClassifier) -> list[str]:
 
 
 def _recounted(mailbox: StoredClassifier) -> list[str]:
-    model = mailbox.untaught()
+    model = mailbox.untrained_model()
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():
         times[row.digest] += 1

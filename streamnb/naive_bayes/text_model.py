@@ -219,7 +219,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """Return the receipt of a message of weight `w` that was learned without keeping it."""
         raise NotImplementedError
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "counts" in vars(self) and any(vars(self)["counts"].weights)
 
     # Explanations

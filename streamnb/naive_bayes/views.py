@@ -200,7 +200,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         cloned: Self = super().clone(params, include_attributes)
         return cloned
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "_view_models" in vars(self)
 
     @property

@@ -105,7 +105,7 @@ class WindowNB(TextModel):
     def _default_receipt(self, w: float) -> Receipt:
         return self.model._default_receipt(_round_weight(w))
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return bool(vars(self).get("_window"))
 
     # Not supported by a window

@@ -87,7 +87,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     def __post_init__(self) -> None:
         self._reset()
 
-    def _is_taught(self) -> bool:
+    def _has_learned(self) -> bool:
         return "statistics" in vars(self)  # what is counted is settled when a model is made
 
     def _changed(self, name: str) -> None:

@@ -232,7 +232,7 @@ def test_another_kind_of_database_meanwhile(tmp_path, knows):
             with other.absorbing(Classifier(Tokenizer(), MultinomialNB())):
                 pass
             if knows:
-                mailbox.was_taught(b"x" * 32)
+                mailbox.was_learned(b"x" * 32)
             yield LabelledMessage(mail(2), "spam")
 
         assert [outcome.result for outcome in mailbox.learn_many(lessons())] == ["learned"] * 2

@@ -504,7 +504,7 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
 
         with pytest.raises(OSError, match="cut off"):
             mailbox.learn_batch(broken(), "query", 9)
-        assert not mailbox.was_taught(digest(b"Subject: half\n\nw1"))
+        assert not mailbox.was_learned(digest(b"Subject: half\n\nw1"))
         assert (
             mailbox.learn_batch([LabelledMessage(b"Subject: half\n\nw1", "ham")], "query", 9) == 1
         )

@@ -78,11 +78,11 @@ def export_of_mailbox(other: Mailbox) -> LedgerExport:
     """Return the ledger of another mailbox, to be used within its `reading`."""
 
     def rows() -> Iterator[Row]:
-        with other.database.speaking():
+        with other.database.convert_errors():
             yield from other.ledger.rows()
 
     def names() -> Iterator[tuple[int, int, bytes]]:
-        with other.database.speaking():
+        with other.database.convert_errors():
             for view in range(len(other.counts)):
                 for fingerprint, name in other.database.connection.execute(
                     f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
@@ -265,6 +265,6 @@ def _settle(mailbox: Mailbox, row: Row) -> str:
     )
     if not is_stronger or current.tokens is None or row.tokens is None:
         return "overruled"
-    mailbox.take_back(current, row.added_at)
+    mailbox.end_row(current, row.added_at)
     mailbox.add_row(row)
     return "overruling"

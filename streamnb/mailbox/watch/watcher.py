@@ -261,7 +261,7 @@ class Watcher:
     def _classify_existing(self, location: MessageLocation) -> None:
         """Classify a message from before the first look, unless it ever had a label."""
         message = self.account.fetch_message(location.folder, location.uid)
-        if message is not None and not self.mailbox.was_taught(digest(message)):
+        if message is not None and not self.mailbox.was_learned(digest(message)):
             self._classify(location)
 
     def _store(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
