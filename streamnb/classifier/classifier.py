@@ -8,15 +8,16 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.classifier.snapshot import Snapshot, take_snapshot
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.features.token_counts import Feature
 from streamnb.features.views import (
     TOKENIZER,
     Views,
@@ -63,27 +64,6 @@ _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
 )
-
-
-class _ExplainedState(NamedTuple):
-    """The arrays that explain a message, at one moment of a classifier.
-
-    Attributes
-    ----------
-    explanations
-        One for each view.
-    views
-        The features of each view.
-    counts
-        How much of each of these features was learned in each class: shape (n, K) for each view.
-    labels
-        The K classes.
-    """
-
-    explanations: list[Explanation]
-    views: tuple[TokenCounts, ...]
-    counts: list[NDArray[np.float64]]
-    labels: list[Label]
 
 
 @parameter_class(kw_only=True)
@@ -280,16 +260,16 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
             scores = self.model.joint_log_likelihood(tokens)
             label, shares, unsure = self.decide(scores, asked, messages)
-            state = self._explained_state(tokens) if reasons else None
+            snapshot = take_snapshot(self.model, tokens) if reasons else None
             ready = self.model.is_ready(label)
             verdict = Verdict(
                 label, shares[label], log_odds(scores, label), unsure, shares, [], ready
             )
-            if state is None:
+            if snapshot is None:
                 return verdict
             if any(model.counts.in_transaction for model in self.models):
-                return replace(verdict, reasons=self._loudest(state, label, reasons))
-        return verdict.with_reasons_from(lambda: self._loudest(state, label, reasons))
+                return replace(verdict, reasons=self._loudest(snapshot, label, reasons))
+        return verdict.with_reasons_from(lambda: self._loudest(snapshot, label, reasons))
 
     def messages(self) -> dict[Label, float]:
         """How many messages of each class were learned."""
@@ -342,29 +322,16 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """Say what each feature of a message added to each class."""
         tokens = self.count(x)
         with self.model.lock:
-            return self._name_features(self._explained_state(tokens))[0]
-
-    def _explained_state(self, tokens: Any) -> _ExplainedState:
-        """Return arrays that explain a message, without names: names take most of the time."""
-        tokens = self.model.as_tokens(tokens)
-        views = self.model.views_of(tokens)
-        return _ExplainedState(
-            self.model.explain_views(tokens),
-            views,
-            [
-                model.counts.get_counts(view.fingerprints)[0] / model.counts.scale
-                for model, view in zip(self.models, views, strict=True)
-            ],
-            list(self.models[0].counts.labels),
-        )
+            return self._name_features(take_snapshot(self.model, tokens))[0]
 
     def _name_features(
-        self, state: _ExplainedState
+        self, snapshot: Snapshot
     ) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
         """Return an explanation with names for readers, and view and index of each feature."""
         contributions: dict[Feature, dict[Label, float]] = {}
         origins: dict[Feature, tuple[int, int]] = {}
-        for j, (explanation, view) in enumerate(zip(state.explanations, state.views, strict=True)):
+        explanations = snapshot.explain()
+        for j, (explanation, view) in enumerate(zip(explanations, snapshot.views, strict=True)):
             tokenizer = self.tokenizer.tokenizers[j]
             for i in range(len(view)):
                 contribution = explanation.contributions.get(view.name(i))
@@ -378,18 +345,19 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                         name = (j, name)
                     contributions[name] = contribution
                     origins[name] = j, i
-        return Explanation.summed(state.explanations, contributions), origins
+        return Explanation.summed(explanations, contributions), origins
 
-    def _loudest(self, state: _ExplainedState, label: Label, n: int) -> list[Reason]:
+    def _loudest(self, snapshot: Snapshot, label: Label, n: int) -> list[Reason]:
         """Return the n features with the largest log-odds for or against a class."""
         with self.model.lock:
-            explanation, origins = self._name_features(state)
+            explanation, origins = self._name_features(snapshot)
         pairs = explanation.top_features(label, len(explanation.contributions))
         loudest = sorted(pairs, key=lambda item: (-abs(item[1]), str(item[0])))[:n]
         reasons = []
         for feature, gain in loudest:
             j, i = origins[feature]
-            counts = dict(zip(state.labels, state.counts[j][i].tolist(), strict=True))
+            weights = snapshot.cells[j][i] / snapshot.scales[j]
+            counts = dict(zip(snapshot.labels, weights.tolist(), strict=True))
             reasons.append(Reason(feature, gain, counts))
         return reasons
 
@@ -436,8 +404,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """Return the features of a message, as `count` gives them, that speak loudest."""
         with self.model.lock:
-            state = self._explained_state(tokens)
-        return self._loudest(state, label, most)
+            snapshot = take_snapshot(self.model, tokens)
+        return self._loudest(snapshot, label, most)
 
     # Files
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -128,9 +127,9 @@ class Verdict:
 
     def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
         """Return the verdict with reasons that are computed when they are first read."""
-        verdict = copy.copy(self)
+        verdict = object.__new__(type(self))
+        verdict.__dict__.update(self.__dict__, _compute_reasons=compute_reasons)
         del verdict.__dict__["reasons"]
-        verdict.__dict__["_compute_reasons"] = compute_reasons
         return verdict
 
     if not TYPE_CHECKING:
