@@ -243,14 +243,14 @@ class ClassPrior(Constraint):
                 raise ValueError(f"{name}: no class has a probability above 0")
 
 
-def has_method(method: str, description: str, *, none: bool = False) -> Constraint:
+def has_method(method: str, description: str) -> Constraint:
     """Return the constraint of objects with a method; `description` names such an object."""
 
     def fits(value: Any) -> bool:
         # A text has a method `count`, too.
         return not isinstance(value, type | Sequence) and callable(getattr(value, method, None))
 
-    return Constraint(fits, description, none=none)
+    return Constraint(fits, description)
 
 
 class Parameter(NamedTuple):

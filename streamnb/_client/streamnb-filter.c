@@ -23,17 +23,19 @@ message is copied in passthrough.py. */
 #include <unistd.h>
 
 enum {
-    MOST = 1 << 22,  /* bytes of a message that are looked at */
+    MOST = 1 << 26,  /* bytes of a message that are judged */
+    FIRST = 1 << 16, /* bytes of memory at first */
     LINE = 1 << 16,  /* bytes of a line looked at together */
     REPLY = 4096,    /* of a reply: its first lines are enough */
-    PATIENCE = 2000, /* milliseconds for the server, all in all */
+    PATIENCE = 2000, /* milliseconds for the server, all in all, */
+    RATE = 8192,     /* and one more for so many bytes */
     TRY_AGAIN = 75   /* EX_TEMPFAIL: the message must be kept */
 };
 
 /* What was read of standard input and not yet written. */
 static struct {
     char *bytes;
-    size_t at, end;
+    size_t at, end, room;
 } input;
 
 static char **arguments;
@@ -51,13 +53,18 @@ static int fill(void)
     ssize_t got;
     if (input.at == input.end)
         input.at = input.end = 0;
-    if (input.at > 0 && input.end == MOST) {
+    if (input.at == 0 && input.end == input.room && input.room < MOST) {
+        input.room = input.room ? 2 * input.room : FIRST;
+        if ((input.bytes = realloc(input.bytes, input.room)) == NULL)
+            give_up();
+    }
+    if (input.at > 0 && input.end == input.room) {
         memmove(input.bytes, input.bytes + input.at, input.end - input.at);
         input.end -= input.at;
         input.at = 0;
     }
     do
-        got = read(0, input.bytes + input.end, MOST - input.end);
+        got = read(0, input.bytes + input.end, input.room - input.end);
     while (got < 0 && errno == EINTR);
     if (got < 0)
         give_up();
@@ -113,8 +120,6 @@ static void ask_the_other(void)
     fprintf(stderr, "streamnb-filter: %s: streamnb: %s\n",
             strict ? "no verdict; exit status 75 asks for a retry" : "passed on unmarked",
             strerror(errno));
-    if (input.bytes == NULL && (input.bytes = malloc(MOST)) == NULL)
-        give_up();
     copy_message(NULL);
     _exit(strict ? TRY_AGAIN : 0);
 }
@@ -123,7 +128,7 @@ static int left(const struct timespec *begun)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return PATIENCE - (int)((now.tv_sec - begun->tv_sec) * 1000) -
+    return PATIENCE + (int)(input.end / RATE) - (int)((now.tv_sec - begun->tv_sec) * 1000) -
            (int)((now.tv_nsec - begun->tv_nsec) / 1000000);
 }
 
@@ -275,12 +280,17 @@ static size_t line_end(void)
     size = end != NULL ? (size_t)(end - input.bytes) + 1 : input.at + size;
     /* A bare CR ends a line, too: some programs read it so, and a forged field could stand behind it. */
     for (at = input.at; at < size && (end = memchr(input.bytes + at, '\r', size - at)) != NULL;) {
-        at = (size_t)(end - input.bytes) + 1;
-        if (at < size && end[1] != '\n')
+        for (at = (size_t)(end - input.bytes); at < size && input.bytes[at] == '\r';)
+            at++;
+        if (at < size && input.bytes[at] != '\n') /* CRs before an LF are one line end with it */
             return at;
     }
-    if (size == input.at + LINE && input.bytes[size - 1] == '\r')
-        size--; /* what follows it decides what it is */
+    if (size == input.at + LINE) { /* what follows CRs at the end decides what they are */
+        for (at = size; at > input.at && input.bytes[at - 1] == '\r';)
+            at--;
+        if (at > input.at)
+            size = at;
+    }
     return size;
 }
 
@@ -288,6 +298,13 @@ static int is_ours(const char *line, size_t size)
 {
     static const char name[] = "x-streamnb";
     size_t i = sizeof name - 1;
+    for (;;) { /* NULs and byte order marks that some programs write */
+        size_t skipped = size > 0 && *line == '\0' ? 1 : size > 2 && memcmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        if (skipped == 0)
+            break;
+        line += skipped;
+        size -= skipped;
+    }
     if (size < i || strncasecmp(line, name, i) != 0)
         return 0;
     while (i < size && (line[i] == ' ' || line[i] == '\t'))
@@ -314,16 +331,19 @@ static void copy_message(const char *field)
         if (size == 0)
             break;
         if (before == '\n' || before == '\r') {
-            int empty = (size == 1 && line[0] == '\n') || (size == 2 && line[0] == '\r' && line[1] == '\n');
-            int rest = empty && before == '\r'; /* CR CR LF ends one line */
-            int continues = rest || line[0] == ' ' || line[0] == '\t';
+            size_t ends = 0;
+            int cut_run = before == '\r' && line[0] == '\r'; /* CRs that were not looked at together */
+            int empty, continues = cut_run || line[0] == ' ' || line[0] == '\t';
+            while (ends < size && line[ends] == '\r')
+                ends++;
+            empty = !cut_run && ends + 1 == size && line[ends] == '\n';
             /* An mbox's separator stays first, and so do lines that would continue our field. */
             if (!placed && before == '\n' && !continues && !(first && size >= 5 && memcmp(line, "From ", 5) == 0)) {
                 put(stdout, field, strlen(field));
                 put(stdout, ending, strlen(ending));
                 placed = 1;
             }
-            if (empty && !rest)
+            if (empty)
                 break;
             if (!continues)
                 ours = is_ours(line, size);
@@ -394,9 +414,6 @@ int main(int count, char **given)
     if (!plain || (db != NULL && user != NULL) || !find(db, user, database, where) ||
         (stat(database, &status) != 0 && errno != EACCES) || (server = connected(where)) < 0)
         ask_the_other();
-    input.bytes = malloc(MOST);
-    if (input.bytes == NULL)
-        give_up();
     while (input.end < MOST && fill())
         ;
     clock_gettime(CLOCK_MONOTONIC, &begun);

@@ -126,7 +126,7 @@ def predict(
     Exit status: 0 success, 2 wrong option, 3 the data cannot be read, 4 the model cannot be read,
     5 the output cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    from streamnb.corpus.tabular import bare_suffix, open_compressed
+    from streamnb.corpus.text_files import bare_suffix, open_compressed
     from streamnb.replay.build import is_for_mail
     from streamnb.storage import open_output
 
@@ -234,35 +234,44 @@ def _load_classifier(path: str) -> Classifier:
 def _open_data(name: str, text_column: str | None, is_mail: bool) -> _Data:
     """Open the data of `predict`: a table, lines of text, or messages."""
     from streamnb.corpus.delimited import is_tabbed
-    from streamnb.corpus.detect import spool_input
-    from streamnb.corpus.tabular import detect_format, is_utf_16, open_table, read_head
+    from streamnb.corpus.tabular import detect_format, open_table
+    from streamnb.corpus.text_files import as_regular_file, check_text, read_head
 
     if is_mail and name == "-":
         return _open_messages(name)
-    path = spool_input() if name == "-" else Path(name)
-    if not path.exists():
-        raise CorpusError(f"{path}: no such file or folder")
+    path = as_regular_file(name)
     if path.is_dir():
         if text_column is not None:
             raise ConfigError(f"--text-column {text_column}: {path} is a folder")
         return _open_messages(name) if is_mail else _open_text_files(path)
-    if not path.is_file():
-        raise CorpusError(f"{path}: cannot be read: not a regular file")
     head = read_head(path)
     if not head:
         raise CorpusError(f"{path}: the file is empty")
     table_format = detect_format(path, head)
     if table_format is None and is_mail and text_column is None:
-        return _open_messages(name)
-    if table_format != "parquet" and is_utf_16(head):
-        raise CorpusError(f"{path}: not text in UTF-8, but perhaps in UTF-16; save it as UTF-8")
+        return _open_messages(str(path))
+    check_text(path, head)
     if table_format == "jsonl":
         return _open_json_lines(path, text_column)
     if table_format is None and is_tabbed(head):
         return _open_columns(open_table(path, "csv", "\t"), text_column)
     if table_format is None and text_column is None and not _names_text_column(path, head):
         return _open_lines(path)
-    return _open_columns(open_table(path, table_format or "csv"), text_column)
+    table = open_table(path, table_format or "csv")
+    if text_column is None and table.format == "csv":
+        table, text_column = _detect_text_column(table)
+    return _open_columns(table, text_column)
+
+
+def _detect_text_column(table: Table) -> tuple[Table, str | None]:
+    """Return a labelled table of two columns as `fit` reads it, with the column of the texts."""
+    from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS, detect_columns
+    from streamnb.corpus.tabular import normalize_names, without_header
+
+    if not {*LABEL_COLUMNS, *TEXT_COLUMNS}.isdisjoint(normalize_names(table.names)):
+        return table, None
+    detected = detect_columns(without_header(table))
+    return (table, None) if detected is None else (detected[0], detected[0].names[detected[2]])
 
 
 def _names_text_column(path: Path, head: bytes) -> bool:
@@ -335,7 +344,7 @@ def _open_json_lines(path: Path, text_column: str | None) -> _Data:
 
 
 def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterator[_Item]:
-    from streamnb.corpus.tabular import decode_line, enumerate_whole_lines, open_decompressed
+    from streamnb.corpus.text_files import decode_line, enumerate_whole_lines, open_decompressed
 
     with open_decompressed(path) as file:
         for line_no, line in enumerate_whole_lines(file):
@@ -360,7 +369,7 @@ def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterat
 
 def _open_lines(path: Path) -> _Data:
     """Open a file whose lines are texts; blank lines are skipped."""
-    from streamnb.corpus.tabular import decode_line, enumerate_whole_lines, open_decompressed
+    from streamnb.corpus.text_files import decode_line, enumerate_whole_lines, open_decompressed
 
     def items() -> Iterator[_Item]:
         with open_decompressed(path) as file:
@@ -377,7 +386,7 @@ def _open_lines(path: Path) -> _Data:
 def _open_text_files(folder: Path) -> _Data:
     """Open a folder of text files, one text each; hidden files and links are skipped."""
     from streamnb.corpus import Entry, read
-    from streamnb.corpus.tabular import decode_line
+    from streamnb.corpus.text_files import decode_line
 
     def paths() -> Iterator[Path]:
         for parent, folders, files in os.walk(folder):

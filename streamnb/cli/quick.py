@@ -14,8 +14,8 @@ from streamnb.corpus.entry import is_compressed
 from streamnb.errors import BusyError, StreamNBError, describe_os_error, error_text, printable
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
-from streamnb.mailbox.service.protocol import MOST
 
+_QUICK_BYTES = 1 << 21  # a longer file is left to click
 _OPTIONS = {"--db", "--user"}
 
 
@@ -49,14 +49,14 @@ def exit_status(arguments: list[str]) -> int | None:
 def _read_message(path: str) -> bytes | None:
     """Return the one message in a file; None if it may be anything else."""
     with open(path, "rb") as file:
-        message = file.read(MOST)
+        message = file.read(_QUICK_BYTES)
     if message.startswith(b"From "):  # one message may have an mbox's separator
         message = message.partition(b"\n")[2]
         if b"\nFrom " in message:
             return None
     head = message[: 1 << 13]
     is_other = (
-        len(message) > MOST // 2
+        len(message) == _QUICK_BYTES
         or head.lstrip(b"\xef\xbb\xbf\r\n").startswith((b"From ", b"\1\1\1\1"))
         or b"\0" in head
         or is_compressed(head)

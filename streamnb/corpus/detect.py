@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,15 +10,10 @@ from streamnb.corpus.delimited import has_known_header, is_tabbed, open_delimite
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.corpus.folders import is_maildir, open_class_folders, open_maildir
 from streamnb.corpus.mbox import is_mbox, open_mbox
-from streamnb.corpus.tabular import (
-    FORMATS,
-    describe_json_array,
-    detect_format,
-    is_utf_16,
-    read_head,
-)
+from streamnb.corpus.tabular import FORMATS, detect_format
+from streamnb.corpus.text_files import as_regular_file, check_text, is_compressed_file, read_head
 from streamnb.corpus.trec import is_trec_index, open_trec_index
-from streamnb.errors import ConfigError, CorpusError, convert_os_errors
+from streamnb.errors import ConfigError, CorpusError
 
 TABLE_KINDS = ("tabs", *FORMATS)
 KINDS = ("trec", "folders", "maildir", "mbox", *TABLE_KINDS)
@@ -75,17 +66,11 @@ def open_corpus(
                 for item in path
             ]
         )
-    path = spool_input() if str(path) == "-" else Path(path)
-    if not path.exists():
-        raise CorpusError(f"{path}: no such file or folder")
+    path = as_regular_file(path)
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"corpus.kind: {kind!r} is not one of {', '.join(KINDS)}")
     if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
         raise CorpusError(f"{path}: cannot be listed: permission denied")
-    if not (path.is_dir() or path.is_file()):
-        raise CorpusError(
-            f"{path}: neither a file nor a folder; to read a pipe, use - and standard input"
-        )
     opener = _Opener(kind, label_header, (label_column, text_column), delimiter, has_header)
     corpus = opener.open_folder(path) if path.is_dir() else opener.open_file(path)
     if corpus is None:
@@ -109,18 +94,6 @@ def _check_options(
             f"corpus.label_header: it is for mbox and Maildir, and {path} is {corpus.description}; "
             "leave it out"
         )
-
-
-def spool_input() -> Path:
-    """Copy standard input to a temporary file, which is removed at the end of the process."""
-    folder = tempfile.mkdtemp(prefix="streamnb-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / "stdin"
-    with convert_os_errors(CorpusError, "standard input: cannot be read"), open(path, "wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    if not path.stat().st_size:
-        raise CorpusError("standard input: it is empty")
-    return path
 
 
 def _join(corpora: list[Corpus]) -> Corpus:
@@ -153,6 +126,14 @@ def _join(corpora: list[Corpus]) -> Corpus:
     )
 
 
+def _open_boxes(boxes: list[Path], root: Path, label_header: str | None) -> Corpus:
+    """Return the corpus in mbox files; CorpusError if one of them is compressed."""
+    for box in boxes:
+        if is_compressed_file(box):
+            raise CorpusError(f"{box}: a compressed mbox is not read: decompress it first")
+    return open_mbox(boxes, root, label_header)
+
+
 class _Opener:
     """Opens a file or a folder with the options of a corpus."""
 
@@ -180,10 +161,7 @@ class _Opener:
         if kind == "trec" or (kind is None and is_index):
             return open_trec_index(path)
         if kind == "mbox" or (kind is None and is_mbox(head)):
-            return open_mbox([path], path, self.label_header)
-        json_problem = describe_json_array(path, head) if kind in (None, *FORMATS) else ""
-        if json_problem:
-            raise CorpusError(json_problem)
+            return _open_boxes([path], path, self.label_header)
         return self.open_table(path, path, head)
 
     def open_table(self, path: Path, root: Path, head: bytes) -> Corpus | None:
@@ -191,11 +169,8 @@ class _Opener:
         kind = self.kind
         if kind is not None and kind not in TABLE_KINDS:
             return None
+        check_text(path, head)
         table_format = detect_format(path, head) if kind in (None, "csv") else kind
-        if table_format != "parquet" and is_utf_16(head):
-            raise CorpusError(
-                f"{path}: not text in UTF-8, but perhaps in UTF-16; save the file as UTF-8"
-            )
         delimiter = self.delimiter
         if kind == "tabs" or (table_format is None and kind is None and is_tabbed(head)):
             table_format, delimiter = "csv", delimiter or "\t"
@@ -225,7 +200,7 @@ class _Opener:
         heads = {item: head for item in files if (head := read_head(item, 1 << 16))}
         boxes = [item for item, head in heads.items() if is_mbox(head)]
         if kind in (None, "mbox") and boxes:
-            return open_mbox(boxes, path, self.label_header)
+            return _open_boxes(boxes, path, self.label_header)
         tables = [
             item
             for item, head in heads.items()

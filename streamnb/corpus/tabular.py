@@ -10,18 +10,25 @@ import csv
 import io
 import json
 import re
-import zlib
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from streamnb.corpus.entry import iterate_lines
-from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
+from streamnb.corpus.text_files import (
+    DAMAGE_ERRORS,
+    HEAD_BYTES,
+    MAX_ROW,
+    bare_suffix,
+    check_text,
+    decode_line,
+    read_head,
+    read_lines,
+)
+from streamnb.errors import CorpusError, convert_os_errors, require_extra
 
 FORMATS = ("csv", "jsonl", "parquet", "fasttext")
 SUFFIXES = {
@@ -32,15 +39,6 @@ SUFFIXES = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
-# Suffixes of compressed files, and their first bytes.
-COMPRESSIONS = {
-    ".gz": b"\x1f\x8b",
-    ".bz2": b"BZh",
-    ".xz": b"\xfd7zXZ\0",
-    ".zst": b"\x28\xb5\x2f\xfd",
-}
-MAX_ROW = 1 << 26  # bytes of a line, and characters of a cell; the rest of a longer one is ignored
-HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and columns are detected
 HEAD_ROWS = 500
 DELIMITERS = "\t;|,"
 # Missing values as pandas.read_csv spells them, and "?" as the UCI repository and Weka do.
@@ -123,7 +121,7 @@ class Table:
             "fasttext": _read_fasttext,
         }
         header = self.names if self.has_header and self.format == "csv" else None
-        with convert_os_errors(CorpusError, f"{self.path}: cannot be read", *_BROKEN):
+        with convert_os_errors(CorpusError, f"{self.path}: cannot be read", *DAMAGE_ERRORS):
             for row in readers[self.format](self):
                 if not row.problem and len(row.cells) != len(self.names):
                     yield row._replace(cells=[], problem=self._count_problem(row))
@@ -167,10 +165,6 @@ class Table:
         return f"columns between {delimiter}{'' if self.has_header else ' without header'}"
 
 
-# Exceptions of decompressors and parsers for damaged files.
-_BROKEN = (EOFError, ValueError, zlib.error)
-
-
 def open_table(
     path: Path,
     format: str | None = None,  # noqa: A002
@@ -209,11 +203,7 @@ def open_table(
     if format == "parquet":
         names = _parquet_file(path).schema_arrow.names
         return Table(path, "parquet", _unique_names(list(names), path))
-    if is_utf_16(head):
-        raise CorpusError(f"{path}: not UTF-8 text, perhaps UTF-16; save the file as UTF-8")
-    json_problem = describe_json_array(path, head)
-    if json_problem:
-        raise CorpusError(json_problem)
+    check_text(path, head)
     if format == "fasttext":
         return Table(path, "fasttext", ["label", "text"], has_header=False)
     if format == "jsonl":
@@ -239,155 +229,6 @@ def detect_format(path: Path, head: bytes) -> str | None:
         if is_object:
             return "jsonl"
     return SUFFIXES.get(bare_suffix(path))
-
-
-def describe_json_array(path: Path, head: bytes) -> str:
-    """Return the error text for a file with a JSON array of objects; "" for any other file."""
-    if re.match(rb"\s*\[\s*\{", head.removeprefix(BOM_UTF8)) is None:
-        return ""
-    return (
-        f"{path}: a JSON array; expected JSON Lines, one object a line: convert it with "
-        "jq -c '.[]', or in pandas with to_json(orient=\"records\", lines=True)"
-    )
-
-
-def bare_suffix(path: Path) -> str:
-    """Return the suffix of a file name in small letters, without that of a compression.
-
-    Examples
-    --------
-    >>> bare_suffix(Path("reviews.CSV.gz"))
-    '.csv'
-    """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in COMPRESSIONS:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
-def is_utf_16(head: bytes) -> bool:
-    """Return whether text has the mark of UTF-16, or zeros in about every second byte only."""
-    zeros = sorted(head[start::2].count(b"\0") for start in (0, 1))
-    has_mark = head.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    return has_mark or (4 * zeros[1] > len(head) > 20 * zeros[0])
-
-
-# Files
-
-
-@contextmanager
-def open_decompressed(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading, decompressed if it is compressed by gzip, bzip2, xz or Zstandard."""
-    with open(path, "rb") as file:
-        magic = file.read(6)
-        file.seek(0)
-        suffix = next((key for key, mark in COMPRESSIONS.items() if magic.startswith(mark)), "")
-        if not suffix:
-            yield file
-            return
-        with _decompressor(file, suffix, path) as stream:
-            yield stream
-
-
-def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
-    """Return a stream that decompresses a file; modules are imported when they are needed."""
-    stream: Any
-    if suffix == ".gz":
-        import gzip
-
-        stream = gzip.GzipFile(fileobj=file)
-    elif suffix == ".bz2":
-        import bz2
-
-        stream = bz2.BZ2File(file)
-    elif suffix == ".xz":
-        import lzma
-
-        stream = lzma.LZMAFile(file)  # noqa: SIM115 (the caller closes it)
-    else:
-        try:
-            from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
-
-            stream = zstd.ZstdFile(file)
-        except ImportError:
-            with require_extra("parquet", f"{path}: Zstandard needs pyarrow"):
-                import pyarrow
-            stream = io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))
-    return cast(BinaryIO, stream)
-
-
-@contextmanager
-def open_compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    """Open a stream that compresses what is written to a file, by the suffix of a path.
-
-    Raises
-    ------
-    ConfigError
-        If the suffix is that of Zstandard, which is only read.
-    """
-    suffix = path.suffix.lower()
-    stream: Any
-    if suffix == ".gz":
-        import gzip
-
-        stream = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-    elif suffix == ".bz2":
-        import bz2
-
-        stream = bz2.BZ2File(file, "wb")
-    elif suffix == ".xz":
-        import lzma
-
-        stream = lzma.LZMAFile(file, "wb")  # noqa: SIM115 (closed below)
-    elif suffix in COMPRESSIONS:
-        raise ConfigError(f"{path}: {suffix} cannot be written; use .gz, .bz2 or .xz")
-    else:
-        yield file
-        return
-    with stream:
-        yield cast(BinaryIO, stream)
-
-
-def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """Return the first bytes of a file, decompressed."""
-    with (
-        convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN),
-        open_decompressed(path) as file,
-    ):
-        return file.read(size)
-
-
-def decode_line(line: bytes) -> str:
-    """Decode UTF-8, or Windows-1252 if the bytes are not UTF-8."""
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError:
-        return line.decode("cp1252", "replace")
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Read lines with their numbers, without byte order mark; long lines are cut."""
-    with open_decompressed(path) as file:
-        for number, line in enumerate_whole_lines(file):
-            yield number, decode_line(line)
-
-
-def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Read numbered lines without byte order mark; what exceeds `MAX_ROW` bytes is skipped."""
-    for number, line in iterate_lines(file, MAX_ROW):
-        if number == 1 and b"\r" in line and not line.endswith(b"\n"):
-            yield from enumerate(_split_at_returns(line), 1)
-            return
-        remainder = line
-        while remainder and not remainder.endswith(b"\n"):
-            remainder = file.readline(1 << 20)
-        yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
-
-
-def _split_at_returns(content: bytes) -> list[bytes]:
-    """Return the lines of a file without line feeds: they end at carriage returns."""
-    lines = content.removeprefix(BOM_UTF8).split(b"\r")
-    return [line + b"\n" for line in lines if line]
 
 
 # CSV
@@ -571,7 +412,7 @@ def _read_csv_rows(table: Table) -> Iterator[Row]:
 
 
 def _read_unquoted(table: Table) -> Iterator[Row]:
-    for number, line in _read_lines(table.path):
+    for number, line in read_lines(table.path):
         if line.strip() and number >= table.first_line:
             yield Row(number, _split_unquoted(line.rstrip("\r\n"), table))
 
@@ -595,7 +436,7 @@ def _read_quoted(table: Table) -> Iterator[Row]:
     """
     lines = (
         part
-        for number, line in _read_lines(table.path)
+        for number, line in read_lines(table.path)
         if number >= table.first_line
         for part in (split_lines(line) if "\r" in line.rstrip("\r\n") else (line,))
     )
@@ -626,7 +467,7 @@ def _read_quoted(table: Table) -> Iterator[Row]:
 def _json_names(path: Path) -> list[str]:
     """Return the keys of the first objects of a JSON Lines file."""
     names: dict[str, None] = {}
-    with convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN):
+    with convert_os_errors(CorpusError, f"{path}: cannot be read", *DAMAGE_ERRORS):
         for row in islice(_json_objects(path), HEAD_ROWS):
             if isinstance(row[1], dict):
                 names |= dict.fromkeys(row[1])
@@ -635,7 +476,7 @@ def _json_names(path: Path) -> list[str]:
 
 def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Read the objects of a JSON Lines file with their lines; a problem in place of an object."""
-    for number, line in _read_lines(path):
+    for number, line in read_lines(path):
         if not line.strip():
             continue
         try:
@@ -674,7 +515,7 @@ def to_cell(value: Any) -> str:
 def _parquet_file(path: Path) -> Any:
     with require_extra("parquet", f"{path}: Parquet needs pyarrow"):
         from pyarrow import parquet
-    with convert_os_errors(CorpusError, f"{path}: cannot be read", *_BROKEN):
+    with convert_os_errors(CorpusError, f"{path}: cannot be read", *DAMAGE_ERRORS):
         return parquet.ParquetFile(path)
 
 
@@ -687,7 +528,7 @@ def _read_parquet(table: Table) -> Iterator[Row]:
 
 
 def _read_fasttext(table: Table) -> Iterator[Row]:
-    for number, line in _read_lines(table.path):
+    for number, line in read_lines(table.path):
         text = line.strip()
         labels = []
         while text.startswith("__label__"):

@@ -5,6 +5,7 @@ that could not be read. `FIELD_NAME` and `unwrap` define a header field and the 
 All code that reads headers uses them.
 """
 
-from streamnb.mail.parse import FIELD_NAME, Limits, Mail, Part, parse, unwrap
+from streamnb.header_fields import FIELD_NAME
+from streamnb.mail.parse import Limits, Mail, Part, parse, unwrap
 
 __all__ = ["FIELD_NAME", "Limits", "Mail", "Part", "parse", "unwrap"]

@@ -26,9 +26,7 @@ _BLANKS = rb"(?:\s|%b)*+" % COMMENT
 _TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
 _ANY_MULTIPART = re.compile(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
-# The name of a header field, in a line of a header; a line of a header without it is no field.
-FIELD_NAME = rb"(?:\0|\xef\xbb\xbf)*+([!-9;-~]+)[ \t]*:"
-_LINE_ENDS = re.compile(rb"\r+\n|\r")
+_CRS_BEFORE_LF = re.compile(rb"\r\r++\n")
 _BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
 _EMLX = re.compile(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
@@ -481,7 +479,7 @@ class _Parser:
             return data, body, end
         self.decoded_budget -= len(payload)
         data = decode_transfer(payload, encoding)
-        data = _LINE_ENDS.sub(b"\n", data) if b"\r" in data else data
+        data = _with_lf(data)
         return data, 0, len(data)
 
     def container(
@@ -547,6 +545,15 @@ class _Parser:
                 return
 
 
+def _with_lf(data: bytes) -> bytes:
+    """Return data with LF for CRLF, CR CR LF and bare CR."""
+    if b"\r" not in data:
+        return data
+    if b"\r\r" in data:
+        data = _CRS_BEFORE_LF.sub(b"\n", data)
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
 def unwrap(data: bytes) -> bytes:
     r"""Return a message with LF line ends, without the wrapping of programs around it.
 
@@ -562,11 +569,7 @@ def unwrap(data: bytes) -> bytes:
         data = data[match.end() :]
     if data[:1].isdigit() and (match := _EMLX.match(data)):
         data = data[match.end() : match.end() + int(match[1])]
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-        if b"\r" in data:
-            data = _LINE_ENDS.sub(b"\n", data)
-    return data
+    return _with_lf(data)
 
 
 def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:

@@ -103,19 +103,11 @@ class Mailbox(StoredClassifier):
         )
 
     def learn_counted(
-        self,
-        counted: Any,
-        key: bytes,
-        label: Label,
-        labelled_by: str = HUMAN,
-        source: str = "learn",
-        timestamp: float | None = None,
+        self, counted: Any, key: bytes, label: Label, source: str = "learn"
     ) -> Outcome:
-        """Learn a message from its features and digest; otherwise like `learn`."""
+        """Learn a person's label of a message from its features and digest, like `learn`."""
         return self.transact(
-            lambda: self.learn_features(
-                lambda: (counted, None), key, label, labelled_by, source, timestamp
-            )
+            lambda: self.learn_features(lambda: (counted, None), key, label, HUMAN, source, None)
         )
 
     def learn_many(
@@ -178,16 +170,11 @@ class Mailbox(StoredClassifier):
 
     def forget(self, message: bytes, timestamp: float | None = None) -> Outcome:
         """Unlearn a message exactly."""
-        return self.forget_digest(digest(message), timestamp)
+        return self.retract(digest(message), (), timestamp=timestamp)
 
-    def forget_digest(
-        self,
-        key: bytes,
-        timestamp: float | None = None,
-        run_first: Callable[[], None] | None = None,
-    ) -> Outcome:
-        """Forget the message with this digest; `run_first` is the same as for `learn`."""
-        return self.retract(key, (), run_first, timestamp)
+    def forget_digest(self, key: bytes) -> Outcome:
+        """Unlearn the message with this digest exactly."""
+        return self.retract(key, ())
 
     def retract(
         self,

@@ -88,6 +88,8 @@ def messages(source: str) -> Iterator[SourceMessage]:
         yield from _file(path)
     elif source == "-":
         yield from _standard_input()
+    elif path.is_fifo():
+        yield from _pipe(source)
     else:
         try:
             yield SourceMessage(source, read_one(source))
@@ -117,7 +119,7 @@ def _standard_input() -> Iterator[SourceMessage]:
                 os.utime(copy.name, (0, 0))  # it is whole: no program writes to it
             for message in _file(Path(copy.name)):
                 yield SourceMessage(
-                    "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name)
+                    "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name, "-")
                 )
     except StreamNBError as error:
         yield SourceMessage("-", error)
@@ -125,10 +127,25 @@ def _standard_input() -> Iterator[SourceMessage]:
         yield SourceMessage("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
 
 
-def _renamed(message: SourceMessage, name: str) -> bytes | StreamNBError:
-    """Return the content of a message of a copy; an error names standard input, not the copy."""
+def _pipe(source: str) -> Iterator[SourceMessage]:
+    """Yield the messages of an mbox, or the one message, in a pipe."""
+    from streamnb.corpus.text_files import as_regular_file
+
+    try:
+        copy = as_regular_file(source)
+    except CorpusError as error:
+        yield SourceMessage(source, error)
+        return
+    for message in _file(copy):
+        name = source + message.name.removeprefix(str(copy))
+        yield SourceMessage(name, _renamed(message, str(copy), source))
+    copy.unlink(missing_ok=True)
+
+
+def _renamed(message: SourceMessage, copy: str, source: str) -> bytes | StreamNBError:
+    """Return the content of a message of a copy; an error names the source, not the copy."""
     if isinstance(message.content, StreamNBError):
-        return CorpusError(str(message.content).replace(name, "-"))
+        return CorpusError(str(message.content).replace(copy, source))
     return message.content
 
 

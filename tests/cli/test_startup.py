@@ -1,4 +1,4 @@
-"""What a command costs before it begins: mail servers start one for every message."""
+"""The start-up of commands: mail servers start one for every message."""
 
 import os
 import resource

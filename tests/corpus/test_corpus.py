@@ -258,7 +258,7 @@ def test_csv(tmp_path):
         ({}, "missing", "no such file or folder"),
         ({"a/b/c/d": "x"}, "a", "not a corpus"),
         ({"empty": ""}, "empty", "the file is empty"),
-        ({"x.bin": b"\0\1\2\3"}, "x.bin", "not a corpus"),
+        ({"x.bin": b"\0\1\2\3"}, "x.bin", "not text"),
         ({"x.txt": "some prose, no tabs\nat all"}, "x.txt", "not a corpus"),
         ({"index": "spam gone\nham m\n", "m": "x"}, "", "gone: cannot be read: no such file"),
         ({"index": "spam m\nspam\n", "m": "x"}, "", "index:2: expected 'label path', found 'spam'"),
@@ -287,9 +287,9 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, files, target, message):
     assert str(tmp_path) in str(caught.value)
 
 
-@pytest.mark.parametrize("charset", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
-def test_utf_16_is_called_so(tmp_path, charset, name):
+def test_utf_16_without_mark_is_called_so(tmp_path, charset, name):
     (tmp_path / name).write_bytes("label\ttext\nham\tlunch\n".encode(charset))
     with pytest.raises(CorpusError, match="perhaps in UTF-16"):
         open_corpus(tmp_path / name)
@@ -301,7 +301,7 @@ def test_zeros_are_not_taken_for_utf_16(tmp_path):
     )
     assert open_corpus(tmp_path / "box").kind == "mbox"
     (tmp_path / "zeros").write_bytes(b"\0" * 6)
-    with pytest.raises(CorpusError, match="not a corpus"):
+    with pytest.raises(CorpusError, match="not text"):
         open_corpus(tmp_path / "zeros")
 
 

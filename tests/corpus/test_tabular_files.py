@@ -1,10 +1,16 @@
 """Tabular files of every format, at every entrance that reads tables."""
 
 import bz2
+import codecs
 import gzip
 import io
 import json
 import lzma
+import os
+import random
+import tarfile
+import threading
+import zipfile
 
 import pytest
 from commands import streamnb_process
@@ -13,6 +19,7 @@ from streamnb.config.experiment import build_experiment
 from streamnb.corpus import open_corpus, read
 from streamnb.corpus.tabular import open_table
 from streamnb.errors import ConfigError, CorpusError
+from streamnb.mailbox.sources import messages
 from streamnb.tables.experiment.data import read_examples
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -25,6 +32,10 @@ ROWS = [
     ("ham", "the report is done", 1.5),
     ("spam", "cheap loans", 7.5),
 ]
+
+MBOX_OF_THREE = b"".join(
+    b"From a@b.example Mon Mar  2 10:00:00 2026\nSubject: %d\n\nat noon\n\n" % i for i in range(3)
+)
 
 
 def csv_bytes(delimiter=",", header=True, decimal="."):
@@ -55,6 +66,28 @@ def parquet():
     return buffer.getvalue()
 
 
+def zipped(*members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, member in enumerate(members):
+            archive.writestr(f"folder/{number}.csv", member)
+    return buffer.getvalue()
+
+
+def tar():
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        item = tarfile.TarInfo("t.csv")
+        item.size = len(csv_bytes())
+        archive.addfile(item, io.BytesIO(csv_bytes()))
+    return buffer.getvalue()
+
+
+def utf_16(data, order="le"):
+    mark = {"le": codecs.BOM_UTF16_LE, "be": codecs.BOM_UTF16_BE}[order]
+    return mark + data.decode().encode(f"utf-16-{order}")
+
+
 def zstandard(data):
     return pyarrow.compress(data, codec="zstd", asbytes=True)
 
@@ -70,6 +103,13 @@ FILES = {
     "t.csv.bz2": bz2.compress(csv_bytes()),
     "t.csv.xz": lzma.compress(csv_bytes()),
     "t.csv.zst": zstandard(csv_bytes()),
+    "t.csv.zip": zipped(csv_bytes()),
+    "zip under another name": zipped(csv_bytes(";")),
+    "utf-16.csv": utf_16(csv_bytes()),
+    "utf-16 of a spreadsheet.txt": utf_16(csv_bytes("\t").replace(b"\n", b"\r\n")),
+    "utf-16 big endian.csv": utf_16(csv_bytes(), "be"),
+    "utf-16.csv.gz": gzip.compress(utf_16(csv_bytes())),
+    "utf-16.jsonl": utf_16(json_lines()),
     "compressed under another name.csv": gzip.compress(csv_bytes()),
     "t.jsonl": json_lines(),
     "t.ndjson": json_lines(),
@@ -142,6 +182,72 @@ def test_commands_read_several_files(tmp_path):
     done = streamnb_process("replay", "t.csv", "c.yaml", cwd=tmp_path)
     assert done.returncode == 2
     assert "--config c.yaml" in str(done.stderr)
+
+
+def write_to_pipe(path, content):
+    """Make a named pipe and write into it from a thread, which waits for the reader."""
+    os.mkfifo(path)
+    thread = threading.Thread(target=path.write_bytes, args=(content,), daemon=True)
+    thread.start()
+    return thread
+
+
+PIPE_COMMANDS = {
+    "replay": (["replay", "pipe", "--json"], csv_bytes()),
+    "fit": (["fit", "pipe", "-o", "new.snb", "--json"], csv_bytes()),
+    "predict": (["predict", "m.snb", "pipe", "--json"], csv_bytes()),
+    "evaluate": (["evaluate", "m.snb", "pipe", "--json"], csv_bytes()),
+    "experiment": (["experiment", "e.yaml", "--json"], csv_bytes()),
+    "learn": (["learn", "ham", "pipe", "--json", "--db", "mail.db"], MBOX_OF_THREE),
+    "learn one": (["learn", "ham", "pipe", "--json", "--db", "mail.db"], b"Subject: a\n\nb\n"),
+}
+
+
+@pytest.mark.parametrize("name", PIPE_COMMANDS)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_commands_read_pipes(tmp_path, name, compress):
+    (tmp_path / "e.yaml").write_text(
+        "data: {kind: table, path: pipe, label: label, columns: [length]}\n"
+        "models: {g: {kind: gaussian}}\nsplits: {trials: 2}\n"
+    )
+    (tmp_path / "t.csv").write_bytes(csv_bytes())
+    assert streamnb_process("fit", "t.csv", "-o", "m.snb", cwd=tmp_path).returncode == 0
+    command, content = PIPE_COMMANDS[name]
+    if name == "learn":
+        compress = bytes  # a compressed mbox is refused
+    thread = write_to_pipe(tmp_path / "pipe", compress(content))
+    done = streamnb_process(*command, cwd=tmp_path)
+    thread.join()
+    assert done.returncode == 0, done.stderr
+    if name.startswith("learn"):
+        assert done.stdout.count(b"\n") == (3 if name == "learn" else 1)
+        assert b'"path": "pipe' in done.stdout
+
+
+@pytest.mark.parametrize("read_pipe", ["corpus", "learn"])
+def test_a_pipe_without_a_writer_is_an_error(tmp_path, monkeypatch, read_pipe):
+    monkeypatch.setattr("streamnb.corpus.text_files.PIPE_WAIT_S", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    if read_pipe == "corpus":
+        with pytest.raises(CorpusError, match="no program writes into this pipe"):
+            open_corpus(tmp_path / "pipe")
+    else:
+        (message,) = messages(str(tmp_path / "pipe"))
+        assert "no program writes into this pipe" in str(message.content)
+
+
+def test_a_pipe_waits_for_a_writer_that_is_slow(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    def write():
+        with open(tmp_path / "pipe", "wb", buffering=0) as pipe:
+            for byte in csv_bytes():
+                pipe.write(bytes([byte]))
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    assert corpus_rows(tmp_path / "pipe") == EXPECTED
+    thread.join()
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.jsonl", "t.parquet"])
@@ -346,6 +452,16 @@ def test_options_of_tables_are_refused_for_mail(tmp_path, options):
         ("a.csv.xz", lzma.compress(csv_bytes())[:-20], "cannot be read"),
         ("a.csv.bz2", bz2.compress(csv_bytes())[:-20], "cannot be read"),
         ("a.csv.zst", zstandard(csv_bytes())[:-4], "cannot be read"),
+        ("a.csv.zip", zipped(csv_bytes())[:-20], "cannot be read"),
+        ("a.csv.zip", zipped(csv_bytes())[:-200], "cannot be read"),
+        ("a.xlsx", zipped(csv_bytes(), b"more"), "unpack it: it holds 2 files"),
+        ("a.tar", tar(), "a tar archive"),
+        ("a.tar.gz", gzip.compress(tar()), "a tar archive"),
+        ("a.csv", random.Random(1).randbytes(3000), "control characters"),
+        ("a.jsonl", random.Random(1).randbytes(3000), "control characters"),
+        ("a.csv.gz", gzip.compress(b"\x7fELF\0\0\0\0" * 9), "control characters"),
+        ("box.gz", gzip.compress(MBOX_OF_THREE), "a compressed mbox is not read"),
+        ("box.mbox", bz2.compress(MBOX_OF_THREE), "a compressed mbox is not read"),
         ("a.parquet", parquet()[:-9], "cannot be read"),
         ("a.parquet", b"PAR1", "cannot be read"),
         ("a.jsonl", b'{"label": "a", "text": "b"}\n{"label": \n', ":2: not JSON"),

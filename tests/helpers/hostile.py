@@ -25,6 +25,10 @@ def hostile(large: bool = True) -> dict[str, bytes]:
         "CR ends": b"Subject: x\rFrom: y\r\rbody\r",
         "a field behind a CR": b"From: a@b\rX-Streamnb: Ham\nSubject: a\rX-Streamnb: Ham\r more\n\nb\rX-Streamnb: c\n",
         "CR CR LF": b"Subject: x\r\r\nX-Streamnb: Ham\r\r\n more\r\r\nTo: y\r\r\n\r\nbody\r\r\n",
+        "CR CR LF header end": b"A: x\r\r\nX-Streamnb: Ham\r\r\n\r\r\nX-Streamnb: stays\r\r\n",
+        "CR CR CR LF": b"A: x\r\r\r\nX-Streamnb: Ham\r\r\r\n\r\r\r\nX-Streamnb: stays\r\r\r\n",
+        "BOM in a forged field": b"A: x\n\xef\xbb\xbfX-Streamnb: Ham\n\0\0x-streamnb : Ham\nB: c\n\nhi\n",
+        "many CRs": b"A: " + b"x" * 65500 + b"\r" * 70_000 + b"\nX-Streamnb: Ham\n\nhi\n",
         "a CR at a boundary": b"Subject: " + b"x" * 65526 + b"\r\nX-Streamnb: Ham\r\n\r\nbody\r\n",
         "CRLF": b"Subject: x\r\nX-Streamnb: Ham, score=-9\r\n\r\nbody\r\n",
         "mixed ends": b"Subject: x\r\nX-Streamnb: a\n\tb\r\n  c\nTo: y\n\r\nbody",
@@ -74,16 +78,19 @@ def passed_on(message: bytes, field: bytes = b"") -> bytes:
     while begin < len(lines) and lines[begin][:1] in (b" ", b"\t"):
         begin += 1
     end = begin
-    while end < len(lines) and lines[end] not in (b"\n", b"\r\n"):
+    while end < len(lines) and lines[end].lstrip(b"\r") != b"\n":
         end += 1
     first = re.search(rb"\r?\n", message[:65536])
     added = field + (first[0] if first else b"\n") if field else b""
     header, is_forged = [], False
     for line in lines[:end]:
         remaining = b""
-        for part in re.split(rb"(?<=\r)(?!\n|\Z)", line):  # a bare CR ends a line for some
-            if part[:1] not in (b" ", b"\t") and part not in (b"\n", b"\r\n"):
-                is_forged = re.match(rb"x-streamnb[ \t]*(?::|[ \t]\Z)", part, re.I) is not None
+        for part in re.split(rb"(?<=\r)(?!\r|\n|\Z)", line):  # a bare CR ends a line for some
+            if part[:1] not in (b" ", b"\t"):
+                is_forged = (
+                    re.match(rb"(?:\0|\xef\xbb\xbf)*x-streamnb[ \t]*(?::|[ \t]\Z)", part, re.I)
+                    is not None
+                )
             remaining += b"" if is_forged else part
         if remaining and line.endswith(b"\n") and not remaining.endswith(b"\n"):
             remaining += b"\n"

@@ -21,9 +21,9 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.recover import recover
-from streamnb.mailbox.renew import bring, successor
 from streamnb.mailbox.transfer.formats import import_file, merge
 from streamnb.mailbox.undo import undone_messages
+from streamnb.mailbox.upgrade import copy_label, create_upgraded
 
 CLASSIFIERS = {
     "counts alone": lambda: Classifier(MailTokenizer(), MultinomialNB()),
@@ -207,7 +207,8 @@ class AnyOrder(RuleBasedStateMachine):
         self.boxes = {FIRST: first, SECOND: Mailbox(self.path)}
         self.slow = SlowLedger()
         self.batch = -1
-        return 0, 0.0
+        self.rewrites = 0
+        return 0, 0.0, 0, exported(first)
 
     def run(self, caller, name, *args):
         """Call an operation and return the result of its outcome."""
@@ -221,14 +222,24 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(target=marks)
     def mark(self):
+        """Return the time and, with the number of rewrites of the ledger, the whole content."""
         with self.boxes[FIRST].reading():
             latest = self.boxes[FIRST].latest_moment
-        return self.slow.clock + 1, math.nextafter(latest, math.inf)
+        since = math.nextafter(latest, math.inf)
+        return self.slow.clock + 1, since, self.rewrites, exported(self.boxes[FIRST])
 
     @rule(caller=callers, message=messages, label=labels, labelled_by=labellers)
     def learn(self, caller, message, label, labelled_by):
         result = self.run(caller, "learn", MESSAGES[message], label, labelled_by)
         assert result == self.slow.learn(message, label, labelled_by)
+
+    @rule(caller=st.sampled_from([FIRST, SECOND]), message=messages, label=labels)
+    def fail(self, caller, message, label):
+        def refuse():
+            raise OSError("the disk is full")
+
+        with pytest.raises(OSError, match="disk"):
+            self.boxes[caller].learn(MESSAGES[message], label, run_first=refuse)
 
     @rule(caller=callers, several=lessons)
     def learn_many(self, caller, several):
@@ -252,25 +263,31 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(caller=callers, since=marks)
     def undo(self, caller, since):
-        clock, moment = since
+        clock, moment, rewrites, data = since
         dry = self.boxes[FIRST].undo(moment, dry_run=True)
         self.run(caller, "undo", moment)
         assert dry == self.slow.undo(clock)
+        if rewrites == self.rewrites:
+            assert exported(self.boxes[FIRST]) == data
+        self.rewrites += 1
 
     @rule(caller=callers)
     def redo(self, caller):
         self.run(caller, "redo")
         self.slow.redo()
+        self.rewrites += 1
 
     @rule(caller=callers, teacher=callers, message=messages, label=labels)
     def rebuild(self, caller, teacher, message, label):
         finish = self.start(teacher, "learn", MESSAGES[message], label)
         self.run(caller, "rebuild")
         assert finish() == self.slow.learn(message, label)
+        self.rewrites += 1
 
     @rule(caller=callers, rare=st.booleans(), old=st.sampled_from([False, False, True]))
     def compact(self, caller, rare, old):
         self.run(caller, "compact", -1 if rare else None, -1 if old else None)
+        self.rewrites += 1
         if old:
             self.slow.retire()
         if rare:
@@ -312,7 +329,7 @@ class AnyOrder(RuleBasedStateMachine):
             expected = Counter(label for label, _ in self.slow.current_labels().values())
             assert {label: n for label, n in weights.items() if n} == expected
 
-    @rule(kind=st.sampled_from(["export", "recover", "renew"]))
+    @rule(kind=st.sampled_from(["export", "recover", "upgrade"]))
     def copy(self, kind):
         """Every copy of the mailbox knows the same."""
         box, path = self.boxes[FIRST], f"{self.folder.name}/copy.db"
@@ -326,10 +343,10 @@ class AnyOrder(RuleBasedStateMachine):
             assert recover(self.path, path).losses == []
             with Mailbox(path) as copy:
                 self.check(copy)
-        elif kind == "renew" and self.kind == "mail":
-            with successor(box, path) as copy:
+        elif kind == "upgrade" and self.kind == "mail":
+            with create_upgraded(box, path) as copy:
                 for content in MESSAGES:
-                    bring(box, copy, content)
+                    copy_label(box, copy, content)
                 self.check(copy)
         for file in Path(self.folder.name).glob("copy.db*"):
             file.unlink()

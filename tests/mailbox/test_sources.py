@@ -134,12 +134,12 @@ def test_a_message_that_is_being_written_is_not_read(
     path.write_bytes(SEPARATOR + MAIL + b"\n" + beginning if beginning[0] != 1 else beginning)
     writer = Writer(path, blocks or ())
     monkeypatch.setattr(streamnb.corpus.mbox, "time", writer)
-    found = contents(path)
+    mails = contents(path)
     assert (writer.waits == 0) == (blocks is None)
     if count is None:
-        *found, error = found
+        *mails, error = mails
         assert "is writing to it" in str(error)
-    assert len(found) == (count or 0) + (beginning[0] != 1)
+    assert len(mails) == (count or 0) + (beginning[0] != 1)
 
 
 def test_an_old_lock_file_locks_nothing(tmp_path):

@@ -428,9 +428,9 @@ def test_an_import_says_what_its_classes_need(tmp_path):
 def test_a_list_is_trusted_as_far_as_its_messages_allow(tmp_path, messages):
     """The list of an owner whose mail has 40 words, each in four of five messages of a class."""
     lines = [b".MSG_COUNT %d %d" % (messages // 2, messages // 2)]
-    often, seldom = messages * 2 // 5, messages // 50
+    frequent, rare = messages * 2 // 5, messages // 50
     for i in range(40):
-        lines += [b"pills%d %d %d" % (i, often, seldom), b"minutes%d %d %d" % (i, seldom, often)]
+        lines += [b"pills%d %d %d" % (i, frequent, rare), b"minutes%d %d %d" % (i, rare, frequent)]
     (tmp_path / "x").write_bytes(b"\n".join(lines) + b"\n")
     with Mailbox(tmp_path / "db") as box:
         import_file(box, str(tmp_path / "x"))

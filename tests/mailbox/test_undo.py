@@ -17,51 +17,6 @@ from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
 from streamnb.mailbox.verdict_log import VerdictLog
 
-acts = st.tuples(
-    st.sampled_from(["learn", "forget"]),
-    st.integers(0, 4),
-    st.sampled_from(["ham", "spam", "list"]),
-    st.sampled_from([HUMAN, PROGRAM]),
-)
-
-
-@given(st.lists(acts, max_size=25), st.integers(0, 25))
-def test_any_history_agrees_with_its_ledger_and_can_be_undone(tmp_path_factory, history, back):
-    with Mailbox(tmp_path_factory.mktemp("m") / "db") as box:
-        believed = {}
-        snapshot = exported(box)
-        for number, (act, message, label, labelled_by) in enumerate(history):
-            if number == back:
-                snapshot = exported(box)
-            if act == "forget":
-                outcome = box.forget(MESSAGES[message], timestamp=number)
-                assert (outcome.result == "forgotten") == (believed.pop(message, None) is not None)
-                continue
-            box.learn(MESSAGES[message], label, labelled_by, timestamp=number)
-            if labelled_by == HUMAN or believed.get(message, ("", PROGRAM))[1] == PROGRAM:
-                believed_label, author = believed.get(message, (None, PROGRAM))
-                believed[message] = (
-                    label,
-                    HUMAN
-                    if HUMAN in (labelled_by, author if believed_label == label else "")
-                    else PROGRAM,
-                )
-        assert box.verify() == []
-        for message, (label, _) in believed.items():
-            assert box.label_of(digest(MESSAGES[message]))[0] == label
-        data = exported(box)
-        with Mailbox(f"{box.path}.again") as second:
-            import_file(second, f"{box.path}.out")
-            assert exported(second) == data
-            assert second.verify() == []
-        if back < len(history):
-            box.undo(back)
-            assert box.verify() == []
-            assert exported(box) == snapshot
-        box.undo(0)
-        assert [counts.features for counts in box.counts] == [0] * 4
-        assert box.verify() == []
-
 
 def test_undo_is_by_the_order_of_events_not_by_clocks(box):
     box.learn(SPAM, "spam", timestamp=10)

@@ -255,8 +255,8 @@ def test_a_file_is_written_whole_or_not_at_all(model, tmp_path):
 HOSTILE = {
     "empty": (b"", [], 3, "the file is empty"),
     "only blank lines": (b"\n\n \n", [], 3, "there are no messages"),
-    "binary": (b"\x7fELF\0\0\0\0" * 9, [], 3, "zero bytes"),
-    "UTF-16": ("text\nrefund\n".encode("utf-16"), [], 3, "UTF-16"),
+    "binary": (b"\x7fELF\0\0\0\0" * 9, [], 3, "control characters"),
+    "UTF-16": ("text\nrefund\n".encode("utf-16-le"), [], 3, "UTF-16"),
     "no text column": (b"a,b,c\n1,2,3\n", ["--text-column", "text"], 3, "no column 'text'"),
     "number of no column": (b"a,text\n1,2\n", ["--text-column", "9"], 3, "no column '9'"),
     "huge number": (b"a,text\n1,2\n", ["--text-column", "9" * 99], 3, "no column"),

@@ -571,7 +571,7 @@ def bad_targets(folder: Path):
         "missing": ("missing: no such file or folder", 3),
         "empty": ("not a corpus; expected", 3),
         "blank": ("the file is empty", 3),
-        "binary": ("not a corpus", 3),
+        "binary": ("not text", 3),
         "gone": ("nothing-here: cannot be read", 3),
         "broken.yaml": (":1: not YAML", 2),
         "missing.yaml": ("cannot be read", 2),

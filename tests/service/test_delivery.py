@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
+from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import BusyError
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.mail import parse
@@ -32,7 +33,7 @@ from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
-from streamnb.mailbox.service.protocol import MOST, read_request, write_reply
+from streamnb.mailbox.service.protocol import read_request, write_reply
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field, judge
 from streamnb.mailbox.sources import messages
 
@@ -504,7 +505,7 @@ def test_the_client_in_c_copies_as_the_command_does(trained, fixed):
         assert (done.returncode, done.stderr) == (0, b""), name
         assert done.stdout == passed_on(message, FIELD), name
         words, head = server.requests[-1]
-        assert head == message[:MOST]
+        assert head == message[:MAX_MESSAGE]
         assert read_request(b" ".join(words)).file == file
 
 

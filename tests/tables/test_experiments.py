@@ -560,7 +560,7 @@ def test_a_column_that_is_all_missing(tmp_path):
 
 
 BAD_TABLES = {
-    "missing": (None, "cannot be read"),
+    "missing": (None, "no such file"),
     "empty": ("", "empty"),
     "header only": ("a,y\n", "0 rows"),
     "one row": ("a,y\n1,p\n", "1 rows"),
@@ -568,7 +568,7 @@ BAD_TABLES = {
     "ragged": ("a,y\n1,p\n1,2,3\n", ":3: more columns"),
     "twice": ("a,a,y\n1,2,p\n", "'a' occurs twice"),
     "quote": ('a,y\n"1,p\n2,q\n', "not CSV"),
-    "utf-16": ("a,y\n1,p\n2,q\n".encode("utf-16"), "perhaps UTF-16"),
+    "utf-16": ("a,y\n1,p\n2,q\n".encode("utf-16-le"), "perhaps in UTF-16"),
     "zero": (b"a,y\n1,p\n\0,q\n", ":3: not text"),
     "no label": ("a,y\n1,p\n\n2,?\n", ":4: no label in the column 'y'"),
     "one label": ("a,y\n1,p\n2,p\n", "all labels are 'p'"),
@@ -670,7 +670,7 @@ MISUSES = {
     "data": (
         ["{weather}", "--set", "data.path=/nonexistent.csv"],
         3,
-        "/nonexistent.csv: cannot be read",
+        "/nonexistent.csv: no such file",
     ),
     "text": (
         ["{weather}", "--set", "models={g: {kind: gaussian}}"],

@@ -18,13 +18,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamnb import __version__
+from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.monitor import SECONDS, Monitor
-from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
@@ -127,7 +127,7 @@ async def read_body(request: Request) -> bytes:
     """Return the body of a request, up to the longest message; the rest is read and dropped."""
     body = bytearray()
     async for part in request.stream():
-        body += part[: MOST - len(body)]
+        body += part[: MAX_MESSAGE - len(body)]
     return bytes(body)
 
 

@@ -8,6 +8,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Self
 
+from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import StateError
 from streamnb.mailbox import location
 from streamnb.mailbox.service import protocol
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _LEAST_MEMORY = 128 << 20  # bytes; with less, OpenBLAS starts but numpy ends the process
 _TIMEOUT = 2.0  # seconds for the whole reply of a server; then the database itself is opened
+_BYTES_PER_S = 1 << 23  # of a message, for which the timeout is longer
 
 
 def _check_memory() -> None:
@@ -139,13 +141,14 @@ class MailboxClient:
         BusyError, StreamNBError
             If the server reports an error.
         """
-        message = message[: protocol.MOST]
+        message = message[:MAX_MESSAGE]
         request = protocol.Request(
             self._file(), len(message), self.options, self.learn, self.user, self.record
         )
-        deadline = time.monotonic() + _TIMEOUT
+        timeout = _TIMEOUT + len(message) / _BYTES_PER_S
+        deadline = time.monotonic() + timeout
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(_TIMEOUT)
+            connection.settimeout(timeout)
             connection.connect(self.socket)
             if protocol.peer_uid(connection, self.socket) not in (os.getuid(), 0):
                 raise OSError("the server belongs to another user")

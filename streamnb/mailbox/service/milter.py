@@ -19,10 +19,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import Activity, ConnectionHandler, drained
 
@@ -242,7 +242,7 @@ class _Message:
 
     def add(self, part: bytes) -> None:
         """Take a part of it."""
-        self.content += part[: max(MOST - len(self.content), 0)]
+        self.content += part[: max(MAX_MESSAGE - len(self.content), 0)]
 
     def add_field(self, data: bytes) -> None:
         """Take a field of its header: name and value, each ended by a zero."""

@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.mailbox.service.protocol import MOST
+from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.header_fields import FIELD_START
 from streamnb.mailbox.service.response import FIELD, Response, header_field
 
 _LINE = 1 << 16  # bytes of a line that are looked at together
 _FIRST_LINE_END = re.compile(rb"\r?\n")
-_BARE_CR = re.compile(rb"\r(?!\n|\Z)")
+_BARE_CRS = re.compile(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF are one line end with it
+_CHUNK = 1 << 20  # bytes that are read at once behind the judged part
 
 
 def pass_through(
@@ -28,7 +30,7 @@ def pass_through(
     source, target
         Files to read the message from and to write it to.
     classify
-        Returns the verdict on the first 4 MiB of a message. None to add no verdict.
+        Returns the verdict on the first 64 MiB of a message. None to add no verdict.
     unsure_field
         Another header field, added if the verdict is unsure.
     line_end
@@ -45,7 +47,7 @@ def pass_through(
     OSError
         If the message cannot be read or written: the caller must keep it.
     """
-    head = source.read(MOST)
+    head = _read_head(source)
     names = [FIELD]
     if unsure_field is not None:
         names.append(unsure_field.partition(":")[0].strip())
@@ -63,10 +65,19 @@ def pass_through(
     removed = "|".join(map(re.escape, names)).encode("ascii", "replace")
     added = b"".join(field.encode("ascii", "replace") + lines.end for field in fields)
     # A name ends at a colon, or at blanks up to the end of what is looked at together.
-    _copy_header(lines, target, added, re.compile(rb"(?:%b)[ \t]*(?::|[ \t]\Z)" % removed, re.I))
+    forged = re.compile(rb"%b(?:%b)[ \t]*(?::|[ \t]\Z)" % (FIELD_START, removed), re.I)
+    _copy_header(lines, target, added, forged)
     lines.copy_rest(target)
     target.flush()
     return trouble
+
+
+def _read_head(source: BinaryIO) -> bytes:
+    """Read the part of a message that is judged, in pieces: memory is reserved as needed."""
+    head = bytearray()
+    while part := source.read(min(_CHUNK, MAX_MESSAGE - len(head))):
+        head += part
+    return bytes(head)
 
 
 def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Pattern[bytes]) -> None:
@@ -75,16 +86,16 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
     last_read = last_written = b"\n"
     while line := lines.next():
         if last_read in b"\r\n":
-            is_empty = line in (b"\n", b"\r\n")
-            is_line_end = is_empty and last_read == b"\r"  # CR CR LF ends one line
-            is_continued = is_line_end or line[:1] in (b" ", b"\t")
+            is_cut_run = last_read == b"\r" == line[:1]  # CRs that were not looked at together
+            is_empty = not is_cut_run and line.lstrip(b"\r") == b"\n"
+            is_continued = is_cut_run or line[:1] in (b" ", b"\t")
             # An mbox separator stays first. A continuation line before the first field stays
             # before the added field: behind it, it would continue that.
             is_separator = is_first and line.startswith(b"From ")
             if not is_placed and last_read == b"\n" and not is_continued and not is_separator:
                 target.write(added)
                 is_placed = True
-            if is_empty and not is_line_end:
+            if is_empty:
                 target.write(line)
                 return
             is_forged = is_forged if is_continued else forged.match(line) is not None
@@ -123,17 +134,20 @@ class _Lines:
         """
         end = self.head.find(b"\n", self.position, self.position + _LINE) + 1
         if not end and len(self.head) - self.position < _LINE:  # read on to find the line's end
-            self.head, self.position = self.head[self.position :] + self.source.read(MOST), 0
+            self.head, self.position = self.head[self.position :] + self.source.read(_CHUNK), 0
             end = self.head.find(b"\n", 0, _LINE) + 1
         begin, end = self.position, end or min(self.position + _LINE, len(self.head))
-        bare_cr = _BARE_CR.search(self.head, begin, end)
-        self.position = bare_cr.end() if bare_cr else end
-        if self.position == begin + _LINE and self.head[self.position - 1 : self.position] == b"\r":
-            self.position -= 1  # the next byte decides whether this CR is a bare one
-        return self.head[begin : self.position]
+        line = self.head[begin:end]
+        bare_crs = _BARE_CRS.search(line)
+        if bare_crs is not None:
+            line = line[: bare_crs.end()]
+        elif len(line) == _LINE:  # what follows decides whether CRs are part of a line end
+            line = line.rstrip(b"\r") or line
+        self.position = begin + len(line)
+        return line
 
     def copy_rest(self, target: BinaryIO) -> None:
         """Copy everything behind the last line that was returned."""
         target.write(self.head[self.position :])
-        while part := self.source.read(1 << 20):
+        while part := self.source.read(_CHUNK):
             target.write(part)

@@ -23,13 +23,13 @@ import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import BusyError, StreamNBError
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST = 1 << 22  # bytes of a message that are judged: 4 MiB
 LONGEST_LINE = 1 << 12  # bytes of a request's line
 LONGEST_REPLY = 1 << 20  # bytes
 _LARGEST_COST = 1e12
@@ -103,7 +103,7 @@ def read_request(line: bytes) -> Request:
     values: Mapping[str, str] = dict(word.split("=", 1) for word in words)
     device, inode = map(int, values["file"].split(":"))
     size, reasons = int(values["size"]), int(values.get("reasons", "0"))
-    if not 0 <= size <= MOST:
+    if not 0 <= size <= MAX_MESSAGE:
         raise ValueError("size out of range")
     threshold = float(values["threshold"]) if "threshold" in values else None
     costs = tuple(map(float, values["costs"].split(","))) if "costs" in values else None

@@ -22,11 +22,11 @@ from typing import Any, AnyStr
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
+from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.next_hop import LATER, PATIENCE_S, HopClient, NextHop
 from streamnb.mailbox.service.passthrough import pass_through
-from streamnb.mailbox.service.protocol import MOST
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
 
@@ -351,7 +351,7 @@ class _Passing:
         results: dict[str | None, Response | Exception] = {}
         for user in dict.fromkeys(map(self._user, recipients)):
             try:
-                results[user] = self.mailboxes.judge(user, message[:MOST], self.options)
+                results[user] = self.mailboxes.judge(user, message[:MAX_MESSAGE], self.options)
             except Exception as error:  # whatever went wrong, the message must be passed on
                 results[user] = error
         return results
@@ -378,7 +378,7 @@ class _Passing:
                 self.monitor.refuse(listener, f"next_hop_{reply[:1]}xx")
             elif isinstance(result, Response) and user not in recorded:
                 recorded.add(user)
-                self._unrecorded.append((recipient, message[:MOST], result))
+                self._unrecorded.append((recipient, message[:MAX_MESSAGE], result))
 
     def _user(self, recipient: str) -> str | None:
         single = self.mailboxes.single

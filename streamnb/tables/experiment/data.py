@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
 from streamnb.corpus.delimited import describe_wrong_labels
-from streamnb.corpus.detect import spool_input
 from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, open_table
+from streamnb.corpus.text_files import as_regular_file
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import (
@@ -191,7 +191,7 @@ def _read_cells(config: TableConfig) -> _Cells:
     paths = (config.path,) if isinstance(config.path, str) else config.path
     parts = []
     for name in paths:
-        path = spool_input() if name == "-" else Path(name).expanduser()
+        path = as_regular_file(Path(name).expanduser())
         has_header = True if config.transposed else config.header
         wanted = [name for name in (config.label, *(config.columns or ())) if name is not None]
         is_numbered = bool(wanted) and all(name.isdecimal() for name in wanted)

@@ -1,0 +1,325 @@
+"""Files of text or tables: compressed or not, in several encodings, also from a pipe."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import re
+import select
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from zipfile import BadZipFile, ZipFile
+
+from streamnb.corpus.entry import iterate_lines
+from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
+
+# Suffixes of compressed files, and their first bytes.
+COMPRESSIONS = {
+    ".gz": b"\x1f\x8b",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".zip": b"PK\3\4",
+}
+MAX_ROW = 1 << 26  # bytes of a line, and characters of a cell; the rest of a longer one is ignored
+HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and columns are detected
+PIPE_WAIT_S = 10.0  # seconds in which another program has to open a named pipe for writing
+_UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
+_TAR_MARK = slice(257, 262), b"ustar"
+# Control characters that no text has. Four of them, and one byte in fifty, are no text.
+_NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
+# Exceptions of decompressors and parsers for damaged files.
+DAMAGE_ERRORS = (EOFError, ValueError, NotImplementedError, zlib.error, BadZipFile)
+
+
+def bare_suffix(path: Path) -> str:
+    """Return the suffix of a file name in small letters, without that of a compression.
+
+    Examples
+    --------
+    >>> bare_suffix(Path("reviews.CSV.gz"))
+    '.csv'
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSIONS:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def check_text(path: Path, head: bytes) -> None:
+    """Raise CorpusError if a file is neither lines of text nor Parquet, and say what it is.
+
+    Parameters
+    ----------
+    path
+        The file.
+    head
+        Its first bytes, as `read_head` returns them.
+    """
+    if head.startswith(b"PAR1"):
+        return
+    problem = ""
+    control_characters = len(head) - len(head.translate(None, _NO_TEXT))
+    if _is_utf_16(head):
+        problem = "not text in UTF-8, but perhaps in UTF-16 without mark; save the file as UTF-8"
+    elif head[_TAR_MARK[0]] == _TAR_MARK[1]:
+        problem = "a tar archive; unpack it first"
+    elif re.match(rb"\s*\[\s*\{", head.removeprefix(BOM_UTF8)):
+        problem = (
+            "a JSON array; expected JSON Lines, one object a line: convert it with jq -c '.[]', "
+            'or in pandas with to_json(orient="records", lines=True)'
+        )
+    elif control_characters >= max(4, len(head) / 50):
+        problem = "not text: it has many control characters"
+    if problem:
+        raise CorpusError(f"{path}: {problem}")
+
+
+def _is_utf_16(head: bytes) -> bool:
+    """Return whether about every second byte is zero, and few others are."""
+    zeros = sorted(head[start::2].count(b"\0") for start in (0, 1))
+    return 4 * zeros[1] > len(head) > 20 * zeros[0]
+
+
+# Pipes
+
+
+def as_regular_file(name: str | Path) -> Path:
+    """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
+
+    The copy is a temporary file, which is removed at the end of the process.
+
+    Raises
+    ------
+    CorpusError
+        If there is no such file or folder, or nothing can be read from it.
+    """
+    path = Path(name)
+    is_input = str(name) == "-"
+    if not is_input and not path.exists():
+        raise CorpusError(f"{path}: no such file or folder")
+    if not is_input and (path.is_dir() or path.is_file()):
+        return path
+    if not is_input and not path.is_fifo():
+        raise CorpusError(f"{path}: cannot be read: neither a file, a folder nor a pipe")
+    label = "standard input" if is_input else str(path)
+    if is_input and sys.stdin is None:
+        raise CorpusError("standard input: it is closed")
+    folder = tempfile.mkdtemp(prefix="streamnb-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = Path(folder) / ("stdin" if is_input else path.name)
+    with convert_os_errors(CorpusError, f"{label}: cannot be read"), open(copy, "wb") as file:
+        if is_input:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        else:
+            file.writelines(read_pipe(path))
+    if not copy.stat().st_size:
+        raise CorpusError(f"{label}: it is empty")
+    return copy
+
+
+def read_pipe(path: str | Path) -> Iterator[bytes]:
+    """Read a pipe or another file in parts.
+
+    Raises
+    ------
+    CorpusError
+        If no program opens a named pipe for writing within `PIPE_WAIT_S` seconds.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            yield _wait_for_writer(descriptor, path)
+        os.set_blocking(descriptor, True)
+        while part := os.read(descriptor, 1 << 20):
+            yield part
+    finally:
+        os.close(descriptor)
+
+
+def _wait_for_writer(descriptor: int, path: str | Path) -> bytes:
+    """Return the bytes that are in a pipe as soon as a program has opened it for writing."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    deadline = time.monotonic() + PIPE_WAIT_S
+    while time.monotonic() < deadline:
+        is_ready = poller.poll(20)  # data, or a writer that has gone
+        try:
+            part = os.read(descriptor, 1 << 16)
+        except BlockingIOError:  # a writer that has written nothing yet
+            return b""
+        if part or is_ready:
+            return part
+    raise CorpusError(
+        f"{path}: no program writes into this pipe (waited {PIPE_WAIT_S:g} s); start the writer "
+        "first, or name a file"
+    )
+
+
+# Compression and encoding
+
+
+def is_compressed_file(path: Path) -> bool:
+    """Return whether a file is compressed, by its first bytes."""
+    with convert_os_errors(CorpusError, f"{path}: cannot be read"), open(path, "rb") as file:
+        return bool(_compression(file))
+
+
+def _compression(file: BinaryIO) -> str:
+    """Return the suffix of the compression of a file, "" without one."""
+    magic = file.read(6)
+    file.seek(0)
+    return next((suffix for suffix, mark in COMPRESSIONS.items() if magic.startswith(mark)), "")
+
+
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading: decompressed, and in UTF-8 if it has the mark of UTF-16.
+
+    gzip, bzip2, xz, Zstandard, and zip archives of one file are decompressed.
+    """
+    with open(path, "rb") as file:
+        suffix = _compression(file)
+        with _decompressor(file, suffix, path) if suffix else nullcontext(file) as stream:
+            is_utf_16 = cast(io.BufferedReader, stream).peek(2)[:2] in _UTF_16_MARKS
+            yield io.BufferedReader(_FromUtf16(stream)) if is_utf_16 else stream
+
+
+class _FromUtf16(io.RawIOBase):
+    """A stream of UTF-16 with a mark, read as UTF-8; what is damaged becomes U+FFFD."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._decoder = getincrementaldecoder("utf-16")("replace")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; 3 bytes of UTF-8 are the most that come of 2 bytes of UTF-16."""
+        content = b""
+        while not content:
+            part = self._stream.read(max(len(buffer) // 3 * 2 - 8, 1))
+            content = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
+            if not part:
+                break
+        buffer[: len(content)] = content
+        return len(content)
+
+
+def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
+    """Return a stream that decompresses a file; modules are imported when they are needed."""
+    stream: Any
+    if suffix == ".gz":
+        import gzip
+
+        stream = gzip.GzipFile(fileobj=file)
+    elif suffix == ".bz2":
+        import bz2
+
+        stream = bz2.BZ2File(file)
+    elif suffix == ".xz":
+        import lzma
+
+        stream = lzma.LZMAFile(file)  # noqa: SIM115 (the caller closes it)
+    elif suffix == ".zip":
+        archive = ZipFile(file)
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) != 1 or members[0].flag_bits & 1:
+            reason = "it is encrypted" if len(members) == 1 else f"it holds {len(members)} files"
+            raise CorpusError(f"{path}: a zip archive or an office document; unpack it: {reason}")
+        stream = archive.open(members[0])
+    else:
+        try:
+            from compression import zstd  # type: ignore[import-not-found]  # Python 3.14
+
+            stream = zstd.ZstdFile(file)
+        except ImportError:
+            with require_extra("parquet", f"{path}: Zstandard needs pyarrow"):
+                import pyarrow
+            stream = io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))
+    return cast(BinaryIO, stream)
+
+
+@contextmanager
+def open_compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
+    """Open a stream that compresses what is written to a file, by the suffix of a path.
+
+    Raises
+    ------
+    ConfigError
+        If the suffix is that of Zstandard, which is only read.
+    """
+    suffix = path.suffix.lower()
+    stream: Any
+    if suffix == ".gz":
+        import gzip
+
+        stream = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
+    elif suffix == ".bz2":
+        import bz2
+
+        stream = bz2.BZ2File(file, "wb")
+    elif suffix == ".xz":
+        import lzma
+
+        stream = lzma.LZMAFile(file, "wb")  # noqa: SIM115 (closed below)
+    elif suffix in COMPRESSIONS:
+        raise ConfigError(f"{path}: {suffix} cannot be written; use .gz, .bz2 or .xz")
+    else:
+        yield file
+        return
+    with stream:
+        yield cast(BinaryIO, stream)
+
+
+def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:
+    """Return the first bytes of a file, decompressed."""
+    with (
+        convert_os_errors(CorpusError, f"{path}: cannot be read", *DAMAGE_ERRORS),
+        open_decompressed(path) as file,
+    ):
+        return file.read(size)
+
+
+def decode_line(line: bytes) -> str:
+    """Decode UTF-8, or Windows-1252 if the bytes are not UTF-8."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return line.decode("cp1252", "replace")
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Read lines with their numbers, without byte order mark; long lines are cut."""
+    with open_decompressed(path) as file:
+        for number, line in enumerate_whole_lines(file):
+            yield number, decode_line(line)
+
+
+def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Read numbered lines without byte order mark; what exceeds `MAX_ROW` bytes is skipped."""
+    for number, line in iterate_lines(file, MAX_ROW):
+        if number == 1 and b"\r" in line and not line.endswith(b"\n"):
+            yield from enumerate(_split_at_returns(line), 1)
+            return
+        remainder = line
+        while remainder and not remainder.endswith(b"\n"):
+            remainder = file.readline(1 << 20)
+        yield number, line.removeprefix(BOM_UTF8) if number == 1 else line
+
+
+def _split_at_returns(content: bytes) -> list[bytes]:
+    """Return the lines of a file without line feeds: they end at carriage returns."""
+    lines = content.removeprefix(BOM_UTF8).split(b"\r")
+    return [line + b"\n" for line in lines if line]
