@@ -16,6 +16,7 @@ cdef class CountTable:
     cdef Py_ssize_t sums_room
     cdef int64_t *rows    # rows of the features of the last look-up; see `find`
     cdef Py_ssize_t rows_room, found_size
+    cdef uint64_t found_changes, found_sum  # of the last look-up; see `find_same`
     cdef LogSums logs
     cdef Py_ssize_t planned # features for which `reserve` made room in the index
     cdef uint64_t changes   # number of changes so far, to detect concurrent ones
@@ -26,6 +27,7 @@ cdef class CountTable:
 
     cdef int find(self, const uint64_t *f, Py_ssize_t n) except -1
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1
+    cdef int find_same(self, const uint64_t *f, Py_ssize_t n) except -1
     cdef int revalue(self, Py_ssize_t k, double before, double after) except -1
     cdef double count(self, Py_ssize_t row, Py_ssize_t k) noexcept
     cdef int foresee(self, Py_ssize_t k, double after) except -1

@@ -35,6 +35,15 @@ cdef extern from *:
     void snb_sort_pairs(uint64_t *pairs, size_t n) noexcept
 
 
+cdef uint64_t fingerprint_sum(const uint64_t *f, Py_ssize_t n) noexcept nogil:
+    """Return a sum that differs between sequences of fingerprints, which are hashes already."""
+    cdef uint64_t total = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        total = total * 0x9E3779B97F4A7C15ULL + f[i]
+    return total
+
+
 cdef class CountTable:
     """Counts of features by class, in memory.
 
@@ -116,6 +125,8 @@ cdef class CountTable:
             self.rows_room = n
         table_find_many(&self.table, f, n, self.rows)
         self.found_size = n
+        self.found_changes = self.changes
+        self.found_sum = fingerprint_sum(f, n)
         return 0
 
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1:
@@ -131,6 +142,12 @@ cdef class CountTable:
             if row >= 0 and (row >= self.table.rows or table_at(&self.table, row).key != f[i]):
                 return self.find(f, n)
         return 0
+
+    cdef int find_same(self, const uint64_t *f, Py_ssize_t n) except -1:
+        """Reuse the last look-up if it is of these features and nothing has changed since."""
+        if self.found_size == n and self.found_changes == self.changes and self.found_sum == fingerprint_sum(f, n):
+            return 0
+        return self.find(f, n)
 
     # Updates
 
@@ -468,7 +485,7 @@ cdef class CountTable:
         cdef double *target = <double *> cnp.PyArray_DATA(cells)
         cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
         # Keep the interpreter's lock: an update by another thread could move the table.
-        self.find(f, n)
+        self.find_same(f, n)
         for i in range(n):
             mask[i] = self.rows[i] >= 0
             if mask[i]:

@@ -1,8 +1,7 @@
-"""What a classifier says of a message, and what its mistakes cost."""
+"""The verdict of a classifier on a message, its reasons, and the costs of decisions."""
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -25,7 +24,7 @@ def feature_name(feature: Feature) -> str:
 
 
 class Costs(NamedTuple):
-    """What it costs to decide wrongly, or not at all; those of SpamBayes to begin with.
+    """Costs of wrong decisions and of a review. The defaults are those of SpamBayes.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a classifier says of a message.
+    """The decision of a classifier on a message.
 
     Attributes
     ----------
@@ -128,9 +127,9 @@ class Verdict:
 
     def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
         """Return the verdict with reasons that are computed when they are first read."""
-        verdict = copy.copy(self)
+        verdict = object.__new__(type(self))
+        verdict.__dict__.update(self.__dict__, _compute_reasons=compute_reasons)
         del verdict.__dict__["reasons"]
-        verdict.__dict__["_compute_reasons"] = compute_reasons
         return verdict
 
     if not TYPE_CHECKING:

@@ -140,7 +140,7 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     Teach several classes in one command, as LABEL=SOURCE: their messages are mixed then. If one
     class came after the other, streamnb learns all messages again in mixed order at the end.
 
-    Messages are committed in groups of some hundred before they are reported. A message that was
+    Each group of some hundred messages is stored, then reported. A message that was
     learned before is not learned again. If it had another label, that label is removed first.
 
     \b
@@ -156,17 +156,24 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     names = tuple(chain.from_iterable(labelled_sources.values()))
     imap_access(*names)  # raises before a database is made
     labelled_by = PROGRAM if program else HUMAN
-    with _collected_errors() as errors, options.open_mailbox(create=True) as mailbox:
+    with _collected_errors() as errors:
         messages = _readable(_mixed(labelled_sources, binary), errors, names)
+        first = next(messages, None)
+        if first is None:  # no database is made if there is nothing to learn
+            return
         lessons = (
-            LabelledMessage(content, label, f"learn {name}") for label, name, content in messages
+            LabelledMessage(content, label, f"learn {name}")
+            for label, name, content in chain([first], messages)
         )
-        outcomes = (
-            (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
-            for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
-        )
-        _report(outcomes, as_json)
-        _rebuild_if_due(mailbox, as_json)
+        with options.open_mailbox(create=True) as mailbox:
+            outcomes = (
+                (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
+                for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
+            )
+            _report(outcomes, as_json)
+            _rebuild_if_due(mailbox, as_json)
+            with mailbox.reading():
+                options.notify_similar_labels(mailbox.labels)
 
 
 def _rebuild_if_due(mailbox: Mailbox, quiet: bool = False) -> None:
@@ -324,22 +331,22 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     Exit status: 0 all messages were found, 4 some were in none of the SOURCEs.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.digest import digest
-    from streamnb.mailbox.renew import bring, missing, successor
+    from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
 
     imap_access(*source)  # raises before a database is made
     with (
         _collected_errors() as errors,
         options.open_mailbox() as old,
-        successor(old, new, options.shared_value("wait")) as upgraded,
+        create_upgraded(old, new, options.shared_value("wait")) as upgraded,
     ):
         messages = (("", item) for item in read_sources(source))
         outcomes = (
-            (name, digest(content), bring(old, upgraded, content))
+            (name, digest(content), copy_label(old, upgraded, content))
             for _, name, content in _readable(messages, errors, source)
         )
         _report(outcomes, as_json)
         _rebuild_if_due(upgraded, as_json)
-        missing_count = missing(old, upgraded)
+        missing_count = count_missing(old, upgraded)
         if missing_count:
             options.notify(
                 f"{missing_count:,} messages of the old database are in none of these sources: "

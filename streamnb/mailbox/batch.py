@@ -122,14 +122,14 @@ def learn_batch(
 
     def learned() -> int:
         changed = 0
-        done = mailbox.database.value(_BATCHES) or {}
+        done = mailbox.database.read_value(_BATCHES) or {}
         if number <= done.get(stream, -1):
             return 0
         start: float | None = None
         for group in _prepared_groups(mailbox, lessons):
             start, outcomes = _learned_by_command(mailbox, group, HUMAN, source, start)
             changed += sum(outcome.result in ("learned", "corrected") for outcome in outcomes)
-        mailbox.database.keep(_BATCHES, {**done, stream: number})
+        mailbox.database.store_value(_BATCHES, {**done, stream: number})
         return changed
 
     return mailbox.transact(learned)

@@ -90,7 +90,7 @@ def _centred(scores: Mapping[str, float]) -> dict[str, float]:
     return {label: score - mean for label, score in finite.items()}
 
 
-def blended(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
+def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
     """Return the mixed score of each class."""
     own, site = (max(gain, _LEAST) for gain in gains)
     return {
@@ -122,9 +122,8 @@ def verdict_of_both(
     counted = classifier.count(message)
     own_labels = {str(label): label for label in classifier.labels}
     evidence = evidence_of(scores_of(classifier, counted), site)
-    scores: dict[Label, float] = {
-        own_labels.get(label, label): score for label, score in blended(evidence, gains).items()
-    }
+    mixed = blend_scores(evidence, gains)
+    scores: dict[Label, float] = {own_labels.get(name, name): mixed[name] for name in mixed}
     own = classifier.messages()
     messages = dict(own)
     for name, number in base.messages().items():
@@ -144,9 +143,9 @@ def verdict_of_both(
     )
 
 
-def remember(database: Transactions, digest: bytes, version: str, evidence: Evidence) -> None:
+def store_scores(database: Transactions, digest: bytes, version: str, evidence: Evidence) -> None:
     """Store both scores of a learned message, within a transaction."""
-    forget(database, digest)
+    delete_scores(database, digest)
     database.connection.execute(
         "INSERT INTO site(digest, version, said) VALUES (?, ?, ?)",
         (digest, version, json.dumps(evidence)),
@@ -157,13 +156,13 @@ def remember(database: Transactions, digest: bytes, version: str, evidence: Evid
     )
 
 
-def forget(database: Transactions, digest: bytes) -> None:
+def delete_scores(database: Transactions, digest: bytes) -> None:
     """Delete the stored scores of a message, within a transaction."""
     database.create(_SCHEMA)
     database.connection.execute("DELETE FROM site WHERE digest = ?", (digest,))
 
 
-def fitted(database: Transactions, labels: Sequence[str]) -> tuple[float, float]:
+def fit_gains(database: Transactions, labels: Sequence[str]) -> tuple[float, float]:
     """Return the gains fitted to the stored scores of learned messages.
 
     Damaged scores are deleted, and the gains are reset to 1.
@@ -174,13 +173,13 @@ def fitted(database: Transactions, labels: Sequence[str]) -> tuple[float, float]
         "AND ledger.removed_at IS NULL ORDER BY site.id"
     ).fetchall()
     try:
-        return _fitted([(labels[k], json.loads(evidence)) for k, evidence in rows])
+        return _fit_gains([(labels[k], json.loads(evidence)) for k, evidence in rows])
     except (ValueError, TypeError, LookupError, AttributeError):
         database.connection.execute("DELETE FROM site")
         return GAINS
 
 
-def _fitted(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
+def _fit_gains(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
     recalibration = Recalibration(2, _RATE)
     gains = recalibration.shared.slopes = list(GAINS)
     for label, evidence in lessons:
@@ -190,7 +189,7 @@ def _fitted(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float
         class_scores = [
             [float(score) for score in scores] for scores in zip(*evidence.values(), strict=True)
         ]
-        shares = probabilities(list(blended(evidence, gains).values()))
+        shares = probabilities(list(blend_scores(evidence, gains).values()))
         recalibration.learn(class_scores, shares, list(evidence).index(label), class_indices)
     own, site = gains
     return own, site

@@ -38,7 +38,7 @@ _UNUSABLE = (
 )
 
 
-def opened(path: str | Path, create: bool = True, wait: float = WAIT) -> Transactions:
+def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> Transactions:
     """Open the database at a path, or that of a server at ``postgresql://...``.
 
     Raises

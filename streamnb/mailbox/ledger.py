@@ -336,8 +336,8 @@ class Ledger:
         """Record that one command made all changes after the moment `start`, until `end`."""
         spans = [span for span in self.command_spans() if span[0] != start]
         spans.append((start, end))
-        self.database.keep(_COMMANDS, spans[-_COMMAND_SPANS:])
+        self.database.store_value(_COMMANDS, spans[-_COMMAND_SPANS:])
 
     def command_spans(self) -> list[tuple[float, float]]:
         """Return the latest commands: the moment before its first change and that of its last."""
-        return [(start, end) for start, end in self.database.value(_COMMANDS) or ()]
+        return [(start, end) for start, end in self.database.read_value(_COMMANDS) or ()]

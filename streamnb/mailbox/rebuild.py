@@ -89,7 +89,7 @@ class _Learned(NamedTuple):
 def _signature(mailbox: StoredClassifier) -> Any:
     """Return values that change with operations that a rebuild cannot follow."""
     sums = mailbox.ledger.numbers(_IS_SUMMED)
-    return sums, mailbox.compactions, mailbox.database.value("identity")
+    return sums, mailbox.compactions, mailbox.database.read_value("identity")
 
 
 def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
@@ -174,10 +174,10 @@ def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:
     mailbox.classifier.model.restore(model.state())
     mailbox.ledger.replace_receipts(learned.receipts)
     mailbox.settled = model.messages_in_runs
-    mailbox.database.keep(_REBUILT, mailbox.moment())
+    mailbox.database.store_value(_REBUILT, mailbox.moment())
 
 
 def is_rebuilt_since(mailbox: StoredClassifier, moment: float) -> bool:
     """Return whether `rebuild` replaced the counts at this moment or later."""
     with mailbox.database.reading():
-        return float(mailbox.database.value(_REBUILT) or 0.0) >= moment
+        return float(mailbox.database.read_value(_REBUILT) or 0.0) >= moment

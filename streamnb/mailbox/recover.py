@@ -23,10 +23,10 @@ from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, check_row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.renew import copy_settings
 from streamnb.mailbox.stored_classifier import classifier_of
 from streamnb.mailbox.transactions import STATE, STATE_COPY
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
+from streamnb.mailbox.upgrade import copy_settings
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json
 
@@ -145,7 +145,7 @@ def _remove(path: str) -> None:
 def _state(database: Database, name: str, read: Callable[[Any], Any], table: str = "state") -> Any:
     """Return `read` of a stored value, None if the value is damaged."""
     try:
-        return read(database.value(name, table))
+        return read(database.read_value(name, table))
     except BusyError:
         raise
     except Exception:  # whatever was done to the file

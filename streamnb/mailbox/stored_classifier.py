@@ -21,13 +21,13 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
     SiteScores,
-    blended,
+    blend_scores,
     evidence_of,
-    fitted,
-    remember,
+    fit_gains,
     scores_of,
+    store_scores,
 )
-from streamnb.mailbox.database import opened
+from streamnb.mailbox.database import open_database
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT
 from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
@@ -114,7 +114,7 @@ class StoredClassifier:
     ) -> None:
         self.classifier: Classifier
         self.tokenizer_id: str
-        self.database: Transactions = opened(path, create, wait)
+        self.database: Transactions = open_database(path, create, wait)
         self.counts: list[SqlCounts] = []
         self.ledger: Ledger = Ledger(self.database)
         self._identity = ""
@@ -134,7 +134,7 @@ class StoredClassifier:
 
     def _open(self, classifier: Classifier | None) -> None:
         with self.database.reading():
-            identity = self.database.value("identity")
+            identity = self.database.read_value("identity")
             if identity is not None:
                 self._become(identity)
                 self._load()  # it is sound, or this says what is wrong
@@ -159,7 +159,7 @@ class StoredClassifier:
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
-        """Open a transaction like `writing`; an empty database takes over that classifier first.
+        """Open a transaction like `writing`; an empty database first becomes one of `classifier`.
 
         Yields whether the database was empty.
         """
@@ -178,8 +178,8 @@ class StoredClassifier:
                 self._become(identity)
                 for counts in self.counts:
                     counts.clear()
-                self.database.keep("identity", identity)
-                self.database.keep("identity", identity, STATE_COPY)
+                self.database.store_value("identity", identity)
+                self.database.store_value("identity", identity, STATE_COPY)
             with self._learning():
                 yield not rows
             self._load()  # what was written is sound, or none of it is written
@@ -206,7 +206,7 @@ class StoredClassifier:
 
     def untrained_model(self) -> TextModel:
         """Return a model of the same kind in memory that knows the classes and nothing else."""
-        model = TextModel.from_header(self.database.value("identity")["model"])
+        model = TextModel.from_header(self.database.read_value("identity")["model"])
         for member in model.view_models:
             member.keep_names = False
             member.counts.add_classes(self.labels)
@@ -271,12 +271,12 @@ class StoredClassifier:
         self._keep()
 
     def _load(self) -> None:
-        now = self.database.value(STATE)
+        now = self.database.read_value(STATE)
         if now is None:
             raise StateError(f"{self.path}: the database is damaged: it has no state")
         try:
             if now["identity"] != self._identity:
-                self._become(self.database.value("identity"))
+                self._become(self.database.read_value("identity"))
             self._moment = float(now["moment"])
             self.settled = float(now["settled"])
             self.compactions = int(now.get("compactions", 0))
@@ -298,7 +298,7 @@ class StoredClassifier:
         self.settled = min(self.settled, self.classifier.model.messages_in_runs)
         if self.refit_pending:
             self.refit_pending = False
-            self.gains = fitted(self.database, [str(label) for label in self.labels])
+            self.gains = fit_gains(self.database, [str(label) for label in self.labels])
         now: dict[str, Any] = {
             "identity": self._identity,
             "moment": self._moment,
@@ -309,7 +309,7 @@ class StoredClassifier:
             **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
         }
-        self.database.keep(STATE, now)
+        self.database.store_value(STATE, now)
 
     def transact(
         self, act: Callable[[], Done], run_first: Callable[[], None] | None = None
@@ -412,9 +412,9 @@ class StoredClassifier:
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted)
         evidence = evidence_of(scores_of(self.classifier, counted), site)
-        remember(self.database, key, self.base.version, evidence)
+        store_scores(self.database, key, self.base.version, evidence)
         self.refit_pending = True
-        scores = blended(evidence, self.gains)
+        scores = blend_scores(evidence, self.gains)
         best = best_label(scores)
         return next((label for label in self.labels if str(label) == best), None)
 

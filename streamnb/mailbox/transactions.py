@@ -296,7 +296,7 @@ class Transactions:
                 "the program again"
             )
 
-    def value(self, name: str, table: str = "state") -> Any:
+    def read_value(self, name: str, table: str = "state") -> Any:
         """Return the JSON value stored under a name, None if there is none."""
         row = self.connection.execute(
             f"SELECT {self.dialect.raw_text.format('value')} FROM {table} WHERE name = ?",  # noqa: S608
@@ -322,7 +322,7 @@ class Transactions:
         """Delete the rows that the last `undo` stored for `redo`."""
         self.connection.execute("DROP TABLE IF EXISTS undone")
 
-    def keep(self, name: str, value: Any, table: str = "state") -> None:
+    def store_value(self, name: str, value: Any, table: str = "state") -> None:
         """Store a JSON value under a name."""
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         self.connection.execute(

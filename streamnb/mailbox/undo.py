@@ -114,7 +114,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         new = [number for number, key, *_ in new if key not in lost]
         old = [number for number, key, *_ in old if key not in lost]
         if not dry_run and (new or old):
-            mailbox.database.keep("undone", mailbox.moment())
+            mailbox.database.store_value("undone", mailbox.moment())
             mailbox.database.drop_undo_log()
             run(_SCHEMA)
             keep = "INSERT INTO undone SELECT CAST(? AS TEXT), * FROM ledger WHERE id = ?"
@@ -152,7 +152,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
         run = mailbox.database.connection.execute
         if "undone" not in mailbox.database.tables():
             return Redone(0, 0, 0)
-        since = float(mailbox.database.value("undone") or 0.0)
+        since = float(mailbox.database.read_value("undone") or 0.0)
         undone_rows = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
         spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added_at >= ? OR removed_at >= ?)"
         later = {key for _, _, key, _ in undone_rows if run(spoken, (key, since, since)).fetchone()}
@@ -178,7 +178,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
         return Redone(len(removed), removed_at, len(later))
 
     with mailbox.database.reading():
-        undone_at = float(mailbox.database.value("undone") or 0.0)
+        undone_at = float(mailbox.database.read_value("undone") or 0.0)
     result = mailbox.transact(redone)
     if (result.learned or result.removed) and is_rebuilt_since(mailbox, undone_at):
         rebuild(mailbox)

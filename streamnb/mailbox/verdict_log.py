@@ -19,7 +19,7 @@ import numpy as np
 from streamnb.errors import BusyError, StateError, printable
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
-from streamnb.mailbox.blend import forget
+from streamnb.mailbox.blend import delete_scores
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
@@ -118,7 +118,7 @@ class VerdictLog:
     def limits(self) -> LogLimits:
         """The limits of the log."""
         with self.mailbox.database.reading():
-            stored = self.mailbox.database.value("record")
+            stored = self.mailbox.database.read_value("record")
         try:
             return (
                 LogLimits()
@@ -135,7 +135,7 @@ class VerdictLog:
         if not 0 <= limits.most <= 100_000 or not 0 <= limits.days <= 36_500:
             raise ValueError(f"at most 100,000 messages and 36,500 days, not {limits}")
         with self._writing() as connection:
-            self.mailbox.database.keep("record", limits._asdict())
+            self.mailbox.database.store_value("record", limits._asdict())
             self._purge(connection, limits)
 
     def note(
@@ -329,7 +329,7 @@ class VerdictLog:
                     if row.removed_at is None and row.tokens is not None:
                         mailbox.end_row(row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
-                forget(mailbox.database, key)
+                delete_scores(mailbox.database, key)
                 # A message that `compact` dropped is in sums: its row stays, without its identity.
                 removed = run(
                     "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL "

@@ -58,6 +58,63 @@ class _Prediction(NamedTuple):
     scores: list[float]
 
 
+class ExplanationTerms(NamedTuple):
+    """The terms of the explanation of a message that are not in the counts.
+
+    Attributes
+    ----------
+    views
+        The features of each view.
+    labels
+        The K classes.
+    active
+        Indices of the classes that have messages.
+    base
+        Intercept of each active class in the best system, and the difference to the pool.
+    log_likelihoods
+        Bounded log-likelihood of each view and active class in the best system.
+    slopes
+        Slope of each view in the best system.
+    factor
+        Factor of alpha in the best system.
+    bound
+        The parameter of the model.
+    """
+
+    views: tuple[TokenCounts, ...]
+    labels: list[Label]
+    active: list[int]
+    base: dict[Label, float]
+    log_likelihoods: list[list[float]]
+    slopes: list[float]
+    factor: float
+    bound: float | None
+
+    def explain(self, models: Sequence[CountingNB]) -> list[Explanation]:
+        """Return the explanation of each view, given the counting models."""
+        if len(self.active) < 2:  # with a single class there is nothing to compare
+            zeros = dict.fromkeys(self.labels, 0.0)
+            return [Explanation(zeros, zeros, {}) for _ in models]
+        base = self.base
+        explanations: list[Explanation] = []
+        for j, (model, view) in enumerate(zip(models, self.views, strict=True)):
+            if self.bound is not None:
+                clipped = self.log_likelihoods[j]
+                unclipped = model.system_log_likelihoods(view, [self.factor])[0]
+                base = {
+                    label: value + self.slopes[j] * (clipped[k] - unclipped[k])
+                    for k, (label, value) in zip(self.active, base.items(), strict=True)
+                }
+            object.__setattr__(model, "smoothing_scale", self.factor)
+            try:
+                explanation = model.explain_tokens(view, [0.0] * len(self.labels))
+            finally:
+                object.__setattr__(model, "smoothing_scale", 1.0)
+            explanations.append(explanation.scaled(self.slopes[j], base))
+            base = dict.fromkeys(base, 0.0)
+        return explanations
+
+
 def _mixed(posterior: list[float], position: int, weight: float) -> list[float]:
     """Return a posterior, drawn to the label at `position` as far as `weight` is below 1."""
     mixed = [weight * p for p in posterior]
@@ -499,11 +556,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return state
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `outline` with class indices changed: class k had index order[k] before."""
-        outline = self.to_header()
+        """Return `to_header` with class indices changed: class k had index order[k] before."""
+        header = self.to_header()
         for estimator in self._estimators.values():
-            outline |= estimator.remap_classes(order).state()
-        return outline
+            header |= estimator.remap_classes(order).state()
+        return header
 
     def restore(self, state: Any) -> None:
         """Set the state next to the counts. Raise any exception if it is not valid."""
@@ -560,11 +617,16 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         view includes the intercepts and the difference to the pool; the base of each view includes
         what its bound takes off.
         """
+        return self.explanation_terms(x).explain(self._view_models)
+
+    def explanation_terms(self, x: Any) -> ExplanationTerms:
+        """Return what an explanation of a message has besides counts, by the state of now."""
         prediction = self._predict(self.as_tokens(x))
         active, length_bin = prediction.active, prediction.length_bin
-        if len(active) < 2:  # with a single class there is nothing to compare
-            zeros = dict.fromkeys(self.labels, 0.0)
-            return [Explanation(zeros, zeros, {}) for _ in self._view_models]
+        if len(active) < 2:
+            return ExplanationTerms(
+                prediction.views, list(self.labels), active, {}, [], [], 1.0, self.bound
+            )
         best = self.recalibration.best()
         system = self.recalibration.systems[best]
         base = {
@@ -573,25 +635,16 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
                 active, prediction.scores, prediction.system_scores[best], strict=True
             )
         }
-        slopes = system.slopes(length_bin)
-        explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(self._view_models, prediction.views, strict=True)):
-            slope, factor = slopes[j], self._factors[best]
-            if self.bound is not None:
-                clipped = prediction.log_likelihoods[best][j]
-                unclipped = model.system_log_likelihoods(view, [factor])[0]
-                base = {
-                    label: value + slope * (clipped[k] - unclipped[k])
-                    for k, (label, value) in zip(active, base.items(), strict=True)
-                }
-            object.__setattr__(model, "smoothing_scale", factor)
-            try:
-                explanation = model.explain_tokens(view, [0.0] * len(self.labels))
-            finally:
-                object.__setattr__(model, "smoothing_scale", 1.0)
-            explanations.append(explanation.scaled(slope, base))
-            base = dict.fromkeys(base, 0.0)
-        return explanations
+        return ExplanationTerms(
+            prediction.views,
+            list(self.labels),
+            active,
+            base,
+            prediction.log_likelihoods[best],
+            system.slopes(length_bin),
+            self._factors[best],
+            self.bound,
+        )
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views, or counts something else."""

@@ -21,9 +21,9 @@ from streamnb.features.mail_words import MailTokenizer
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.recover import recover
-from streamnb.mailbox.renew import bring, successor
 from streamnb.mailbox.transfer.formats import import_file, merge
 from streamnb.mailbox.undo import undone_messages
+from streamnb.mailbox.upgrade import copy_label, create_upgraded
 
 CLASSIFIERS = {
     "counts alone": lambda: Classifier(MailTokenizer(), MultinomialNB()),
@@ -329,7 +329,7 @@ class AnyOrder(RuleBasedStateMachine):
             expected = Counter(label for label, _ in self.slow.current_labels().values())
             assert {label: n for label, n in weights.items() if n} == expected
 
-    @rule(kind=st.sampled_from(["export", "recover", "renew"]))
+    @rule(kind=st.sampled_from(["export", "recover", "upgrade"]))
     def copy(self, kind):
         """Every copy of the mailbox knows the same."""
         box, path = self.boxes[FIRST], f"{self.folder.name}/copy.db"
@@ -343,10 +343,10 @@ class AnyOrder(RuleBasedStateMachine):
             assert recover(self.path, path).losses == []
             with Mailbox(path) as copy:
                 self.check(copy)
-        elif kind == "renew" and self.kind == "mail":
-            with successor(box, path) as copy:
+        elif kind == "upgrade" and self.kind == "mail":
+            with create_upgraded(box, path) as copy:
                 for content in MESSAGES:
-                    bring(box, copy, content)
+                    copy_label(box, copy, content)
                 self.check(copy)
         for file in Path(self.folder.name).glob("copy.db*"):
             file.unlink()

@@ -24,12 +24,12 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import rebuild
-from streamnb.mailbox.renew import bring, missing, successor
 from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
+from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
 from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 pytestmark = pytest.mark.postgres
@@ -358,13 +358,13 @@ def test_a_connection_that_was_ended_is_made_anew(url, server):
 def test_what_fails_within_a_transaction_is_not_called_done(url):
     def fails(database):
         with database.writing() as connection, contextlib.suppress(Exception):
-            database.keep("a", 1)
+            database.store_value("a", 1)
             connection.execute("SELECT nothing")
 
     with Mailbox(url) as mailbox, pytest.raises(StateError, match="took the transaction back"):
         fails(mailbox.database)
     with Mailbox(url) as mailbox, mailbox.reading():
-        assert mailbox.database.value("a") is None
+        assert mailbox.database.read_value("a") is None
 
 
 def test_ctrl_c_while_it_waits_leaves_the_mailbox_in_order(url):
@@ -513,9 +513,9 @@ def test_newer_views_come_into_a_schema_of_their_own(url, server):
     with Mailbox(url) as old:
         for message, label in mails(10):
             old.learn(message, label)
-        with successor(old, server.schema(f"mail{next(numbers)}")) as new:
+        with create_upgraded(old, server.schema(f"mail{next(numbers)}")) as new:
             for message, _ in mails(10):
-                bring(old, new, message)
-            assert missing(old, new) == 0
+                copy_label(old, new, message)
+            assert count_missing(old, new) == 0
         with pytest.raises(StateError, match="old database"):
-            successor(old, url)
+            create_upgraded(old, url)

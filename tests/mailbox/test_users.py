@@ -10,7 +10,7 @@ from commands import streamnb_command
 from streamnb import Mailbox, MailClassifier
 from streamnb.errors import ConfigError, ModelFileError, StateError
 from streamnb.mailbox.batch import LabelledMessage
-from streamnb.mailbox.blend import GAINS, blended, evidence_of
+from streamnb.mailbox.blend import GAINS, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -235,8 +235,8 @@ def test_a_server_holds_as_many_users_as_it_may(users, site):
 
 def test_evidence_of_both():
     evidence = evidence_of({"ham": 1.0, "spam": -1.0}, {"ham": -2.0, "spam": 2.0})
-    assert blended(evidence, (1.0, 1.0)) == {"ham": -1.0, "spam": 1.0}
-    assert blended(evidence, (3.0, 1.0)) == {"ham": 1.0, "spam": -1.0}
+    assert blend_scores(evidence, (1.0, 1.0)) == {"ham": -1.0, "spam": 1.0}
+    assert blend_scores(evidence, (3.0, 1.0)) == {"ham": 1.0, "spam": -1.0}
     assert evidence_of({}, {}) == {}
 
 

@@ -121,8 +121,8 @@ class LocationTable:
             for location in locations:
                 self.put(location)
             if listed_folder is not None:
-                folders = self.database.value(self._listed_key) or []
-                self.database.keep(self._listed_key, sorted({*folders, listed_folder}))
+                folders = self.database.read_value(self._listed_key) or []
+                self.database.store_value(self._listed_key, sorted({*folders, listed_folder}))
 
     def delete(self, location: MessageLocation) -> None:
         """Delete a location, within a transaction."""
@@ -141,4 +141,4 @@ class LocationTable:
     def was_listed(self, folder: str) -> bool:
         """Return whether a folder was ever listed."""
         with self.database.reading():
-            return folder in (self.database.value(self._listed_key) or [])
+            return folder in (self.database.read_value(self._listed_key) or [])

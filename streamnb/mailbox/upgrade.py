@@ -21,8 +21,8 @@ _WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watc
 _OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
 
-def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
-    """Return a new mailbox with the current views and the settings of an old one.
+def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
+    """Create a mailbox with the views of this version and the settings of `old`.
 
     The settings are costs, positive class, tokenizer of words, preset, label noise, limits of the
     log of verdicts, and the state of `watch`.
@@ -48,7 +48,7 @@ def successor(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
     return renewed
 
 
-def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
+def copy_label(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
     """Learn a message as the old mailbox did; the outcome is "unknown" if it did not."""
     with old.reading():
         row = old.ledger.active(digest(message))
@@ -58,7 +58,7 @@ def bring(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
     return new.learn(message, label, row.labelled_by, row.source, row.time)
 
 
-def missing(old: Mailbox, new: Mailbox) -> int:
+def count_missing(old: Mailbox, new: Mailbox) -> int:
     """Return how many messages the old mailbox has learned that the new one has not."""
     find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
