@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import on_error_option, set_option
+from streamnb.cli.options import notify, notify_similar_labels, on_error_option, set_option
 from streamnb.cli.replay import column_options, make_config, print_skipped
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, printable
@@ -93,6 +93,13 @@ def fit(
             )
         )
     print_skipped(fitted.skipped)
+    labels = fitted.classifier.labels
+    notify_similar_labels(labels)
+    if len(labels) == 1:
+        notify(
+            f"{output}: all messages are of class {labels[0]}, which it will predict for every "
+            "message; add messages of another class"
+        )
 
 
 @click.command("merge-models")

@@ -156,17 +156,24 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     names = tuple(chain.from_iterable(labelled_sources.values()))
     imap_access(*names)  # raises before a database is made
     labelled_by = PROGRAM if program else HUMAN
-    with _collected_errors() as errors, options.open_mailbox(create=True) as mailbox:
+    with _collected_errors() as errors:
         messages = _readable(_mixed(labelled_sources, binary), errors, names)
+        first = next(messages, None)
+        if first is None:  # no database is made if there is nothing to learn
+            return
         lessons = (
-            LabelledMessage(content, label, f"learn {name}") for label, name, content in messages
+            LabelledMessage(content, label, f"learn {name}")
+            for label, name, content in chain([first], messages)
         )
-        outcomes = (
-            (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
-            for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
-        )
-        _report(outcomes, as_json)
-        _rebuild_if_due(mailbox, as_json)
+        with options.open_mailbox(create=True) as mailbox:
+            outcomes = (
+                (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
+                for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
+            )
+            _report(outcomes, as_json)
+            _rebuild_if_due(mailbox, as_json)
+            with mailbox.reading():
+                options.notify_similar_labels(mailbox.labels)
 
 
 def _rebuild_if_due(mailbox: Mailbox, quiet: bool = False) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,19 @@ def echo_err(line: object) -> None:
 def notify(line: object) -> None:
     """Print a notice on standard error, after the name of the program."""
     echo_err(f"streamnb: {line}")
+
+
+def notify_similar_labels(labels: Iterable[object]) -> None:
+    """Print a notice for classes whose names differ only in upper and lower case."""
+    spellings: dict[str, list[str]] = {}
+    for label in sorted(set(map(str, labels))):
+        spellings.setdefault(label.casefold(), []).append(label)
+    for names in spellings.values():
+        if len(names) > 1:
+            notify(
+                f"{', '.join(names)} are different classes, though their names differ only in "
+                "upper and lower case; if they are one class, write one name in all labels"
+            )
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:

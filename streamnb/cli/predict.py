@@ -257,7 +257,21 @@ def _open_data(name: str, text_column: str | None, is_mail: bool) -> _Data:
         return _open_columns(open_table(path, "csv", "\t"), text_column)
     if table_format is None and text_column is None and not _names_text_column(path, head):
         return _open_lines(path)
-    return _open_columns(open_table(path, table_format or "csv"), text_column)
+    table = open_table(path, table_format or "csv")
+    if text_column is None and table.format == "csv":
+        table, text_column = _detect_text_column(table)
+    return _open_columns(table, text_column)
+
+
+def _detect_text_column(table: Table) -> tuple[Table, str | None]:
+    """Return a labelled table of two columns as `fit` reads it, with the column of the texts."""
+    from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS, detect_columns
+    from streamnb.corpus.tabular import normalize_names, without_header
+
+    if not {*LABEL_COLUMNS, *TEXT_COLUMNS}.isdisjoint(normalize_names(table.names)):
+        return table, None
+    detected = detect_columns(without_header(table))
+    return (table, None) if detected is None else (detected[0], detected[0].names[detected[2]])
 
 
 def _names_text_column(path: Path, head: bytes) -> bool:

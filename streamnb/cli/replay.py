@@ -17,6 +17,7 @@ from streamnb.cli.options import (
     Decorator,
     combine_options,
     notify,
+    notify_similar_labels,
     on_error_option,
     plot_option,
     set_option,
@@ -161,6 +162,8 @@ def run_and_print(
         if not no_progress and not report.interrupted:
             notify(_next_command(config.output.folder))
     print_skipped(report.skipped)
+    confusion = report.summary.confusion
+    notify_similar_labels(chain(confusion, *confusion.values()))
     _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
         notify(_INTERRUPTED)

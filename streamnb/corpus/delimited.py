@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 from streamnb.corpus.entry import Corpus, Entry, Labels
 from streamnb.corpus.tabular import (
@@ -27,6 +29,8 @@ HEADER_BYTES = 1 << 14  # bytes in which the names of columns are looked for
 # Spellings of a missing value that no class has; "None", "NA" and "?" may be classes.
 _MISSING_LABELS = MISSING - {"", "?", "None", "NA"}
 MIN_ROWS = 5  # fewer rows say too little about a column
+MAX_NAME_WORDS = 4  # words in the name of a column that no list has
+_NAME = re.compile(r"\S+|[^\W\d]+(?:[ _/()-]+[^\W\d]+)*\)?")
 # Names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
     "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",
@@ -179,7 +183,7 @@ def _choose_columns(
     if label_index is not None and text_index is not None:
         return table, label_index, text_index
     if label is None and text is None and table.format == "csv" and has_header is not True:
-        detected = _detect_columns(without_header(table))
+        detected = detect_columns(without_header(table))
         if detected is not None:
             return detected
     raise CorpusError(
@@ -219,7 +223,7 @@ def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
     return name not in values and (wanted is not None or len(table.names[known_index]) > 1)
 
 
-def _detect_columns(table: Table) -> tuple[Table, int, int] | None:
+def detect_columns(table: Table) -> tuple[Table, int, int] | None:
     """Return columns of labels and texts by their content; None if that leaves doubt.
 
     Labels are short and repeat, texts have words and differ.
@@ -245,20 +249,28 @@ def _detect_columns(table: Table) -> tuple[Table, int, int] | None:
 def _with_unknown_header(table: Table, label_index: int) -> Table:
     """Return the table without a first row that names columns, if it has one."""
     rows = [row for row in table.head() if len(row) > label_index]
-    if not rows or not _is_unknown_header(rows[0], [row[label_index].strip() for row in rows]):
+    if not rows or not _is_unknown_header(rows, label_index):
         return table
     return replace(table, names=[cell.strip() for cell in rows[0]], has_header=True)
 
 
-def _is_unknown_header(first_row: list[str], labels: list[str]) -> bool:
-    """Return whether the first row names columns: single words, no label of any other row."""
+def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
+    """Return whether the first row names columns: few words, and no label of any other row.
+
+    A name is one word, or at most `MAX_NAME_WORDS` words without digits and full stops. The text in
+    a first row of several words is shorter than most texts.
+    """
+    labels = [row[label_index].strip() for row in rows]
     counts = Counter(labels[1:])
-    return (
-        len(labels) >= 2 * MIN_ROWS
-        and labels[0] not in counts
-        and min(counts.values()) > 1
-        and all(len(cell.split()) == 1 and len(cell) <= MAX_LABEL for cell in first_row)
-    )
+    if len(labels) < 2 * MIN_ROWS or labels[0] in counts or min(counts.values()) == 1:
+        return False
+    names = [cell.strip() for cell in rows[0]]
+    if not all(_NAME.fullmatch(name) and len(name) <= MAX_LABEL for name in names):
+        return False
+    if all(len(name.split()) == 1 for name in names):
+        return True
+    words = [sum(len(cell.split()) for cell in row) for row in rows]
+    return max(len(name.split()) for name in names) <= MAX_NAME_WORDS and words[0] < median(words)
 
 
 def describe_wrong_labels(labels: Sequence[str], column: str) -> str:

@@ -24,7 +24,7 @@ class SubsetCounts(MemoryCounts):
         return len(self.table) + self.table.unloaded
 
     @classmethod
-    def of(
+    def from_cells(
         cls,
         fingerprints: Keys,
         cells: Floats,

@@ -1,0 +1,107 @@
+"""The first steps of a new user: labels and headers as people write them, a failing `learn`."""
+
+import json
+
+import pytest
+from commands import streamnb_command
+
+TEXTS = {"spam": "win money now prize", "ham": "lunch at noon on friday"}
+
+
+def write_table(path, labels, header="text,label"):
+    rows = [f"{TEXTS[label.lower()]} number {i},{label}" for i, label in enumerate(labels)]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+MIXED_CASE = ["spam", "ham"] * 10 + ["Spam", "ham", "SPAM"]
+
+
+@pytest.mark.parametrize(
+    "command", [("replay", "T"), ("fit", "T", "-o", "M"), ("fit", "T", "-o", "M", "--json")]
+)
+@pytest.mark.parametrize("labels", [MIXED_CASE, ["spam", "ham"] * 10])
+def test_labels_that_differ_in_case_only_get_a_notice(tmp_path, command, labels):
+    table = write_table(tmp_path / "t.csv", labels)
+    names = {"T": table, "M": tmp_path / "m.snb"}
+    status, _, error = streamnb_command(*(names.get(word, word) for word in command))
+    assert status == 0
+    assert ("SPAM, Spam, spam are different classes" in error) == (labels is MIXED_CASE)
+    assert error.count("\n") == (labels is MIXED_CASE)
+
+
+def test_evaluate_compares_the_case_of_labels_with_the_model(tmp_path):
+    model = tmp_path / "m.snb"
+    table = write_table(tmp_path / "t.csv", ["spam", "ham"] * 10)
+    assert streamnb_command("fit", table, "-o", model)[0] == 0
+    other = write_table(tmp_path / "o.csv", ["SPAM", "ham"] * 10)
+    status, _, error = streamnb_command("evaluate", model, other)
+    assert status == 0
+    assert "SPAM, spam are different classes" in error
+
+
+def test_learn_names_classes_that_differ_in_case_only(tmp_path):
+    database = tmp_path / "mail.db"
+    for number, label in enumerate(["work", "Work"]):
+        (tmp_path / "m").write_text(f"Subject: {number}\n\nlunch\n")
+        status, _, error = streamnb_command("learn", label, tmp_path / "m", "--db", database)
+        assert status == 0
+        assert ("Work, work are different classes" in error) == number
+
+
+def test_a_model_of_one_class_gets_a_notice(tmp_path):
+    table = write_table(tmp_path / "t.csv", ["spam"] * 10)
+    status, _, error = streamnb_command("fit", table, "-o", tmp_path / "m.snb")
+    assert status == 0
+    assert "all messages are of class spam" in error
+
+
+FAILURES = {
+    "missing": "nowhere",
+    "empty": "empty.eml",
+    "empty folder": "folder",
+    "binary": "binary",
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_first_learn_that_fails_makes_no_database(tmp_path, kind):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.eml").touch()
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0\0")
+    database = tmp_path / "new" / "mail.db"
+    source = tmp_path / FAILURES[kind]
+    status, _, error = streamnb_command("learn", "ham", source, "--db", database)
+    assert status == 3
+    assert error.count("\n") == 1
+    assert not database.parent.exists()
+
+
+HEADERS = {
+    "Customer Message,Kind of it": True,
+    "Ticket text,Ticket category": True,
+    "Nachricht (Kunde),Art": True,
+    "words,kind": True,
+    "please call me back at 5 today,urgent": False,
+    "Win 1000 now,lottery": False,
+    None: False,
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_every_command_takes_the_same_line_for_the_header(tmp_path, header):
+    table = write_table(tmp_path / "t.csv", ["spam", "ham"] * 10, header or "x")
+    if header is None:
+        table.write_text(table.read_text().partition("\n")[2])
+    expected = 20 + (header is not None and not HEADERS[header])
+    status, out, _ = streamnb_command("fit", table, "-o", tmp_path / "m.snb", "--json")
+    assert status == 0
+    assert json.loads(out)["learned"] == expected
+    status, out, error = streamnb_command("predict", tmp_path / "m.snb", table, "--json")
+    assert (status, error) == (0, "")
+    rows = list(map(json.loads, out.splitlines()))
+    assert len(rows) == expected
+    if HEADERS[header]:
+        assert list(rows[0])[:2] == header.split(",")
+    status, out, _ = streamnb_command("evaluate", tmp_path / "m.snb", table, "--json")
+    assert json.loads(out)["messages"] == expected
