@@ -22,7 +22,7 @@ _OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names", "wo
 
 
 def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
-    """Return a new mailbox with the current views and the settings of an old one.
+    """Create a mailbox with the views of this version and the settings of `old`.
 
     The settings are costs, positive class, tokenizer of words, preset, label noise, limits of the
     log of verdicts, and the state of `watch`.
