@@ -159,7 +159,7 @@ def _lay_out(mailbox: Mailbox) -> int:
 
 
 def _repack(mailbox: Mailbox, by_place: bool) -> None:
-    """Write what the ledger has by fingerprints by the places where features lie, or back.
+    """Replace fingerprints in the ledger by places (`by_place`), or places by fingerprints.
 
     It is done in parts, each of which leaves a sound database.
     """

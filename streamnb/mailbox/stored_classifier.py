@@ -159,7 +159,7 @@ class StoredClassifier:
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
-        """Open a transaction like `writing`; an empty database takes over that classifier first.
+        """Open a transaction like `writing`; an empty database first becomes one of `classifier`.
 
         Yields whether the database was empty.
         """
