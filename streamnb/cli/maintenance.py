@@ -36,7 +36,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be don
 def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
-    A class is ready once it was predicted correctly often enough before its messages were learned.
+    A class is ready once the model predicted it correctly often enough, and learned enough messages
+    of other classes.
     Until then, `classify` and `filter` call its messages unsure, and `watch` moves none.
 
     \b
@@ -168,7 +169,7 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 @_dry_run
 @database_options
 def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool) -> None:
-    """Restore the state at TIME: unlearn and restore all labels changed since.
+    """Restore the state at TIME: remove the labels given since, and put back those they replaced.
 
     More than 100 changes need a confirmation.
 
@@ -182,7 +183,7 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
-        raise click.UsageError("one of --since TIME, --last [N] and --redo")
+        raise click.UsageError("give exactly one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
     since_s = None if since is None else parse_time(since)
@@ -227,7 +228,7 @@ def _confirm(change: str) -> None:
 
 @click.command()
 @click.option(
-    "--once",
+    "--rare",
     "rare_days",
     type=FiniteRange(0),
     default=180,
@@ -239,18 +240,18 @@ def _confirm(change: str) -> None:
     "--ledger",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten. "
-    "Default: keep all.",
+    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten "
+    "afterwards. Default: keep all.",
 )
 @_dry_run
 @database_options
 @_json
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop rare old features and old history, and shrink the file.
+    """Drop features that were seen once, old rows with --ledger, and shrink the file.
 
     \b
     Example:
-      streamnb compact --once 365 --ledger 730 --dry-run
+      streamnb compact --rare 365 --ledger 730 --dry-run
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.compact import compact as compact_database
 

@@ -24,7 +24,7 @@ from streamnb.naive_bayes.text_model import TextModel
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
 _COMMANDS = "commands"  # the state that holds the spans of commands
-_COMMAND_SPANS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
+_MAX_COMMANDS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
 
 # Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
 IS_RETIRED = f"labelled_by = '{RETIRED}'"
@@ -336,7 +336,7 @@ class Ledger:
         """Record that one command made all changes after the moment `start`, until `end`."""
         spans = [span for span in self.command_spans() if span[0] != start]
         spans.append((start, end))
-        self.database.store_value(_COMMANDS, spans[-_COMMAND_SPANS:])
+        self.database.store_value(_COMMANDS, spans[-_MAX_COMMANDS:])
 
     def command_spans(self) -> list[tuple[float, float]]:
         """Return the latest commands: the moment before its first change and that of its last."""
