@@ -1,4 +1,4 @@
-"""What a header field is, for all code that reads headers; light, because `filter` imports it."""
+"""The definition of a header field, for all code that reads headers; `filter` imports no more."""
 
 # What some programs write before the name of a field: NULs and byte order marks.
 FIELD_START = rb"(?:\0|\xef\xbb\xbf)*+"

@@ -1,6 +1,6 @@
 """Messages in, verdicts out: a tokenizer, a model, and what decisions cost."""
 
-from streamnb.classifier.classifier import COSTS, Classifier, as_messages
+from streamnb.classifier.message_classifier import COSTS, Classifier, as_messages
 from streamnb.classifier.presets import MailClassifier, TextClassifier
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from streamnb.classifier.classifier import Classifier, DecisionParameters
+from streamnb.classifier.message_classifier import Classifier, DecisionParameters
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
@@ -252,23 +252,20 @@ class PresetClassifier(PresetParameters, Classifier):
 
     @classmethod
     def _of_settings(
-        cls, tokenizer: Any, model: TextModel, settings: Any, rest: dict[str, Any]
+        cls, tokenizer: Any, model: TextModel, settings: Any, decision: dict[str, Any]
     ) -> Classifier:
-        given = parameters_from_json(settings["parameters"], cls)
-        if "views" not in settings:  # older files name those of the preset as if they were given
-            settings = {**settings, "views": given["views"]}
-            given["views"] = None
+        parameters = parameters_from_json(settings["parameters"], cls)
         views = tuple(settings["views"])
         words = settings.get("words")
         ready = cls(
-            **{**given, "views": views},
+            **{**parameters, "views": views},
             words=None if words is None else tokenizer_from_config(words),
-            **rest,
+            **decision,
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters are not those of the model")
-        # What was changed in its parts after it was made is changed here, too.
-        object.__setattr__(ready, "views", given["views"])
+        # The parts can have been changed after construction, so they replace those of `ready`.
+        object.__setattr__(ready, "views", parameters["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)
         return ready
@@ -286,7 +283,7 @@ _OF_MEMBERS = (
 
 @parameter_class(kw_only=True)
 class MailClassifier(PresetClassifier):
-    r"""Tells mail apart: the default, good for any stream of mail without tuning.
+    r"""Classifies mail; the default, which needs no tuning.
 
     Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
     counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
@@ -317,7 +314,7 @@ class MailClassifier(PresetClassifier):
 
 @parameter_class(kw_only=True)
 class TextClassifier(PresetClassifier):
-    r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
+    r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
     A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
     characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.

@@ -16,7 +16,7 @@ from streamnb.naive_bayes.window import WindowNB
 
 
 class Snapshot(NamedTuple):
-    """What explains a message, at one moment of a model.
+    """The state of a model, at one moment, that explains a message.
 
     Attributes
     ----------
@@ -85,7 +85,9 @@ def _freeze(model: CountingNB, tokens: TokenCounts, cells: Floats) -> Callable[[
     n_features, scale = counts.features, counts.scale
 
     def thaw() -> CountingNB:
-        subset = SubsetCounts.of(tokens.fingerprints, cells, labels, weights, totals, n_features)
+        subset = SubsetCounts.from_cells(
+            tokens.fingerprints, cells, labels, weights, totals, n_features
+        )
         subset.scale = scale
         copy: CountingNB = type(model).__new__(type(model))
         vars(copy).update(state, counts=subset, lock=copy.lock)

@@ -1,4 +1,4 @@
-"""What a classifier says of a message, and what its mistakes cost."""
+"""The verdict of a classifier on a message, its reasons, and the costs of decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def feature_name(feature: Feature) -> str:
 
 
 class Costs(NamedTuple):
-    """What it costs to decide wrongly, or not at all; those of SpamBayes to begin with.
+    """Costs of wrong decisions and of a review. The defaults are those of SpamBayes.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a classifier says of a message.
+    """The decision of a classifier on a message.
 
     Attributes
     ----------

@@ -140,7 +140,7 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     Teach several classes in one command, as LABEL=SOURCE: their messages are mixed then. If one
     class came after the other, streamnb learns all messages again in mixed order at the end.
 
-    Messages are committed in groups of some hundred before they are reported. A message that was
+    Each group of some hundred messages is stored, then reported. A message that was
     learned before is not learned again. If it had another label, that label is removed first.
 
     \b

@@ -36,7 +36,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be don
 def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
-    A class is ready once it was predicted correctly often enough before its messages were learned.
+    A class is ready once the model predicted it correctly often enough, and learned enough messages
+    of other classes.
     Until then, `classify` and `filter` call its messages unsure, and `watch` moves none.
 
     \b
@@ -232,7 +233,7 @@ def _confirm(change: str) -> None:
 
 @click.command()
 @click.option(
-    "--once",
+    "--rare",
     "rare_days",
     type=FiniteRange(0),
     default=180,
@@ -244,21 +245,21 @@ def _confirm(change: str) -> None:
     "--ledger",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten. "
-    "Default: keep all.",
+    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten "
+    "afterwards. Default: keep all.",
 )
 @_dry_run
 @database_options
 @_json
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop rare old features and old history, and shrink the file.
+    """Drop features that were seen once, old rows with --ledger, and shrink the file.
 
     Few verdicts change: a feature that a single message had half a year ago seldom occurs again.
     Print the numbers first with --dry-run.
 
     \b
     Example:
-      streamnb compact --once 365 --ledger 730 --dry-run
+      streamnb compact --rare 365 --ledger 730 --dry-run
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.compact import compact as compact_database
 

@@ -24,7 +24,7 @@ class SubsetCounts(MemoryCounts):
         return len(self.table) + self.table.unloaded
 
     @classmethod
-    def of(
+    def from_cells(
         cls,
         fingerprints: Keys,
         cells: Floats,
@@ -63,7 +63,7 @@ class BufferedCounts(SubsetCounts):
     ----------
     learned
         The features of each learned message.
-    found
+    located
         The places of the features, which the store needs for writing.
     """
 

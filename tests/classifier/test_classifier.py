@@ -34,7 +34,7 @@ from streamnb import (
     _core,
 )
 from streamnb.classifier import Costs
-from streamnb.classifier.classifier import _chances_of_others
+from streamnb.classifier.message_classifier import _chances_of_others
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.views import Views
@@ -809,17 +809,19 @@ def test_the_pool_loses_at_most_the_logarithm_of_its_systems(stream, weight):
     assert loss <= own.min() + math.log(3) + shared + 1e-6
 
 
-@pytest.mark.parametrize("made", [TextClassifier, MailClassifier])
-def test_a_model_loses_at_most_the_logarithm_of_its_systems(made):
+@pytest.mark.parametrize("classifier_class", [TextClassifier, MailClassifier])
+def test_a_model_loses_at_most_the_logarithm_of_its_systems(classifier_class):
     """In an arbitrary stream, with every label believed."""
-    numbers, classifier = random.Random(9), made(label_noise=0.0, systems=2)
+    numbers, classifier = random.Random(9), classifier_class(label_noise=0.0, systems=2)
     model, loss, own = classifier.model, 0.0, np.zeros(2)
     for _ in range(600):
         y = "ab"[numbers.randrange(2)]
         x = " ".join(
             f"{y if numbers.random() < 0.2 else ''}w{numbers.randrange(60)}" for _ in range(9)
         )
-        tokens = model.as_tokens(classifier.count(x if made is TextClassifier else x.encode()))
+        tokens = model.as_tokens(
+            classifier.count(x if classifier_class is TextClassifier else x.encode())
+        )
         prediction = model._predict(tokens)
         before = list(model.recalibration.log_weights)
         receipt = model.learn(tokens, y)

@@ -57,11 +57,11 @@ SYNONYMS = [
 ]
 
 
-@pytest.mark.parametrize(("make", "foreign", "ours"), SYNONYMS)
-def test_parameters_of_scikit_learn_that_mean_the_same_are_taken(make, foreign, ours):
-    for made in (make(**foreign), make().set_params(**foreign)):
-        assert {name: made.get_params()[name] for name in ours} == ours
-        assert not set(foreign) & set(made.get_params())
+@pytest.mark.parametrize(("make", "foreign", "expected"), SYNONYMS)
+def test_parameters_of_scikit_learn_that_mean_the_same_are_taken(make, foreign, expected):
+    for model in (make(**foreign), make().set_params(**foreign)):
+        assert {name: model.get_params()[name] for name in expected} == expected
+        assert not set(foreign) & set(model.get_params())
 
 
 @pytest.mark.parametrize(

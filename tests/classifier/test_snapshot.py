@@ -45,7 +45,7 @@ CLASSIFIERS = {
 }
 
 
-def taught(name, texts=TEXTS):
+def train(name, texts=TEXTS):
     classifier = CLASSIFIERS[name]()
     for text, label in texts:
         classifier.learn_one(text, label)
@@ -54,7 +54,7 @@ def taught(name, texts=TEXTS):
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_reasons_are_those_of_the_moment_of_the_verdict(name):
-    classifier = taught(name)
+    classifier = train(name)
     expected = copy.deepcopy(classifier).classify(QUESTION).reasons
     verdict = classifier.classify(QUESTION)
     classifier.learn_one(QUESTION, "another class")
@@ -67,7 +67,7 @@ def test_reasons_are_those_of_the_moment_of_the_verdict(name):
 
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name != "window"])
 def test_reasons_and_explanation_add_up_to_the_score(name):
-    classifier = taught(name)
+    classifier = train(name)
     explanation = classifier.explain_one(QUESTION)
     scores = classifier.joint_log_likelihood(QUESTION)
     for label, score in scores.items():
@@ -78,11 +78,11 @@ def test_reasons_and_explanation_add_up_to_the_score(name):
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_verdict_does_not_keep_the_model_from_being_changed(name):
-    classifier = taught(name)
+    classifier = train(name)
     before = classifier.predict_proba_one(QUESTION)
     assert classifier.classify(QUESTION).reasons
     assert classifier.predict_proba_one(QUESTION) == before
-    other = taught(name)
+    other = train(name)
     for text, label in TEXTS:
         assert classifier.classify(text).reasons
         classifier.learn_one(text, label)

@@ -88,19 +88,21 @@ def test_the_rarest_are_evicted(classes):
             counts.add(TokenCounts.from_dict({word: amount}), rng.randrange(classes), 1.0)
             totals[word] += amount
     counts.evict(100)
-    kept = {counts.name(int(fingerprint)) for fingerprint in counts.items()[0]}
-    assert len(kept) == 75
-    assert min(totals[word] for word in kept) >= max(totals[word] for word in totals.keys() - kept)
-    assert sum(counts.totals) == sum(totals[word] for word in kept)
+    remaining = {counts.name(int(fingerprint)) for fingerprint in counts.items()[0]}
+    assert len(remaining) == 75
+    assert min(totals[word] for word in remaining) >= max(
+        totals[word] for word in totals.keys() - remaining
+    )
+    assert sum(counts.totals) == sum(totals[word] for word in remaining)
 
 
 def test_features_that_stay_rare_are_evicted_in_the_end_and_those_that_recur_are_kept():
     model = MultinomialNB(max_features=100)
     for i in range(3000):
         model.learn_one({f"new {i}": 1, f"old {i % 20}": 1}, "a")
-    kept = {model.display_name(int(key)) for key in model.counts.items()[0]}
-    assert {f"old {i}" for i in range(20)} <= kept
-    assert not {f"new {i}" for i in range(2000)} & kept
+    remaining = {model.display_name(int(key)) for key in model.counts.items()[0]}
+    assert {f"old {i}" for i in range(20)} <= remaining
+    assert not {f"new {i}" for i in range(2000)} & remaining
 
 
 @pytest.mark.parametrize("name", SAVED)
@@ -162,10 +164,10 @@ def test_a_merged_model_has_the_limit_and_is_the_same_whichever_was_read_from_a_
 ):
     model, other = (teach(MODELS[name](), messages(60, seed)) for seed in (1, 2))
     other.save(tmp_path / "other.snb")
-    again = copy.deepcopy(model)
+    second = copy.deepcopy(model)
     model.merge(other)
-    again.merge(streamnb.load(tmp_path / "other.snb"))
-    assert tables(model) == tables(again)
+    second.merge(streamnb.load(tmp_path / "other.snb"))
+    assert tables(model) == tables(second)
     assert all(view_model.counts.features <= LIMIT for view_model in model.view_models)
 
 

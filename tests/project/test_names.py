@@ -66,30 +66,14 @@ def headless_docstrings(path: Path) -> list[str]:
     return places
 
 
-# Folders and files that still have such names; the list only gets shorter.
-UNFINISHED = """
-streamnb/classifier tests/classifier/test_classifier.py
-""".split()  # noqa: SIM905
-
-
 def places(path: Path) -> list[str]:
     return function_words(path) + headless_docstrings(path)
-
-
-def is_unfinished(path: Path) -> bool:
-    name = path.relative_to(REPOSITORY).as_posix()
-    return any(name == part or name.startswith(f"{part}/") for part in UNFINISHED)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_names_are_no_function_words_and_docstrings_have_a_subject(folder):
     paths = python_files([str(REPOSITORY / folder)])
-    assert [place for path in paths if not is_unfinished(path) for place in places(path)] == []
-
-
-@pytest.mark.parametrize("part", UNFINISHED)
-def test_finished_parts_leave_the_list(part):
-    assert any(places(path) for path in python_files([str(REPOSITORY / part)]))
+    assert [place for path in paths for place in places(path)] == []
 
 
 if __name__ == "__main__":

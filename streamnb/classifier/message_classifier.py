@@ -1,4 +1,4 @@
-"""Any tokenizer and any model: messages in, verdicts out."""
+"""The classifier of messages: a tokenizer, a model and the costs of decisions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def _are_costs(value: Any) -> bool:
     return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
 
 
-_CLEAR = 1e3  # nats that a clear message has at least
+# Log-odds (nats) of an imagined message that no model could doubt: its probability is 1 in float64,
+# as it is with half or twice this.
+_CLEAR_LOG_ODDS = 1e3
 
 COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
 _LABEL = Constraint(
@@ -134,22 +136,22 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return {"text input"}
 
     def count(self, x: Any) -> Any:
-        """The features of a message, as the model takes them."""
+        """Return the features of a message, in the form that the model takes."""
         return self.tokenizer.count(read_message(x, self.on))
 
     @property
     def receipt(self) -> Receipt | None:
-        """What the last `learn_one` added: keep it to be able to unlearn."""
+        """The receipt of the last `learn_one`, which `unlearn_one` takes."""
         return self.model.receipt
 
     @property
     def labels(self) -> list[Label]:
-        """The classes, in the order they came."""
+        """The classes, in the order in which they were first seen."""
         return self.model.labels
 
     @property
     def features(self) -> int:
-        """How many features are known, of all views."""
+        """Number of features that have a count, summed over the views."""
         return self.model.features
 
     @property
@@ -160,8 +162,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def learn_one(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> None:
         """Learn a message of class y, with weight w.
 
-        `feedback` is "all" if every message gets a label, "errors" if only those do that were
-        predicted wrongly, None to infer it (`TextModel.learn_one`).
+        `feedback` is "all" if every message gets a label, "errors" if only wrongly predicted
+        messages do, and None to infer it (`TextModel.learn_one`).
         """
         self.model.learn_one(self.count(x), y, w, feedback)
 
@@ -173,20 +175,21 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         self.model.learn_many([self.count(x) for x in as_messages(X)], y, w)
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
-        """Forget everything and learn many messages, shuffled: in whatever order they stand.
+        """Forget everything, then learn many messages in shuffled order.
 
-        Taught in their own order (`learn_many`), one class after the other would be known worse.
+        The order matters: a model that learns one class after the other predicts worse.
+        `learn_many` keeps the order of the messages.
 
         Parameters
         ----------
         X : sequence of str, bytes or dict, or data frame
-            The messages; of a frame, `on` says in which column they are.
+            The messages. For a frame, `on` names the column that has them.
         y : sequence of label
             Their labels.
         w : float or sequence of float, default None
             Their weights; None for 1.
         seed : int, default 1
-            What the order is drawn from.
+            Seed of the order.
 
         Examples
         --------
@@ -201,27 +204,27 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         weights = as_weights(w, len(labels))
         order = list(range(len(labels)))
         random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)
-        taught = self.model.clone()
-        taught.learn_many(
+        model = self.model.clone()
+        model.learn_many(
             [self.count(messages[i]) for i in order], [labels[i] for i in order], weights[order]
         )
-        object.__setattr__(self, "model", taught)
+        object.__setattr__(self, "model", model)
         return self
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
-        """Undo `learn_one`, given the `receipt` it left."""
+        """Undo `learn_one`, given the `receipt` of the message."""
         self.model.unlearn_one(self.count(x), y, w, receipt)
 
     def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
-        """Score of each class; their differences are log-odds."""
+        """Return the score of each class; differences of scores are log-odds."""
         return self.model.joint_log_likelihood(self.count(x))
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Probability of each class; {} before anything was learned."""
+        """Return the probability of each class; {} before the first message."""
         return self.model.predict_proba_one(self.count(x))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
-        """The most probable class, whatever mistakes cost; None where nothing was learned."""
+        """Return the most probable class, whatever the costs; None before the first message."""
         return self.model.predict_one(self.count(x))
 
     @property
@@ -239,27 +242,27 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         x : bytes, str, Mail or dict
             The message.
         reasons : int, default 10
-            How many reasons to give. They are named when you read them; 0 saves a little more time.
+            Maximum number of reasons. They are computed when you read them; 0 saves a little more.
         costs : Costs or sequence of float, default None
-            What decisions cost, this time; None for the classifier's own.
+            The costs of this decision; None for the classifier's own.
         """
         return self.classify_features(self.count(x), reasons, costs)
 
     def classify_features(
         self, tokens: Any, reasons: int = 10, costs: Sequence[float] | None = None
     ) -> Verdict:
-        """As `classify`, of a message's features as `count` gives them."""
+        """Return the result of `classify` for the features that `count` returned."""
         if reasons < 0:
             raise ValueError(f"reasons: at least 0, not {reasons}")
         if costs is not None:
             COSTS("costs", tuple(costs))
-        asked = self.costs if costs is None else Costs(*costs)
+        chosen_costs = self.costs if costs is None else Costs(*costs)
         with self.model.lock:  # the reasons are those of the scores
             messages = self.messages()
-            if not any(messages.values()):  # or all that was learned was taken back
+            if not any(messages.values()):  # nothing was learned, or everything was unlearned
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
             scores = self.model.joint_log_likelihood(tokens)
-            label, shares, unsure = self.decide(scores, asked, messages)
+            label, shares, unsure = self.decide(scores, chosen_costs, messages)
             snapshot = take_snapshot(self.model, tokens) if reasons else None
             ready = self.model.is_ready(label)
             verdict = Verdict(
@@ -272,21 +275,21 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return verdict.with_reasons_from(lambda: self._loudest(snapshot, label, reasons))
 
     def messages(self) -> dict[Label, float]:
-        """How many messages of each class were learned."""
+        """Return the weight of the messages learned of each class."""
         with self.model.lock:
             counts = self.models[0].counts
             pairs = zip(counts.labels, counts.weights, strict=True)
             return {label: weight / counts.scale for label, weight in pairs}
 
     def is_ready(self, label: Label) -> bool:
-        """Whether a verdict on a message of a class can be sure, if that is clear enough.
+        """Return whether a verdict for a class can be sure, if the message is clear.
 
-        The class must have been called rightly often enough, and so many messages of others must be
-        known that a new kind of those is improbable: some fifty, with the costs that are default.
+        The class needs enough correct predictions. The other classes need enough messages to make
+        a new kind of them improbable: about 50 with the default costs.
         """
         with self.model.lock:
             messages = self.messages()
-            clear = {y: 0.0 if y == label else -_CLEAR for y, n in messages.items() if n}
+            clear = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
             return (
                 label in clear
                 and self.model.is_ready(label)
@@ -296,16 +299,16 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def decide(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
     ) -> tuple[Label, dict[Label, float], bool]:
-        """The class, the probability of each, and whether a look costs less than any decision.
+        """Return the class, the probability of each, and whether a review costs least.
 
         Parameters
         ----------
         scores : mapping of label to float
-            Their differences are log-odds.
+            Differences of scores are log-odds.
         costs : Costs
-            What decisions cost.
+            The costs of wrong decisions and of a review.
         messages : mapping of label to float
-            How many messages of each class are known.
+            Weight of the messages learned of each class.
         """
         labels = list(scores)
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
@@ -319,7 +322,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return labels[best_index(list(scores.values()))] if unsure else cheapest, shares, unsure
 
     def explain_one(self, x: Any) -> Explanation:
-        """Say what each feature of a message added to each class."""
+        """Return the contribution of each feature of a message to the score of each class."""
         tokens = self.count(x)
         with self.model.lock:
             return self._name_features(take_snapshot(self.model, tokens))[0]
@@ -364,42 +367,43 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def top_features(
         self, label: Label, n: int = 10
     ) -> list[tuple[Feature, float, dict[Label, float]]]:
-        """The n features, of all views, that speak most for a class.
+        """Return the n features of all views with the largest log-odds for a class.
 
         Returns
         -------
         list
-            Name, the log-odds one occurrence adds against the best other class (before a message's
-            length is allowed for), and how much of it was learned in each class.
+            Name, log-odds, and the count in each class. The log-odds are those of one occurrence
+            against the best other class, before length normalisation.
         """
         with self.model.lock:
-            (found,) = self.strongest((label,), n).values()
+            (features,) = self.strongest((label,), n).values()
             return [
                 (name, gain, self.models[view].class_counts(fingerprint))
-                for name, gain, view, fingerprint in found
+                for name, gain, view, fingerprint in features
             ]
 
     def strongest(
         self, labels: Iterable[Label], n: int = 10
     ) -> dict[Label, list[tuple[Feature, float, int, int]]]:
-        """As `top_features`, for each of some classes: what is known is looked through once.
+        """Return the `top_features` of each of several classes, in one pass over all features.
 
-        Instead of counts each feature's view and fingerprint, which `counts_of` of the view's model
-        takes: of thousands of classes all counts are more than one may want to hold.
+        Each feature has its view and fingerprint instead of its counts, which would take much
+        memory with thousands of classes; `class_counts` of the view's model returns them.
         """
         wanted = list(labels)
-        found: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
+        features: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
         with self.model.lock:
             for view, model in enumerate(self.models):
                 tokenizer = self.tokenizer.tokenizers[view]
-                for mine, strongest in zip(found, model.top_fingerprints(wanted, n), strict=True):
-                    for fingerprint, gain in strongest:
+                tops = model.top_fingerprints(wanted, n)
+                for class_features, top in zip(features, tops, strict=True):
+                    for fingerprint, gain in top:
                         name = tokenizer.name(fingerprint, model.display_name(fingerprint))
-                        mine.append((name, gain, view, fingerprint))
-        for mine in found:
-            mine.sort(key=lambda item: (-item[1], str(item[0])))
-            del mine[max(n, 0) :]
-        return dict(zip(wanted, found, strict=True))
+                        class_features.append((name, gain, view, fingerprint))
+        for class_features in features:
+            class_features.sort(key=lambda item: (-item[1], str(item[0])))
+            del class_features[max(n, 0) :]
+        return dict(zip(wanted, features, strict=True))
 
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """Return the features of a message, as `count` gives them, that speak loudest."""
@@ -410,13 +414,13 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     # Files
 
     def save(self, path: str | Path | BinaryIO) -> None:
-        """Write model and tokenizer to a file; what was there is replaced whole or not at all.
+        """Write model and tokenizer to a file, which is replaced whole or not at all.
 
         Raises
         ------
         OutputError
-            Where the file cannot be written, or model, tokenizer or classifier are of a class that
-            is none of streamnb's: nothing could read them.
+            If the file cannot be written, or if the class of model, tokenizer or classifier is not
+            one of streamnb's: nothing could read it.
         """
         if type(self) not in (Classifier, *self.ready.values()):
             raise OutputError(f"{path}: {not_ours(type(self).__name__)}")
@@ -428,7 +432,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             save(self.model, path, settings)
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the model, as JSON can hold it."""
+        """Return everything but the model, as JSON values."""
         return {
             "tokenizer": tokenizer_config(self.tokenizer),
             "positive": label_to_json(self.positive)[1],
@@ -438,51 +442,51 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     @classmethod
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
-        """A classifier of a model and what `settings` gave; any exception where it is not sound."""
+        """Return the classifier of a model and its `settings`; damaged ones raise any exception."""
         tokenizer = tokenizer_from_config(settings["tokenizer"])
         _check_views(tokenizer, model)
         positive, on = settings["positive"], settings["on"]
         if not isinstance(positive, str | int | float):
             raise ValueError("the positive class is not sound")
-        rest = {
+        decision = {
             "positive": positive,
             "costs": Costs(*(float(cost) for cost in settings["costs"])),
             "on": on,
         }
-        made = cls.ready.get(settings.get("class", ""))
-        if made is not None:
-            return made._of_settings(tokenizer, model, settings, rest)
-        return Classifier(tokenizer, model, **rest)
+        preset = cls.ready.get(settings.get("class", ""))
+        if preset is not None:
+            return preset._of_settings(tokenizer, model, settings, decision)
+        return Classifier(tokenizer, model, **decision)
 
     @classmethod
     def _of_settings(
-        cls, tokenizer: Any, model: TextModel, settings: Any, rest: dict[str, Any]
+        cls, tokenizer: Any, model: TextModel, settings: Any, decision: dict[str, Any]
     ) -> Classifier:
-        """A ready classifier of its parts and of what its `settings` gave."""
+        """Return a preset classifier of its parts, its `settings` and decision parameters."""
         raise NotImplementedError
 
     @classmethod
     def load(cls, path: str | Path | BinaryIO) -> Self:
-        """Read what `save` wrote, as the class that wrote it, with all that was learned.
+        """Return the classifier that `save` wrote to a file.
 
         Raises
         ------
         ModelFileError
-            Where the file is missing, damaged or not ours, or holds a model without a tokenizer.
+            If the file is missing, damaged or not of streamnb, or has a model without a tokenizer.
         """
         model, extra = read(path, TextModel)
         if not isinstance(extra, dict):
             raise ModelFileError(f"{path}: the model was saved without its tokenizer")
         try:
-            found = cls.from_settings(model, extra)
+            classifier = cls.from_settings(model, extra)
         except Exception as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ModelFileError(f"{path}: the tokenizer is not sound ({why:.100})") from None
-        if not isinstance(found, cls):
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ModelFileError(f"{path}: the tokenizer is not sound ({reason:.100})") from None
+        if not isinstance(classifier, cls):
             raise ModelFileError(
-                f"{path}: the file holds a {type(found).__name__}, not a {cls.__name__}"
+                f"{path}: the file holds a {type(classifier).__name__}, not a {cls.__name__}"
             )
-        return found
+        return classifier
 
 
 def _check_views(tokenizer: Any, model: TextModel) -> None:
@@ -495,7 +499,7 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
 
 
 def as_messages(X: Any) -> list[Any]:
-    """Messages one by one; the rows of a data frame are dicts."""
+    """Return a list of messages; the rows of a data frame become dicts."""
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is one message: many are a list of them")
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
@@ -504,24 +508,25 @@ def as_messages(X: Any) -> list[Any]:
 def _chances_of_others(
     shares: Mapping[Label, float], messages: Mapping[Label, float]
 ) -> dict[Label, float]:
-    """For each label the chance that a message is of another class.
+    """Return for each label the probability that a message is of another class.
 
-    After n messages of a class the next of it is of a new kind with a chance of about 1 / (n + 1),
-    and of those nothing is known: one message of each class makes nobody sure. Of which class a
-    message of a new kind is, their numbers say, so that a class that has just come does not make
-    the verdicts on others unsure.
+    After n messages of a class, the next one of it is of a new kind with a probability of about
+    1 / (n + 1), and the model does not know that kind. So one message of each class is not enough
+    to be sure. The class of a message of a new kind has the shares of the messages learned, so a
+    class that has just come does not make the verdicts on others unsure.
     """
     top = list(shares)[best_index(list(shares.values()))]
-    rest = math.fsum(share for label, share in shares.items() if label != top)
-    whole = rest + shares[top]
-    known = {label: messages[label] + 1 for label in shares if messages.get(label)}
-    weight = math.fsum(known.values())
+    share_of_others = math.fsum(share for label, share in shares.items() if label != top)
+    total = share_of_others + shares[top]
+    class_weights = {label: messages[label] + 1 for label in shares if messages.get(label)}
+    weight = math.fsum(class_weights.values())
     chances = {}
     for label, share in shares.items():
-        others = rest if label == top else whole - share
-        kinds = len(known) - (label in known)
-        # Each of the others has 1 at least, also where that is lost in a sum of large weights.
-        new = kinds / max(weight - known.get(label, 0.0), kinds) if kinds else 1.0
+        others = share_of_others if label == top else total - share
+        n_others = len(class_weights) - (label in class_weights)
+        # Each of the others has at least 1, even if that is lost in a sum of large weights.
+        other_weight = max(weight - class_weights.get(label, 0.0), n_others)
+        new = n_others / other_weight if n_others else 1.0
         own = 1 / (messages.get(label, 0.0) + 1)
         chances[label] = (others + new) / (1 + new + own)
     return chances
