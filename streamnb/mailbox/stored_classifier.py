@@ -37,7 +37,7 @@ from streamnb.scores import best_label
 
 Done = TypeVar("Done")
 
-_CALLS = 64  # calls that a database remembers
+_MAX_CALLS = 64  # recent calls that a database stores
 
 
 def classifier_of(identity: Any) -> Classifier:
@@ -330,7 +330,7 @@ class StoredClassifier:
                     run_first()
                 results[:] = [act()]
                 if call:
-                    self._calls = [*self._calls, call][-_CALLS:]
+                    self._calls = [*self._calls, call][-_MAX_CALLS:]
             return results[0]
 
         return self.database.retry(attempt)

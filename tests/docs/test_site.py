@@ -78,8 +78,8 @@ def test_nothing_is_wider_than_its_box(address, chromium):
         tab.goto(address + page)
         for width in (360, 768, 1280):
             tab.set_viewport_size({"width": width, "height": 900})
-            if found := tab.evaluate(TOO_WIDE):
-                problems[page, width] = found
+            if wide_parts := tab.evaluate(TOO_WIDE):
+                problems[page, width] = wide_parts
     assert len(PAGES) > 40
     assert problems == {}
 
