@@ -281,7 +281,7 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, reason
     for number in (-1, -2):  # each of them would do, both are too much
         last = json.loads(lines[number])
         step = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
-        last["receipt"][3] = [step, step]
+        last["receipt"][3] = [step] * box.classifier.systems
         lines[number] = json.dumps(last).encode() + b"\n"
     (tmp_path / "x").write_bytes(b"".join([head, *lines]))
     with pytest.raises(StateError, match=f"x.*{reason}"):
