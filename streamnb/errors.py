@@ -117,7 +117,7 @@ class MailCopyError(MailRefusedError):
 
 
 class ListenError(StreamNBError):
-    """An address cannot be listened on."""
+    """The server cannot listen on an address."""
 
     exit_code = 7
 

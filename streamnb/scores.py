@@ -121,7 +121,7 @@ class ScorerMixin(ParametersMixin):
         Raises
         ------
         ValueError
-            If the models count different things. Nothing has changed.
+            If the models count different things. The model is then unchanged.
         """
         if not isinstance(other, ScorerMixin):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")

@@ -283,7 +283,7 @@ _OF_MEMBERS = (
 
 @parameter_class(kw_only=True)
 class MailClassifier(PresetClassifier):
-    r"""Tells mail apart: the default, good for any stream of mail without tuning.
+    r"""Classifies mail; the default, which needs no tuning.
 
     Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
     counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
@@ -314,7 +314,7 @@ class MailClassifier(PresetClassifier):
 
 @parameter_class(kw_only=True)
 class TextClassifier(PresetClassifier):
-    r"""Tells plain texts apart: as `MailClassifier`, with all words in one view.
+    r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
     A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
     characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.

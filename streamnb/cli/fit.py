@@ -26,7 +26,7 @@ from streamnb.errors import ConfigError, printable
     metavar="ORDER",
     default="shuffled",
     show_default=True,
-    help="Order of the messages: indexed, name, date, shuffled or shuffled:SEED.",
+    help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Use N processes.")
 @on_error_option
@@ -47,7 +47,7 @@ def fit(
     one of texts. `streamnb predict` then labels new messages, and `streamnb evaluate` measures the
     model on labelled ones.
 
-    If the columns of a table have other names than label and text, or similar ones, name them with
+    If the columns of a table are not named label and text, or similarly, name them with
     --label-column and --text-column.
 
     The default model learns the messages one after the other, shuffled. The models multinomial,

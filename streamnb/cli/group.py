@@ -27,7 +27,7 @@ class _Entry(NamedTuple):
 SECTIONS: dict[str, dict[str, _Entry]] = {
     "Start here": {
         "replay": _Entry("replay", "Measure accuracy on a corpus, message by message."),
-        "learn": _Entry("mailbox", "Train the mailbox with messages of one class."),
+        "learn": _Entry("mailbox", "Train the mailbox with sorted messages."),
         "classify": _Entry("mailbox", "Print the class of messages."),
     },
     "Evaluate": {

@@ -36,7 +36,8 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be don
 def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
-    A class is ready once it was predicted correctly often enough before its messages were learned.
+    A class is ready once the model predicted it correctly often enough, and learned enough messages
+    of other classes.
     Until then, `classify` and `filter` call its messages unsure, and `watch` moves none.
 
     \b
@@ -121,8 +122,8 @@ def verify() -> None:
     "classes",
     multiple=True,
     metavar="NAME",
-    help="A class, in the order in which the classes were first learned; needed only if the "
-    "database has lost their names.",
+    help="A class. Repeat it for each class, in the order in which they were first learned. Needed "
+    "only if the database has lost the names.",
 )
 @database_options
 def recover(new: str, classes: tuple[str, ...]) -> None:
@@ -154,7 +155,11 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="2026-11-20T14:30, or 2h or 3d for so long ago.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Go back to TIME: 2026-11-20T14:30, or 30m, 2h, 3d, 1w (so long ago).",
+)
 @click.option(
     "--last",
     is_flag=False,
@@ -168,9 +173,10 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 @_dry_run
 @database_options
 def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool) -> None:
-    """Restore the state at TIME: unlearn and restore all labels changed since.
+    """Restore the labels of an earlier time: unlearn what was learned since.
 
-    More than 100 changes need a confirmation.
+    Name the time by --since or --last, or reverse the last undo by --redo. Labels that were
+    replaced or removed since are restored. More than 100 changes need a confirmation.
 
     \b
     Example:
@@ -182,7 +188,7 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
-        raise click.UsageError("one of --since TIME, --last [N] and --redo")
+        raise click.UsageError("name one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
     since_s = None if since is None else parse_time(since)
@@ -227,7 +233,7 @@ def _confirm(change: str) -> None:
 
 @click.command()
 @click.option(
-    "--once",
+    "--rare",
     "rare_days",
     type=FiniteRange(0),
     default=180,
@@ -239,18 +245,21 @@ def _confirm(change: str) -> None:
     "--ledger",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten. "
-    "Default: keep all.",
+    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten "
+    "afterwards. Default: keep all.",
 )
 @_dry_run
 @database_options
 @_json
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop rare old features and old history, and shrink the file.
+    """Drop features that were seen once, old rows with --ledger, and shrink the file.
+
+    Few verdicts change: a feature that a single message had half a year ago seldom occurs again.
+    Print the numbers first with --dry-run.
 
     \b
     Example:
-      streamnb compact --once 365 --ledger 730 --dry-run
+      streamnb compact --rare 365 --ledger 730 --dry-run
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.compact import compact as compact_database
 
@@ -272,7 +281,8 @@ _kind = click.option(
     "--format",
     "kind",
     type=click.Choice(["lines", "model", "bogofilter"]),
-    help="JSON lines (the default of export), a model file, or bogofilter's dump.",
+    help="JSON lines, a model file, or the dump of bogofilter. Default: lines for export; import "
+    "detects it.",
 )
 
 

@@ -69,7 +69,7 @@ json_option: Decorator = click.option(
 on_error_option: Decorator = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
-    help="What to do with a message that cannot be read, or a line without label and text.",
+    help="What to do with a message that cannot be read, or a line without text.",
 )
 
 
@@ -177,13 +177,14 @@ database_options: Decorator = combine_options(
         "--user",
         metavar="NAME",
         is_eager=True,
-        help="The user, one of many: NAME.db in STREAMNB_USERS; default: in streamnb/users.",
+        help="Use the database NAME.db in STREAMNB_USERS, or in streamnb/users of your data "
+        "folder.",
     ),
     shared_option(
         "--base",
         metavar="FILE",
-        help="A model or database of the whole site, used with yours. Default: STREAMNB_BASE, "
-        "or with --user site.snb or site.db in the folder of the users.",
+        help="A model or database of the whole site, used with yours. Default: STREAMNB_BASE. "
+        "With --user: site.snb, else site.db, in the users' folder.",
     ),
     shared_option(
         "--db",
@@ -206,7 +207,7 @@ judge_options: Decorator = combine_options(
         "--threshold",
         type=FiniteRange(0.5, 1),
         metavar="P",
-        help="Be sure of a class from this probability on; replaces the costs.",
+        help="A verdict is sure from this probability on; the costs are then not used.",
     ),
 )
 

@@ -76,7 +76,7 @@ run_options: Decorator = combine_options(
 @click.option(
     "--order",
     metavar="ORDER",
-    help="Order of the messages: indexed, name, date, shuffled or shuffled:SEED.",
+    help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
 )
 @click.option(
     "--save",
@@ -101,7 +101,7 @@ def replay(
     mbox, a Maildir, or a TREC index; - is standard input. The format is detected and printed.
     Several corpora are read one after the other.
 
-    If the columns of a table have other names than label and text, or similar ones, name them with
+    If the columns of a table are not named label and text, or similarly, name them with
     --label-column and --text-column. --out writes results.txt, checkpoints.jsonl, summary.json,
     tokens.json and config.yaml.
 

@@ -80,7 +80,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--next",
     "hop",
     metavar="lmtp:ADDRESS",
-    help="The next hop of all mail: lmtp:ADDRESS or smtp:ADDRESS.",
+    help="The next mail server, for all mail: lmtp:ADDRESS or smtp:ADDRESS.",
 )
 @click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
 @click.option(
@@ -161,15 +161,16 @@ def serve(
     `classify`, `filter` and `streamnb-filter` find it by themselves, and work without it.
 
     With --lmtp or --smtp, mail passes through the server, which adds the field `X-Streamnb` and
-    returns the answers of the next hop.
+    returns the answers of the next mail server.
 
     With --http, programs POST a message to /classify, /learn?label=spam or /forget, and GET
-    /status and /metrics. The token is in the database's .token file. GET /health needs no token.
+    /status and /metrics. The token is in the file DATABASE.token. GET /health needs no token.
     With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
     GET /openapi.json describes that.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. The server takes sockets of systemd by
-    their FileDescriptorName: ask, lmtp, smtp, milter, http. SIGTERM or Ctrl-C ends it.
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. A socket from systemd is named by
+    FileDescriptorName: ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
+    the server.
 
     \b
     Example:

@@ -212,7 +212,7 @@ def watch(
     \b
     You move a message        streamnb
     into a class's folder     learns it as that class, or corrects its label
-    from there to the inbox   takes the label back; without one, learns the inbox's class (ham)
+    from there to the inbox   removes the label; without one, learns the inbox's class (ham)
     anywhere else             learns nothing
 
     Mail that appears in a class's folder without having been seen elsewhere teaches nothing:
@@ -281,8 +281,10 @@ def _folder_plan(
         raise ConfigError(
             f"--unsure {unsure}: choose a folder of its own, not the inbox or a class's folder"
         )
-    if ham == "spam" or not classes:
-        raise ConfigError("the inbox is the folder of new mail: name another folder for spam")
+    if ham == "spam":
+        raise ConfigError("--folders: spam cannot be the inbox, the folder of new mail")
+    if not classes:
+        raise ConfigError("--folders: name at least one folder besides the inbox")
     return FolderPlan(
         inbox,
         classes,

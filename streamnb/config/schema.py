@@ -12,7 +12,6 @@ from streamnb.config.sections import (
     build_section,
     convert_optional_name,
     key,
-    label_mapping_type,
     list_type,
     mapping_type,
     section_type,
@@ -171,7 +170,7 @@ class ActiveConfig(Section, kind="active"):
 def _convert_noise(path: str, value: Any) -> Any:
     """Return a fraction for all classes, or a fraction for each label of a mapping."""
     if isinstance(value, Mapping):
-        return label_mapping_type(FRACTION)(path, value)
+        return mapping_type(FRACTION, has_labels=True)(path, value)
     return FRACTION.read(path, value)
 
 

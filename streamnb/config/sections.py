@@ -240,18 +240,28 @@ def list_type(
     return convert
 
 
-def mapping_type(value_type: Constraint | Converter, min_length: int = 0) -> Converter:
-    """Return the converter of a mapping from names to values."""
+def mapping_type(
+    value_type: Constraint | Converter, min_length: int = 0, has_labels: bool = False
+) -> Converter:
+    """Return the converter of a mapping from names, or labels, to values."""
     convert_value = _converter(value_type)
+    keys = "labels" if has_labels else "names"
+    minimum = f", {min_length} or more" if min_length else ""
 
     def convert(path: str, data: Any) -> dict[str, Any]:
         if not isinstance(data, Mapping) or len(data) < min_length:
-            names = f"names and values, {min_length} or more" if min_length else "names and values"
-            raise ValueError(f"{path}: {describe(data)} is not a mapping of {names}")
-        for name in data:
-            if not isinstance(name, str) or not name:
-                raise ValueError(f"{path}: {_yaml_text(name)} is not a name; put it in quotes")
-        return {name: convert_value(_join(path, name), value) for name, value in data.items()}
+            text = f"a mapping of {keys} and values{minimum}"
+            raise ValueError(f"{path}: {describe(data)} is not {text}")
+        values: dict[str, Any] = {}
+        for key_data, value in data.items():
+            if not has_labels and (not isinstance(key_data, str) or not key_data):
+                text = f"{_yaml_text(key_data)} is not a name; put it in quotes"
+                raise ValueError(f"{path}: {text}")
+            name = convert_name(path, key_data)
+            if name in values:  # 1 and '1'
+                raise ValueError(f"{path}: the label {name!r:.80} occurs twice")
+            values[name] = convert_value(_join(path, name), value)
+        return values
 
     return convert
 
@@ -287,27 +297,9 @@ def convert_optional_name(path: str, value: Any) -> str | None:
     return None if value is None else convert_name(path, value)
 
 
-def label_mapping_type(value_type: Constraint | Converter) -> Converter:
-    """Return the converter of a mapping from labels to values."""
-    convert_value = _converter(value_type)
-
-    def convert(path: str, data: Any) -> dict[str, Any]:
-        if not isinstance(data, Mapping):
-            raise ValueError(f"{path}: {describe(data)} is not a mapping of labels and values")
-        values = {}
-        for name, value in data.items():
-            label = convert_name(path, name)
-            if label in values:
-                raise ValueError(f"{path}: the label {label!r:.80} occurs twice")
-            values[label] = convert_value(_join(path, label), value)
-        return values
-
-    return convert
-
-
 def prior_type(check: ClassPrior) -> Converter:
     """Return the converter of a prior: a word, or a mapping from labels to probabilities."""
-    convert_mapping = label_mapping_type(Constraint(lambda share: True))
+    convert_mapping = mapping_type(Constraint(lambda share: True), has_labels=True)
 
     def convert(path: str, value: Any) -> Any:
         labelled = convert_mapping(path, value) if isinstance(value, Mapping) else value

@@ -99,7 +99,7 @@ def _check_options(
 def _join(corpora: list[Corpus]) -> Corpus:
     """Return corpora as one, read one after the other."""
     if not corpora:
-        raise ConfigError("corpus.path: expected one path at least")
+        raise ConfigError("corpus.path: name at least one path")
     first = corpora[0]
     for corpus in corpora:
         if corpus.content != first.content:

@@ -63,7 +63,7 @@ class BufferedCounts(SubsetCounts):
     ----------
     learned
         The features of each learned message.
-    found
+    located
         The places of the features, which the store needs for writing.
     """
 

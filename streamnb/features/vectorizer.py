@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ class VectorizerMixin:
     out tokens that `fit` did not see. River's methods use none of this.
     """
 
+    _sklearn_output_config: Mapping[str, str] = {}  # scikit-learn's `clone` copies it
     _fitted_columns: tuple[NDArray[np.uint64], NDArray[np.int64], list[Any]] | None = None
     on: str | None
 
@@ -43,16 +44,34 @@ class VectorizerMixin:
         self._fit(self._count_all(X))
         return self
 
-    def transform(self, X: Any) -> csr_matrix:
-        """Return the counts of the tokens of texts, a CSR matrix of shape (n, d)."""
-        self._check_fitted()
-        return self._matrix(self._count_all(X))
+    def transform(self, X: Any) -> Any:
+        """Return the counts of the tokens of texts, shape (n, d).
 
-    def fit_transform(self, X: Any, y: Any = None) -> csr_matrix:
-        """Collect the tokens of texts and return their counts."""
+        They are a CSR matrix, or what `set_output` chose.
+        """
+        self._check_fitted()
+        return self._output(self._count_all(X), X)
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Collect the tokens of texts and return the result of `transform`."""
         messages = self._count_all(X)
         self._fit(messages)
-        return self._matrix(messages)
+        return self._output(messages, X)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose the type of the result of `transform`.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas"}, default None
+            "default" for a CSR matrix, "pandas" for a frame with sparse columns, named by their
+            tokens; None for no change.
+        """
+        if transform not in (None, "default", "pandas"):
+            raise ValueError(f"transform: {transform!r:.80} is not 'default' or 'pandas'")
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the token of each column, shape (d,)."""
@@ -108,6 +127,16 @@ class VectorizerMixin:
             columns,
             [names[fingerprints[i]] for i in order],
         )
+
+    def _output(self, messages: list[TokenCounts], X: Any) -> Any:
+        matrix = self._matrix(messages)
+        if self._sklearn_output_config.get("transform", "default") == "default":
+            return matrix
+        import pandas as pd
+
+        index = X.index if hasattr(X, "iloc") else None
+        names = self.get_feature_names_out()
+        return pd.DataFrame.sparse.from_spmatrix(matrix, index=index, columns=names)
 
     def _matrix(self, messages: list[TokenCounts]) -> csr_matrix:
         from scipy.sparse import csr_matrix

@@ -21,9 +21,9 @@ Item = TypeVar("Item")
 
 # A group ends at so many messages, counts or bytes, or after so many seconds of reading. Other
 # writers then wait for about a second, and a user sees progress.
-_LIMITS = 256, 1_200_000, 1 << 25
-_SECONDS = 1.0
-_MANY = 4  # messages; fewer share too few features to gain from it
+_GROUP_LIMITS = 256, 1_200_000, 1 << 25
+_MAX_READING_S = 1.0
+_MIN_BUFFERED = 4  # messages; fewer share too few features to gain from it
 _CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add a row
 _BATCHES = "batches"  # the number of the last batch of each stream
 
@@ -196,7 +196,7 @@ def grouped(
         Returns the bytes of an item in memory, without features.
     """
     group: list[Item] = []
-    budget: tuple[int, ...] = _LIMITS
+    budget: tuple[int, ...] = _GROUP_LIMITS
     begun = time.monotonic()
     try:
         for item in items:
@@ -204,9 +204,9 @@ def grouped(
             # Counts are read and written for all classes.
             counts = sum(map(len, views(item))) * (len(mailbox.labels) + 1)
             budget = tuple(map(sub, budget, (1, counts, size(item))))
-            if min(budget) <= 0 or time.monotonic() - begun > _SECONDS:
+            if min(budget) <= 0 or time.monotonic() - begun > _MAX_READING_S:
                 yield group
-                group, budget, begun = [], _LIMITS, time.monotonic()
+                group, budget, begun = [], _GROUP_LIMITS, time.monotonic()
     except (Exception, KeyboardInterrupt):
         if group:
             yield group
@@ -285,7 +285,7 @@ def in_order(
             continue
         run = list(group)
         messages = [item_views for item in run if (item_views := views(item))]
-        with _in_memory(mailbox, messages) if len(messages) >= _MANY else nullcontext():
+        with _in_memory(mailbox, messages) if len(messages) >= _MIN_BUFFERED else nullcontext():
             for item in run:
                 act(item)
 

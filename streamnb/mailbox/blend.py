@@ -20,10 +20,10 @@ from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import log_odds, probabilities
 
 GAINS = (1.0, 1.0)
-_RATE = 0.1
-_LEAST = 0.01  # of a gain
-_KEPT = 200  # messages that the gains are fitted to
-_ENOUGH = 20  # messages from which on a mailbox's own reasons are told, not the site's
+_LEARNING_RATE = 0.1
+_MIN_GAIN = 0.01
+_MAX_STORED = 200  # messages that the gains are fitted to
+_MIN_OWN_MESSAGES = 20  # with fewer, the reasons of a verdict are the site's
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS site(
 )
 """
 
-Evidence = dict[str, tuple[float, float]]  # of each class: the user's mailbox's, the site's
+Evidence = dict[str, tuple[float, float]]  # for each class the scores of the mailbox, the site
 
 
 class SiteScores(Protocol):
@@ -92,7 +92,7 @@ def _centred(scores: Mapping[str, float]) -> dict[str, float]:
 
 def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]:
     """Return the mixed score of each class."""
-    own, site = (max(gain, _LEAST) for gain in gains)
+    own, site = (max(gain, _MIN_GAIN) for gain in gains)
     return {
         label: own * own_score + site * site_score
         for label, (own_score, site_score) in evidence.items()
@@ -132,7 +132,7 @@ def verdict_of_both(
     used_costs = classifier.costs if costs is None else Costs(*costs)
     label, shares, unsure = classifier.decide(scores, used_costs, messages)
     explanation: list[Reason] = []
-    if reasons and str(label) in own_labels and sum(own.values()) >= _ENOUGH:
+    if reasons and str(label) in own_labels and sum(own.values()) >= _MIN_OWN_MESSAGES:
         explanation = classifier.reasons(counted, label, reasons)
     elif reasons:
         explanation = base.reasons(message, str(label), reasons)
@@ -152,7 +152,7 @@ def store_scores(database: Transactions, digest: bytes, version: str, evidence: 
     )
     database.connection.execute(
         "DELETE FROM site WHERE id <= (SELECT id FROM site ORDER BY id DESC LIMIT 1 OFFSET ?)",
-        (_KEPT,),
+        (_MAX_STORED,),
     )
 
 
@@ -180,7 +180,7 @@ def fit_gains(database: Transactions, labels: Sequence[str]) -> tuple[float, flo
 
 
 def _fit_gains(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
-    recalibration = Recalibration(2, _RATE)
+    recalibration = Recalibration(2, _LEARNING_RATE)
     gains = recalibration.shared.slopes = list(GAINS)
     for label, evidence in lessons:
         if label not in evidence or len(evidence) < 2:

@@ -20,9 +20,9 @@ from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens
 from streamnb.naive_bayes.receipt import Receipt
 
-_ROWS = 200  # messages of the ledger that are looked at in one transaction: a tenth of a second
-_REPACKED = 1000  # messages whose features are written anew in one: half a second
-_HOLES = 0.1  # places without a count for each that has one, from which on the rest move together
+_PART_ROWS = 200  # rows of the ledger in one transaction, which takes a tenth of a second
+_REPACK_ROWS = 1000  # rows that are repacked in one transaction, which takes half a second
+_MAX_HOLES = 0.1  # empty places for each place with a count; above it, the features move together
 
 
 class Compacted(NamedTuple):
@@ -78,7 +78,7 @@ def compact(
     if not dry_run:
         with mailbox.reading():
             holes = max(counts.free_slots / (counts.features + 1) for counts in mailbox.counts)
-        if holes > _HOLES:
+        if holes > _MAX_HOLES:
             _repack(mailbox, by_place=False)
             _do_part(mailbox, partial(_lay_out, mailbox))
         _repack(mailbox, by_place=True)
@@ -144,7 +144,7 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
             _without(mailbox, row, dropped_features)
         return dropped
 
-    return _in_parts(mailbox, numbers, _ROWS, drop) if any(map(len, rare_features)) else 0
+    return _in_parts(mailbox, numbers, _PART_ROWS, drop) if any(map(len, rare_features)) else 0
 
 
 def _lay_out(mailbox: Mailbox) -> int:
@@ -159,7 +159,7 @@ def _lay_out(mailbox: Mailbox) -> int:
 
 
 def _repack(mailbox: Mailbox, by_place: bool) -> None:
-    """Write what the ledger has by fingerprints by the places where features lie, or back.
+    """Replace fingerprints in the ledger by places (`by_place`), or places by fingerprints.
 
     It is done in parts, each of which leaves a sound database.
     """
@@ -173,7 +173,7 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
         mailbox.ledger.repack([number for number in part_numbers if number in present], by_place)
         return 0
 
-    _in_parts(mailbox, numbers, _REPACKED, part)
+    _in_parts(mailbox, numbers, _REPACK_ROWS, part)
 
 
 def _rare(mailbox: Mailbox, view: int, rare_days: float, before_s: float) -> Keys:
@@ -229,7 +229,7 @@ def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]
         mailbox.database.connection.execute("DELETE FROM ledger WHERE removed_at < ?", (before_s,))
         return 0
 
-    retired = _in_parts(mailbox, numbers, _ROWS, retire)
+    retired = _in_parts(mailbox, numbers, _PART_ROWS, retire)
     with mailbox.reading():
         sums, classes = mailbox.database.connection.execute(
             f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608

@@ -17,9 +17,9 @@ from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
 
 _APPLICATION = 0x736E6231  # "snb1": application_id in the header of the file
-_PAGE = 2048  # bytes; larger pages write more for each message
-_LEAST_ROOM = 1 << 16  # bytes; a disk with less free space counts as full
-_LOG = 8_192_000  # bytes of the write-ahead log at which SQLite copies it into the file
+_PAGE_BYTES = 2048  # bytes; larger pages write more for each message
+_MIN_FREE_BYTES = 1 << 16  # bytes; a disk with less free space counts as full
+_WAL_BYTES = 8_192_000  # bytes of the write-ahead log at which SQLite copies it into the file
 # Error codes of SQLite for a damaged file.
 _DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
@@ -156,15 +156,17 @@ class Database(Transactions):
             self._check_version()
         # FULL: committed transactions are on the disk, also after a power failure.
         run("PRAGMA synchronous = FULL")
-        run(f"PRAGMA wal_autocheckpoint = {_LOG // _PAGE}")
-        run(f"PRAGMA journal_size_limit = {_LOG}")
-        if self._size_of("-wal") > 1.1 * _LOG:  # it could not be put away: a full disk, perhaps
+        run(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}")
+        run(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        if (
+            self._size_of("-wal") > 1.1 * _WAL_BYTES
+        ):  # it could not be put away: a full disk, perhaps
             self._put_log_away()
         run("PRAGMA cache_size = -16000")
 
     def _make_tables(self) -> None:
         run = self.connection.execute
-        run(f"PRAGMA page_size = {_PAGE}")
+        run(f"PRAGMA page_size = {_PAGE_BYTES}")
         self._to_wal()
         run("BEGIN IMMEDIATE")
         try:
@@ -248,7 +250,9 @@ class Database(Transactions):
             usage = os.statvfs(os.path.dirname(self.path))
         except OSError:
             return False
-        return usage.f_bavail * usage.f_frsize < _LEAST_ROOM or usage.f_favail == 0 < usage.f_files
+        return (
+            usage.f_bavail * usage.f_frsize < _MIN_FREE_BYTES or usage.f_favail == 0 < usage.f_files
+        )
 
     def _begin(self, writes: bool, durable: bool) -> None:
         if not durable:

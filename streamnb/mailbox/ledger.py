@@ -24,7 +24,7 @@ from streamnb.naive_bayes.text_model import TextModel
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
 _COMMANDS = "commands"  # the state that holds the spans of commands
-_COMMAND_SPANS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
+_MAX_COMMANDS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
 
 # Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
 IS_RETIRED = f"labelled_by = '{RETIRED}'"
@@ -134,6 +134,10 @@ def _storable(columns: Sequence[Any]) -> list[Any]:
     return [
         x.encode("utf-8", "backslashreplace").decode() if isinstance(x, str) else x for x in columns
     ]
+
+
+def _receipt_text(receipt: Receipt) -> str:
+    return json.dumps(receipt.to_json(), separators=(",", ":"))
 
 
 def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
@@ -280,7 +284,7 @@ class Ledger:
             f"VALUES (?{', ?' * 10})",
             (
                 *_storable(row[1:10]),
-                json.dumps(row.receipt.to_json()),
+                _receipt_text(row.receipt),
                 None if row.tokens is None else pack_tokens(row.tokens, self.places_of),
             ),
         )
@@ -319,7 +323,7 @@ class Ledger:
         """Replace the receipts of rows, given by id."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
-            [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
+            [(_receipt_text(receipt), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:
@@ -336,7 +340,7 @@ class Ledger:
         """Record that one command made all changes after the moment `start`, until `end`."""
         spans = [span for span in self.command_spans() if span[0] != start]
         spans.append((start, end))
-        self.database.store_value(_COMMANDS, spans[-_COMMAND_SPANS:])
+        self.database.store_value(_COMMANDS, spans[-_MAX_COMMANDS:])
 
     def command_spans(self) -> list[tuple[float, float]]:
         """Return the latest commands: the moment before its first change and that of its last."""

@@ -33,12 +33,12 @@ _VIEW = struct.Struct("<IB")  # how many features, and how they and their counts
 # How counts are written, and 16 for each byte of a place where those are written.
 _ANY, _ONCE, _SMALL, _PLACE = 0, 1, 2, 16
 _COUNTS = {_ANY: "<f8", _SMALL: "u1"}
-_WIDEST = 4
+_MAX_PLACE_BYTES = 4
 _UNSORTED = 0x80  # flag beside the number of views: some features are written by place
 _SORTED = 0x40  # flag beside that one: sorted and compressed
 PLACED = bytes([_UNSORTED])  # packed tokens with places in either form are not less than this
 SORTED = bytes([_UNSORTED | _SORTED])  # those in the smaller form are not less than this
-_LARGEST = 1 << 28  # bytes of a message's features; the largest message has a tenth of it
+_MAX_BYTES = 1 << 28  # bytes of a message's features; the largest message has a tenth of it
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
@@ -53,7 +53,7 @@ def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None)
         width, features = 0, view.fingerprints.astype("<u8").tobytes()
         if places_of is not None:
             places = places_of(number, view.fingerprints)
-            if -1 < places.max(initial=-1) < (1 << (8 * _WIDEST)) - 1:
+            if -1 < places.max(initial=-1) < (1 << (8 * _MAX_PLACE_BYTES)) - 1:
                 order = np.argsort(places, kind="stable")
                 counts = counts[order]
                 width, features = _with_places(view.fingerprints[order], places[order])
@@ -87,7 +87,7 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
     for number in range(packed[0] - flags if packed else 0):
         size, count_kind = _VIEW.unpack(reader.take(_VIEW.size))
         width, count_kind = divmod(count_kind, _PLACE)
-        if count_kind not in (*_COUNTS, _ONCE) or width > _WIDEST or (width and not flags):
+        if count_kind not in (*_COUNTS, _ONCE) or width > _MAX_PLACE_BYTES or (width and not flags):
             raise ValueError("the tokens are not sound")
         if width and features_at is not None:
             written = reader.numbers("u1", size * width)
@@ -118,7 +118,7 @@ def _decompressed(content: bytes) -> bytes:
     """Return the decompressed bytes. Raise ValueError for damaged ones."""
     decompressor = zlib.decompressobj()
     try:
-        plain = decompressor.decompress(content, _LARGEST)
+        plain = decompressor.decompress(content, _MAX_BYTES)
     except zlib.error:
         raise ValueError("the tokens are not sound") from None
     if not decompressor.eof or decompressor.unused_data:

@@ -33,15 +33,15 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _NAMESPACE = "streamnb"  # where the tables are, unless the URL's options set a search_path
 _LOCK = 0x736E6231  # whose lock it is; with it goes the number of the schema
-_AT_ONCE = 1000  # rows of a long answer that are fetched together
+_FETCH_ROWS = 1000  # rows of a long answer that are fetched together
 
 # SQLSTATEs of a lost server or a conflict: the whole transaction is tried again.
-_AGAIN = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
-_HELD = ("55P03", "57014")  # a lock, or a time limit of the server's
-_FULL = ("53",)
-_NOT_ALLOWED = ("28", "42501", "3D000", "25006")
+_TRANSIENT_CODES = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
+_BUSY_CODES = ("55P03", "57014")  # a lock, or a time limit of the server's
+_DISK_FULL_CODES = ("53",)
+_DENIED_CODES = ("28", "42501", "3D000", "25006")
 # Parts of a server's answers after which a retry is useless.
-_REFUSED = (
+_DENIED_REASONS = (
     "authentication failed",
     "does not exist",
     "no password",
@@ -51,21 +51,21 @@ _REFUSED = (
 )
 # Seconds without an answer after which a statement is given up, plus the wait for a lock.
 # `shrink` has no limit.
-_PATIENCE = 120.0
-_SILENT = "no answer"
-_UNREACHED = (
+_ANSWER_TIMEOUT_S = 120.0
+_NO_ANSWER = "no answer"
+_UNREACHABLE_REASONS = (
     "Connection refused",
     "No such file or directory",
     "timeout expired",
-    _SILENT,
+    _NO_ANSWER,
     "could not translate host name",
     "No route to host",
 )
 # A server that vanishes with its host is noticed within a minute, unless the URL says otherwise.
-_ALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
-_ALIVE["tcp_user_timeout"] = 60_000  # milliseconds
+_KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+_KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
 # A client that vanishes with its host is noticed within a minute, too, and its lock given back.
-_SESSION = (
+_SESSION_SETTINGS = (
     "SET client_encoding TO 'UTF8'",
     "SET tcp_keepalives_idle = 30",
     "SET tcp_keepalives_interval = 10",
@@ -73,7 +73,7 @@ _SESSION = (
     "SET idle_in_transaction_session_timeout = '1h'",
     "SET idle_session_timeout = 0",
 )
-_OURS = re.compile(
+_TABLE_NAMES = re.compile(
     r"state|ledger|watched|verdicts|site|undone|streamnb_format|(?:features|blocks)_[0-9]+"
 )
 
@@ -122,7 +122,7 @@ class _Patient(psycopg.Connection[Any]):
                     last = now
                 elif now - last > self.patience:
                     self.close()
-                    raise psycopg.OperationalError(_SILENT)
+                    raise psycopg.OperationalError(_NO_ANSWER)
                 ready = yield gen.send(ready)
         except StopIteration as done:
             result: RV = done.value
@@ -200,7 +200,7 @@ class PostgresDatabase(Transactions):
         timeout = max(2, min(60, round(self.wait)))
         chosen = conninfo_to_dict(self.location)
         defaults: dict[str, Any] = {
-            name: value for name, value in _ALIVE.items() if name not in chosen
+            name: value for name, value in _KEEPALIVES.items() if name not in chosen
         }
         real = _Patient.connect(
             self.location,
@@ -209,11 +209,11 @@ class PostgresDatabase(Transactions):
             application_name="streamnb",
             **defaults,
         )
-        real.patience = _PATIENCE + self.wait
+        real.patience = _ANSWER_TIMEOUT_S + self.wait
         self.connection = _Connection(real)
         self._process = os.getpid()
         try:
-            for statement in _SESSION:
+            for statement in _SESSION_SETTINGS:
                 real.execute(statement.encode())
             if self._fetch_value("SHOW synchronous_commit") == "off":
                 real.execute("SET synchronous_commit = on")
@@ -322,20 +322,20 @@ class PostgresDatabase(Transactions):
             # libpq's message may quote the URL with its password.
             return StateError(f"{self.path}: the URL of the database is not sound")
         if not state and "FATAL" not in text:
-            causes = [cause for cause in _UNREACHED if cause in text]
+            causes = [cause for cause in _UNREACHABLE_REASONS if cause in text]
             return TransientError(
                 f"{self.path}: the server is away ({causes[0] if causes else 'no connection'}): "
                 "try again later"
             )
         reason = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
-        if state.startswith(_HELD):
+        if state.startswith(_BUSY_CODES):
             return self._held("process")
-        refused = not state and any(cause in reason for cause in _REFUSED)
-        if refused or state.startswith(_NOT_ALLOWED):
+        refused = not state and any(cause in reason for cause in _DENIED_REASONS)
+        if refused or state.startswith(_DENIED_CODES):
             return StateError(f"{self.path}: the database cannot be used: {reason}")
-        if not state or state.startswith(_AGAIN):
+        if not state or state.startswith(_TRANSIENT_CODES):
             return TransientError(f"{self.path}: the server went away ({reason}): try again later")
-        if state.startswith(_FULL):
+        if state.startswith(_DISK_FULL_CODES):
             return OutputError(
                 f"{self.path}: the server has no room: {reason}; nothing was changed"
             )
@@ -352,7 +352,7 @@ class PostgresDatabase(Transactions):
         try:
             self._begin_with(writes, durable)
         except psycopg.OperationalError as error:
-            if error.sqlstate is not None and not error.sqlstate.startswith(_AGAIN):
+            if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CODES):
                 raise
             real.close()
             self._connect()  # it went away while nothing was asked: nothing is lost
@@ -390,7 +390,7 @@ class PostgresDatabase(Transactions):
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """Yield the rows of a large table; other statements may run meanwhile."""
         with self.connection.real.cursor(f"rows{next(self._cursors)}") as cursor:
-            cursor.itersize = _AT_ONCE
+            cursor.itersize = _FETCH_ROWS
             cursor.execute(_with_psycopg_marks(statement), list(values))
             yield from cursor
 
@@ -399,7 +399,7 @@ class PostgresDatabase(Transactions):
         rows = self.connection.real.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
         )
-        return {name for (name,) in rows if _OURS.fullmatch(name)}
+        return {name for (name,) in rows if _TABLE_NAMES.fullmatch(name)}
 
     def numbers(self, numbers: list[int]) -> list[int]:
         """Return a list of integers as the value of `number_table`."""
@@ -442,7 +442,7 @@ class PostgresDatabase(Transactions):
             finally:
                 with contextlib.suppress(psycopg.Error):
                     run("SET lock_timeout = 0")
-                self.connection.real.patience = _PATIENCE + self.wait
+                self.connection.real.patience = _ANSWER_TIMEOUT_S + self.wait
         return True
 
     def _close(self) -> None:

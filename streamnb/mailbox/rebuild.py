@@ -14,13 +14,14 @@ from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 
-# When so many messages, and these shares of all, came in runs of one class since it was done last:
-# of few, of many. (What runs do: tests/benchmarks/regimes.py, with and without --mailbox.)
-_LEAST, _OF_FEW, _OF_MANY, _MANY = 10, 0.1, 0.2, 1000
+# A rebuild is due after `_MIN_IN_RUNS` messages in runs of one class, and a share of all messages:
+# the first share up to `_MANY_MESSAGES`, the second of those above. The harm of runs is measured by
+# tests/benchmarks/regimes.py, with and without --mailbox.
+_MIN_IN_RUNS, _SHARE_OF_FEW, _SHARE_OF_MANY, _MANY_MESSAGES = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
 _REBUILT = "rebuilt"  # the state with the moment of the last rebuild
-_IS_SUMMED = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # rows that cannot be learned again
+_IS_ACTIVE_SUM = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # rows that cannot be learned again
 
 Progress = Callable[[list[int]], Iterable[int]]
 
@@ -31,7 +32,9 @@ def is_due(mailbox: StoredClassifier) -> bool:
         weights = mailbox.counts[0].weights
         missed = mailbox.classifier.model.messages_in_runs - mailbox.settled
         n = sum(weights)
-        due = max(_LEAST, _OF_FEW * n) + max(n - _MANY, 0) * (_OF_MANY - _OF_FEW)
+        due = max(_MIN_IN_RUNS, _SHARE_OF_FEW * n) + max(n - _MANY_MESSAGES, 0) * (
+            _SHARE_OF_MANY - _SHARE_OF_FEW
+        )
         return sum(weight > 0 for weight in weights) > 1 and missed > due
 
 
@@ -88,7 +91,7 @@ class _Learned(NamedTuple):
 
 def _signature(mailbox: StoredClassifier) -> Any:
     """Return values that change with operations that a rebuild cannot follow."""
-    sums = mailbox.ledger.numbers(_IS_SUMMED)
+    sums = mailbox.ledger.numbers(_IS_ACTIVE_SUM)
     return sums, mailbox.compactions, mailbox.database.read_value("identity")
 
 
@@ -117,7 +120,7 @@ def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     mailbox.check_places()  # or what is damaged in the blocks would be learned
     model = mailbox.untrained_model()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
-    if mailbox.ledger.numbers(_IS_SUMMED):
+    if mailbox.ledger.numbers(_IS_ACTIVE_SUM):
         _keep_what_cannot_be_learned(mailbox, learned)
     for number in progress(_mixed(mailbox)):
         _learn(mailbox, learned, number)

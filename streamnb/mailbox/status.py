@@ -109,8 +109,8 @@ def status(mailbox: Mailbox) -> Status:
         return _status(mailbox)
     except (TypeError, ValueError, IndexError) as error:
         raise StateError(
-            f"{mailbox.path}: the database is damaged: a row of the ledger ({error}); see "
-            "`streamnb verify`"
+            f"{mailbox.path}: the database is damaged: a row of the ledger cannot be read "
+            f"({error}); see `streamnb verify`"
         ) from None
 
 

@@ -37,7 +37,7 @@ from streamnb.scores import best_label
 
 Done = TypeVar("Done")
 
-_CALLS = 64  # calls that a database remembers
+_MAX_CALLS = 64  # recent calls that a database stores
 
 
 def classifier_of(identity: Any) -> Classifier:
@@ -159,7 +159,7 @@ class StoredClassifier:
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
-        """Open a transaction like `writing`; an empty database takes over that classifier first.
+        """Open a transaction like `writing`; an empty database first becomes one of `classifier`.
 
         Yields whether the database was empty.
         """
@@ -330,7 +330,7 @@ class StoredClassifier:
                     run_first()
                 results[:] = [act()]
                 if call:
-                    self._calls = [*self._calls, call][-_CALLS:]
+                    self._calls = [*self._calls, call][-_MAX_CALLS:]
             return results[0]
 
         return self.database.retry(attempt)

@@ -16,13 +16,15 @@ from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.transactions import Transactions
 
 # The limits of the log of verdicts and the polled folders; the places of their messages.
-_STATES = "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
-_WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"
-_OF_THE_OWNER = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
+_SELECT_STATES = (
+    "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
+)
+_SELECT_WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"
+_OWNER_SETTINGS = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
 
 def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
-    """Return a new mailbox with the current views and the settings of an old one.
+    """Create a mailbox with the views of this version and the settings of `old`.
 
     The settings are costs, positive class, tokenizer of words, preset, label noise, limits of the
     log of verdicts, and the state of `watch`.
@@ -39,7 +41,7 @@ def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbo
     files = not is_url(old.location) and Path(new).exists()
     if str(new) == old.location or (files and Path(new).samefile(old.path)):
         raise StateError(f"{old.path}: is the old database; name another one")
-    fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OF_THE_OWNER})
+    fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OWNER_SETTINGS})
     renewed = Mailbox(new, create=True, wait=wait, classifier=fresh)
     if tokenizer_config(renewed.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
         renewed.close()
@@ -81,10 +83,14 @@ def copy_settings(
         Called with a description of what cannot be read and the error. None raises the error.
     """
     parts = (
-        ("how much is recorded and which folders are watched", _STATES, "INTO state VALUES (?, ?)"),
+        (
+            "how much is recorded and which folders are watched",
+            _SELECT_STATES,
+            "INTO state VALUES (?, ?)",
+        ),
         (
             "where the messages of watched folders were",
-            _WATCHED,
+            _SELECT_WATCHED,
             "INTO watched(account, folder, uid, key, said, filed, since, gone) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         ),

@@ -48,9 +48,9 @@ CREATE TABLE IF NOT EXISTS verdicts(
 )
 """
 _COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
-_LONGEST = 200  # characters of a sender or subject
-_PATIENCE = 1.0  # seconds that a verdict waits for others who write
-_NAMES = 1 << 14  # bytes of the names of a message
+_MAX_FIELD_LENGTH = 200  # characters of a sender or subject
+_MAX_WAIT_S = 1.0  # seconds that a verdict waits for others who write
+_MAX_NAME_BYTES = 1 << 14  # bytes of the names of a message
 
 
 class LogLimits(NamedTuple):
@@ -175,7 +175,7 @@ class VerdictLog:
             pack_tokens(views),
             _pack_names(views),
         )
-        with self._writing(_PATIENCE) as connection:
+        with self._writing(_MAX_WAIT_S) as connection:
             connection.execute("DELETE FROM verdicts WHERE digest = ?", (row[0],))
             columns = f"{_COLUMNS.removeprefix('id, ')}, tokenizer, tokens, names"
             values = ", ".join("?" * len(row))
@@ -362,12 +362,14 @@ def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]
 
 def _one_line(value: str) -> str:
     """Return a header field as one printable line."""
-    return printable(" ".join(value[:_LONGEST].split())).encode("utf-8", "replace").decode()
+    return (
+        printable(" ".join(value[:_MAX_FIELD_LENGTH].split())).encode("utf-8", "replace").decode()
+    )
 
 
 def _pack_names(views: Sequence[TokenCounts]) -> bytes:
     parts = []
-    room = _NAMES
+    room = _MAX_NAME_BYTES
     for view in views:
         ends, names = None, b""
         if view.names is not None and view.ends is not None and len(view.names) <= room:

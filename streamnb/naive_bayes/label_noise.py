@@ -16,21 +16,22 @@ _NOISE_STEP = 2.0**-44
 class LabelNoise(OnlineEstimator):
     r"""Online estimate of the fraction of wrong labels of each true class.
 
-    A message of class t gets a wrong label with probability e_t, each of the other K - 1 classes
-    with the same. So with Q[t][y] = 1 - e_t if t = y, else e_t / (K - 1), and P the probabilities
-    before the label y is known, the posterior of the true class is (Dawid and Skene 1979)
+    A message of class t gets a wrong label with probability e_t: each of the other K - 1 classes
+    with equal probability. So with Q[t][y] = 1 - e_t if t = y, else e_t / (K - 1), and P the
+    probabilities before the label y is known, the posterior of the true class is (Dawid and Skene
+    1979)
 
         posterior_t proportional to Q[t][y] P_t
 
     and the estimate of e_t is the mean of posterior_t over labels other than t: online expectation
     maximisation with step n_t^-.75, where n_t is 10 plus the sum of posterior_t (Cappé and Moulines
-    2009). It starts at .1, so that a stream must show for a few dozen messages that its labels are
-    good. Classes share their estimates: each has 30 messages more of the common rate.
+    2009). e_t starts at .1 and falls within a few dozen correct labels. It is averaged with the
+    rate of all classes, which counts as 30 messages.
 
-    A class with n of N messages has met few of its kinds. So P_y is replaced by (P_y + d) / (1 + d)
-    with d = .002 (N - n) / n^2 in the posterior. Chosen on spamassassin, sms and 20 Newsgroups;
-    .001 and .004 differ little. After n correct labels the next is wrong with a chance of about
-    1 / n, so e_t is at least 1 / n_t there.
+    After n of N messages of a class, many kinds of its messages are still unseen. So the posterior
+    uses (P_y + d) / (1 + d) in place of P_y, with d = .002 (N - n) / n^2. Chosen on spamassassin,
+    sms and 20 Newsgroups; .001 and .004 differ little. After n correct labels the next one is wrong
+    with a probability of about 1 / n. So in the posterior e_t is at least 1 / n_t.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ class LabelNoise(OnlineEstimator):
         check_numbers(rates)
         check_numbers(labels)
         if len(rates) != len(labels) or any(abs(rate) > cls._LARGEST_SUM for rate in rates):
-            raise ValueError("the estimate of label noise is not valid")
+            raise ValueError("the stored rates of label noise are not valid")
         noise = cls(None if fixed is None else float(fixed))
         noise._rates, noise._labels = list(map(float, rates)), list(map(float, labels))
         return noise

@@ -415,7 +415,7 @@ class MiniBatchMixin(PredictManyMixin):
         Raises
         ------
         ValueError
-            If a value, weight or length is wrong. Nothing has changed.
+            If a value, weight or length is wrong. The model is then unchanged.
         """
         with self.lock:
             self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zipfile import ZipFile
 
 FORMAT = "streamnb model"
-VERSION = 4
+VERSION = 1
 
 # Gives an array of a file by its name, of a type and number of dimensions.
 ReadArray = Callable[..., Any]
@@ -70,7 +70,8 @@ class SaveLoadMixin:
         Raises
         ------
         ModelFileError
-            If the file is missing, damaged, or holds another model or no model of streamnb.
+            If the file is missing or damaged, is no model file of streamnb, or holds a model of
+            another class.
         """
         return read(path, cls)[0]
 
@@ -161,7 +162,9 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
             f"version {VERSION}: use the streamnb that wrote it, or train anew"
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
-        raise ForeignError("the model's fingerprints were made with another key")
+        raise ForeignError(
+            "the model's features were hashed with another key, so this streamnb cannot use it"
+        )
     model_class = SaveLoadMixin.saved_classes[header["model"]]
     if kind is not None and not issubclass(model_class, kind):
         raise ForeignError(f"the file holds a {model_class.__name__}, not a {kind.__name__}")

@@ -44,7 +44,7 @@ class WeightDelta(NamedTuple):
         if not len(self.slopes) == len(self.slope_squares) == n_views or not (
             len(self.intercepts) == len(self.intercept_squares) <= n_classes
         ):
-            raise ValueError("receipt: its calibration is of other views or classes")
+            raise ValueError("receipt: it comes from a model with other views or classes")
 
 
 class CalibrationWeights:

@@ -144,7 +144,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             If `x` is not a message.
         ValueError
             If a count or the weight is not a finite number >= 0, or `feedback` is another word.
-            Nothing has changed.
+            The model is then unchanged.
         """
         self.receipt = self.learn(x, y, w, check_feedback(feedback))
 
@@ -166,8 +166,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         ------
         ValueError
             If this was never learned (a count would fall below zero), or a receipt is missing.
-            Nothing has changed. With decay, and after features were evicted (`max_features`), at
-            most the remaining counts are subtracted, without an error.
+            The model is then unchanged. With decay, and after features were evicted
+            (`max_features`), at most the remaining counts are subtracted, without an error.
         """
         with self.lock:
             if receipt is None:
@@ -194,7 +194,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         Raises
         ------
         TypeError, ValueError
-            As `learn_one`, and if lengths differ. Nothing has changed.
+            As `learn_one`, and if lengths differ. The model is then unchanged.
         """
         if is_matrix(X):
             rows = Rows.from_matrix(X, True, canonical=False)
@@ -331,7 +331,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def from_header(header: Mapping[str, Any]) -> TextModel:
         """Return the model of a header; raise any exception if it is damaged."""
         if header["key"] != _core.DEFAULT_KEY.hex():
-            raise ValueError("its fingerprints were made with another key")
+            raise ValueError("its features were hashed with another key")
         classes = SaveLoadMixin.saved_classes
         view_models = [
             classes[described["model"]].from_view_header(described)

@@ -556,11 +556,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return state
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `outline` with class indices changed: class k had index order[k] before."""
-        outline = self.to_header()
+        """Return `to_header` with class indices changed: class k had index order[k] before."""
+        header = self.to_header()
         for estimator in self._estimators.values():
-            outline |= estimator.remap_classes(order).state()
-        return outline
+            header |= estimator.remap_classes(order).state()
+        return header
 
     def restore(self, state: Any) -> None:
         """Set the state next to the counts. Raise any exception if it is not valid."""

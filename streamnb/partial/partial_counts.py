@@ -286,7 +286,7 @@ def count(
     Raises
     ------
     ValueError
-        For a model that is not a sum (`check_sums`).
+        For a model whose counts cannot be added (`check_sums`).
 
     Examples
     --------

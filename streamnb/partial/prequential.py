@@ -254,9 +254,9 @@ def _model_at_block(spec: str, block: int, prefix: Iterable[PartialCounts]) -> A
     learner = _model_without_names(spec)
     unpacked = [unpack(spec, item.data) for item in prefix]
     if not unpacked:
-        raise ModelFileError(f"block {block}: its prefix sums are missing")
+        raise ModelFileError(f"block {block}: the counts of the blocks before it are missing")
     if any(header.get("block") != block for header, _ in unpacked):
-        raise ModelFileError(f"block {block}: prefix sums of another block")
+        raise ModelFileError(f"block {block}: it has the counts before another block")
     views = view_counts(learner)
     for view, parts in enumerate(group_by_view(unpacked, len(views))):
         if isinstance(views[view], TabularNB):

@@ -80,7 +80,8 @@ class _CountsEstimator(Estimator):
         texts = as_texts(X)
         if not reset and (texts is not None) != self.text_:
             raise ValueError(
-                f"this {type(self).__name__} learned from {'text' if self.text_ else 'matrices'}"
+                f"this {type(self).__name__} was fitted on {'text' if self.text_ else 'a matrix'}; "
+                f"X must be {'text' if self.text_ else 'a matrix'}, too"
             )
         if texts is not None:
             tokenizer = self._fitted_tokenizer(reset)

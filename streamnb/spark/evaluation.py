@@ -64,7 +64,7 @@ def prequential(
     Raises
     ------
     ValueError
-        For a model that is not a sum, or a column that is missing or of another type.
+        For a model whose counts cannot be added, or a column that is missing or of another type.
     """
     arrow_io.check_integer("block", block)
     arrow_io.check_integer("delay", delay, minimum=0)

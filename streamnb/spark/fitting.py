@@ -49,7 +49,7 @@ def fit(
     learner : Classifier or tabular model
         The model; only its parameters are used, and it is not changed.
     parts : int, default 8
-        Ranges of fingerprints. As many reducers merge the counts, each of one range.
+        Number of ranges of fingerprints. One reducer merges the counts of each range.
     memory : float, default 512.0
         Megabytes of counts after which a task emits its partial counts and starts afresh.
     min_count : float, default 0.0
@@ -69,8 +69,8 @@ def fit(
     Raises
     ------
     ValueError
-        For a model that is not a sum, without `shards`; for shards that are too small; for a
-        column that is missing or of another type.
+        For a model whose counts cannot be added, without `shards`; for shards that are too small;
+        for a column that is missing or of another type.
 
     Examples
     --------

@@ -54,7 +54,7 @@ class Statistics(Protocol):
         Raises
         ------
         ValueError
-            If it was never learned. Nothing has changed then.
+            If it was never learned. The model is then unchanged.
         """
 
     def check_merge(self, other: Any) -> None:
@@ -171,7 +171,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         Raises
         ------
         ValueError
-            For a value or weight that cannot be. Nothing has changed.
+            For a value or weight that cannot be. The model is then unchanged.
         """
         with self.lock:
             rows = self.statistics.read(Columns.from_dict(x))
@@ -190,7 +190,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         Raises
         ------
         ValueError
-            Where this was never learned, as far as the sums can tell. Nothing has changed.
+            Where this was never learned, as far as the sums can tell. The model is then unchanged.
         """
         weight = checked_weight(w)
         with self.lock:

@@ -17,10 +17,12 @@ from streamnb.tables.parameters import LevelParameters, PriorParameter
 class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
     r"""Naive Bayes over features that have one of several levels.
 
-    With n_cv the weight of the examples of class c whose feature j has level v, n_c of those that
-    have the feature at all, and L_j its number of levels,
+    The score of class c is
 
         log P(c) + sum over j of log((n_cv + alpha) / (n_c + alpha L_j))
+
+    where n_cv is the weight of the examples of class c whose feature j has level v, n_c the weight
+    of the examples of class c that have feature j, and L_j the number of levels of feature j.
 
     Levels are any hashable values, and new ones may come at any time. All parameters can be set
     after training. Values that are missing (not in the dict, None or NaN) are left out, in learning
@@ -38,7 +40,7 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
     ...     model.learn_one({"outlook": outlook}, play)
     >>> round(model.predict_proba_one({"outlook": "s"})["y"], 6)
     0.4
-    >>> model.alpha = 1  # the cells of K. Serrano's Table IV
+    >>> model.alpha = 1
     >>> {level: round(p, 4) for level, p in model.likelihoods("y", "outlook").items()}
     {'o': 0.4167, 'r': 0.3333, 's': 0.25}
     """

@@ -123,7 +123,7 @@ class NumericSums(Statistics):
         sums.add(values, first_row, 0, np.array([weight]), -1.0)
         if not sums.possible():
             sums.add(values, first_row, 0, np.array([weight]))
-            raise ValueError("cannot unlearn: this was never learned")
+            raise ValueError("cannot unlearn: cannot unlearn: no such example was learned")
 
     def check_merge(self, other: NumericSums) -> None:
         """Raise ValueError if there would be too many pairs."""

@@ -105,3 +105,11 @@ def test_every_command_takes_the_same_line_for_the_header(tmp_path, header):
         assert list(rows[0])[:2] == header.split(",")
     status, out, _ = streamnb_command("evaluate", tmp_path / "m.snb", table, "--json")
     assert json.loads(out)["messages"] == expected
+
+
+def test_an_upgrade_from_nothing_makes_no_database(tmp_path):
+    database, new = tmp_path / "mail.db", tmp_path / "new.db"
+    (tmp_path / "m").write_text("Subject: a\n\nlunch\n")
+    assert streamnb_command("learn", "ham", tmp_path / "m", "--db", database)[0] == 0
+    status, _, error = streamnb_command("upgrade", new, tmp_path / "nowhere", "--db", database)
+    assert (status, error.count("\n"), new.exists()) == (3, 1, False)

@@ -84,7 +84,7 @@ class Shell:
         while not log.read_text().endswith("\n"):
             assert time.monotonic() < end, f"prints nothing: {command}"
             time.sleep(0.05)
-        output = log.read_text()
+        output = log.read_text().splitlines(keepends=True)[0]
         for port, free_port in self.ports.items():
             output = output.replace(free_port, port)
         return output

@@ -234,7 +234,7 @@ class Compact(Taught):
 
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
-        streamnb.mailbox.compact._ROWS = 5  # many parts
+        streamnb.mailbox.compact._PART_ROWS = 5  # many parts
         while True:
             with telling(say), Mailbox(self.place, wait=60) as box:
                 for i in draw.sample(range(part, len(MAILS), 2), 2):

@@ -32,7 +32,7 @@ from streamnb.mailbox.service.client import MailboxClient
 
 STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
 LATER = 50  # messages until a reader sees what went wrong
-COMPACT = ["compact", "--once", "60", "--ledger", "180"]
+COMPACT = ["compact", "--rare", "60", "--ledger", "180"]
 
 
 class Site:

@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import StandardScaler
 
 import streamnb
 import streamnb.sklearn
@@ -111,3 +113,38 @@ def test_inputs():
     ]:
         with pytest.raises(ValueError, match=message):
             streamnb.Tokenizer().fit(wrong)
+
+
+FRAME = pd.DataFrame(
+    {"title": ["free offer", "lunch", "free lunch"], "size": [1.0, 2.0, 3.0]}, index=[7, 9, 11]
+)
+
+
+def test_frames_of_sparse_columns_come_out_where_they_are_wanted():
+    tokenizer = streamnb.Tokenizer(ngrams=(1, 2)).set_output(transform="pandas")
+    frame = clone(tokenizer).fit_transform(FRAME["title"])
+    assert frame.index.tolist() == [7, 9, 11]
+    assert frame.columns.tolist() == ["free", "free lunch", "free offer", "lunch", "offer"]
+    assert all(isinstance(dtype, pd.SparseDtype) for dtype in frame.dtypes)
+    matrix = tokenizer.set_output(transform="default").fit_transform(FRAME["title"])
+    assert (frame.to_numpy() == matrix.toarray()).all()
+    assert tokenizer.set_output() is tokenizer
+    with pytest.raises(ValueError, match="'polars' is not 'default' or 'pandas'"):
+        tokenizer.set_output(transform="polars")
+
+
+def test_pipelines_and_column_transformers_set_the_output():
+    columns = make_column_transformer((streamnb.Tokenizer(), "title"), (StandardScaler(), ["size"]))
+    frame = columns.set_output(transform="pandas").fit_transform(FRAME)
+    assert frame.columns.tolist() == [
+        "tokenizer__free",
+        "tokenizer__lunch",
+        "tokenizer__offer",
+        "standardscaler__size",
+    ]
+    assert frame.index.tolist() == [7, 9, 11]
+    pipeline = make_pipeline(streamnb.Tokenizer(), streamnb.sklearn.MultinomialNB()).set_output(
+        transform="pandas"
+    )
+    assert list(pipeline.fit(FRAME["title"], ["a", "b", "b"]).predict(["offer"])) == ["a"]
+    assert pipeline[-1].feature_names_in_.tolist() == ["free", "lunch", "offer"]

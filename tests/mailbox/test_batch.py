@@ -80,8 +80,8 @@ def test_many_equal_one_after_the_other(
         Mailbox(folder / "many", classifier=make()) as many,
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr(batch, "_LIMITS", (most, 10**6, 10**6))
-        patch.setattr(batch, "_MANY", least)
+        patch.setattr(batch, "_GROUP_LIMITS", (most, 10**6, 10**6))
+        patch.setattr(batch, "_MIN_BUFFERED", least)
         for author in (PROGRAM, labelled_by) if repeat else (labelled_by,):
             expected = [
                 single.learn(item.message, item.label, author, item.source) for item in labelled
@@ -124,7 +124,7 @@ def test_an_import_in_groups_is_the_same(tmp_path_factory, labelled, most):
         target.learn(mail(3), "ham", timestamp=1e9)
         target.learn(mail(4), "work", PROGRAM, timestamp=1e9)
         export(source, str(folder / "lines"))
-        patch.setattr(batch, "_LIMITS", (most, 10**6, 10**6))
+        patch.setattr(batch, "_GROUP_LIMITS", (most, 10**6, 10**6))
         for mailbox in (target, new):
             import_file(mailbox, str(folder / "lines"))
             assert mailbox.verify() == []
@@ -284,11 +284,11 @@ def test_what_was_read_before_ctrl_c_is_learned(tmp_path):
 
 
 def test_a_group_takes_what_was_read_in_a_second(tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_SECONDS", 0.0)
+    monkeypatch.setattr(batch, "_MAX_READING_S", 0.0)
     with Mailbox(tmp_path / "mail.db") as mailbox:
         before = mailbox.database.changes
         assert len(mailbox.learn_many([LabelledMessage(mail(n), "ham") for n in range(5)])) == 5
-        monkeypatch.setattr(batch, "_SECONDS", 60.0)
+        monkeypatch.setattr(batch, "_MAX_READING_S", 60.0)
         each = mailbox.database.changes - before
         assert len(mailbox.learn_many([LabelledMessage(mail(n), "spam") for n in range(5)])) == 5
         assert each >= 5
@@ -302,7 +302,7 @@ def test_groups_of_many_classes_are_smaller(tmp_path, monkeypatch):
         "_learned_within",
         lambda *arguments: sizes.append(len(arguments[1])) or learned(*arguments),
     )
-    monkeypatch.setattr(batch, "_LIMITS", (256, 2000, 1 << 25))
+    monkeypatch.setattr(batch, "_GROUP_LIMITS", (256, 2000, 1 << 25))
     with Mailbox(tmp_path / "mail.db") as mailbox:
         for number in range(40):
             mailbox.learn(mail(number), f"c{number % 10}")

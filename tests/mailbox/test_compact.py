@@ -50,7 +50,7 @@ def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_facto
 
         for number, label in numbers:
             act(number, label)
-        patch.setattr("streamnb.mailbox.compact._ROWS", 3)
+        patch.setattr("streamnb.mailbox.compact._PART_ROWS", 3)
         patch.setattr("streamnb.mailbox.compact.time.sleep", others)
         if draw.random() < 0.5:
             other.undo(max((row.added_at for row in other.ledger.rows()), default=0))
@@ -141,8 +141,8 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
 
         looked_at.append(0)
         monkeypatch.setattr(box.ledger, "rows", counted)
-        monkeypatch.setattr("streamnb.mailbox.compact._ROWS", 10)
-        monkeypatch.setattr("streamnb.mailbox.compact._REPACKED", 10)
+        monkeypatch.setattr("streamnb.mailbox.compact._PART_ROWS", 10)
+        monkeypatch.setattr("streamnb.mailbox.compact._REPACK_ROWS", 10)
         monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn)
         compact(box, rare_days=-1)
         # In ten parts features are dropped; then what was learned meanwhile is written by
@@ -183,10 +183,10 @@ def test_a_compaction_that_was_cut_off_is_finished_by_the_next(tmp_path, monkeyp
         def killed(_seconds):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("streamnb.mailbox.compact._ROWS", 20)
+        monkeypatch.setattr("streamnb.mailbox.compact._PART_ROWS", 20)
         with monkeypatch.context() as patch:
             patch.setattr("streamnb.mailbox.compact.time.sleep", killed)
-            patch.setattr("streamnb.mailbox.compact._ROWS", 3)
+            patch.setattr("streamnb.mailbox.compact._PART_ROWS", 3)
             for _ in range(9):  # each retires a part
                 with contextlib.suppress(KeyboardInterrupt):
                     compact(box, None, ledger=0)

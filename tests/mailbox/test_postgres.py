@@ -182,7 +182,7 @@ def at_once(method):
     "call_while_stopped", [at_once(Mailbox.learn), at_once(Mailbox.classify), in_a_transaction]
 )
 def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, call_while_stopped, monkeypatch):
-    monkeypatch.setattr("streamnb.mailbox.postgres._PATIENCE", 0.5)
+    monkeypatch.setattr("streamnb.mailbox.postgres._ANSWER_TIMEOUT_S", 0.5)
     first, second = mails(2)
     with Mailbox(url, wait=2) as mailbox:
         mailbox.learn(*first)

@@ -64,14 +64,15 @@ def database_token(database: str | os.PathLike[str]) -> str:
 
 @dataclass(eq=False, repr=False)
 class AuthMiddleware:
-    """Passes on the requests of this machine that have the token.
+    """Passes on a request if it comes from this machine and has the right token.
 
     Parameters
     ----------
     app
         The application.
     token
-        Returns the token of a user, None for the only one. Raises LookupError if there is no such.
+        Function that returns a user's token. The user is None if there is only one. Raises
+        LookupError for an unknown user.
     session
         The secret that a browser's cookie may have in place of the token. None if no browser is
         expected: errors are then in JSON.

@@ -87,10 +87,12 @@ def milter(
         if mailboxes.single is None:
             users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
             if not users or message.recipients_left_out:
-                raise StreamNBError(f"it has no recipient or more than {_MOST_RECIPIENTS}")
+                raise StreamNBError(
+                    f"the message has no recipient, or more than {_MOST_RECIPIENTS}"
+                )
         verdicts = {user: mailboxes.judge(user, content, options) for user in users}
         if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
-            raise StreamNBError("the databases of its recipients disagree")
+            raise StreamNBError("the databases of the message's recipients disagree")
         return verdicts
 
     async def decide(message: _Message) -> tuple[_Verdicts, bytes]:

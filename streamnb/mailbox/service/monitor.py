@@ -173,7 +173,8 @@ class Monitor:
         result
             The verdict, or the error because of which there is none.
         action
-            What was done with it: "marked", "unmarked", "rejected", "deferred" or "answered".
+            What was done with it: "marked", "unmarked", "rejected", "refused", "deferred" or
+            "answered".
         started
             When it was complete, as of `time.monotonic()`.
         message

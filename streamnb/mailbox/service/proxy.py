@@ -75,13 +75,13 @@ def proxy(
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
         loop = asyncio.get_running_loop()
         activity = activity or Activity()
-        passing = _Passing(hop, mailboxes, log, lmtp, options)
-        kind = _Lmtp if lmtp else _Ending
+        relay = _Relay(hop, mailboxes, log, lmtp, options)
+        kind = _Lmtp if lmtp else _Connection
         closed = loop.create_future()
 
-        def create() -> _Ending:
+        def create() -> _Connection:
             server = kind(
-                passing,
+                relay,
                 loop=loop,
                 hostname=socket.gethostname(),
                 ident="streamnb",
@@ -104,12 +104,12 @@ def proxy(
         finally:
             if server.transport is not None:
                 server.transport.close()
-            await _in_thread(passing.close)
+            await _in_thread(relay.close)
 
     return handle
 
 
-class _Ending(SMTP):
+class _Connection(SMTP):
     """A server of one connection, with limits for lines, and an orderly end."""
 
     line_length_limit = _LONGEST_LINE
@@ -170,8 +170,8 @@ class _Ending(SMTP):
     def end(self) -> None:
         """End the connection: at once if it is evicted or idle, else after the message in hand."""
         self.is_ending = True
-        passing = self.event_handler
-        if not self.in_transaction or (self.activity.is_evicted and not passing.is_handing_on):
+        relay = self.event_handler
+        if not self.in_transaction or (self.activity.is_evicted and not relay.is_handing_on):
             self._close()
 
     def _close(self) -> None:
@@ -181,12 +181,12 @@ class _Ending(SMTP):
             self.transport.close()
 
 
-class _Lmtp(_Ending, LMTP):
+class _Lmtp(_Connection, LMTP):
     pass
 
 
 @dataclass(eq=False, repr=False)
-class _Passing:
+class _Relay:
     """Puts what one client says to the next hop; a handler of aiosmtpd.
 
     Parameters
@@ -260,9 +260,9 @@ class _Passing:
         address: str | None,
         options: list[str],
     ) -> str:
-        server.begin()  # type: ignore[attr-defined]  # an _Ending
+        server.begin()  # type: ignore[attr-defined]  # a _Connection
         sender = "" if address is None or address == "<>" else address
-        if server.is_ending:  # type: ignore[attr-defined]  # an _Ending
+        if server.is_ending:  # type: ignore[attr-defined]  # a _Connection
             return "421 4.3.2 shutting down; try again"
         self._sender, self._mail_options = sender, list(options)
         reply: str = await _in_thread(self.client.begin, sender, options)

@@ -138,7 +138,7 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
         hint = "; STREAMNB_SOCKET names another place" if is_default else ""
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             hint = "; stop the other program or choose another address"
-        raise ListenError(f"{address}: cannot be listened on: {root_cause(error)}{hint}") from None
+        raise ListenError(f"{address}: cannot listen: {root_cause(error)}{hint}") from None
 
 
 def _listen_at(path: str, mode: int) -> socket.socket:

@@ -118,7 +118,7 @@ def export_of_counts(
     names: Callable[[], Names],
     identity: bytes,
 ) -> LedgerExport:
-    """Return counts without a ledger as one row for each class, like one long message.
+    """Return counts that have no ledger: each class becomes a row, as if it were one message.
 
     Parameters
     ----------

@@ -182,8 +182,9 @@ class Watcher:
         if is_unfinished and location.folder == self.plan.inbox:  # its move was interrupted
             self._handle_new(location._replace(keyword=listed.keyword))
         elif listed.keyword != location.keyword:
-            label = {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(listed.keyword)
-            self._learn(location._replace(keyword=listed.keyword), label)
+            self._learn(
+                location._replace(keyword=listed.keyword), self._keyword_label(listed.keyword)
+            )
         elif (
             self.plan.ham_after is not None
             and location.folder == self.plan.inbox
@@ -238,9 +239,40 @@ class Watcher:
             else:  # restored from the trash, or another mail with the same header
                 self._store(location, previous)
         elif location.folder == self.plan.inbox and not is_moved:
-            self._classify(location)
+            self._classify_arrival(location, previous)
+        elif previous is not None and self._has_new_keyword(location, previous):
+            self._learn(location, self._keyword_label(location.keyword), previous)
         else:
             self._store(location, previous)
+
+    def _keyword_label(self, keyword: str) -> str | None:
+        """Return the class that a keyword names; None if it was removed."""
+        return {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(keyword)
+
+    def _has_new_keyword(self, location: MessageLocation, previous: MessageLocation) -> bool:
+        """Return whether a person set a keyword before moving a message to an ordinary folder."""
+        is_new = location.keyword not in ("", previous.keyword)
+        return is_new and previous.moved_to is None and previous.folder not in self.plan.folders
+
+    def _classify_arrival(
+        self, location: MessageLocation, previous: MessageLocation | None
+    ) -> None:
+        """Classify new mail, unless it is the first half of a move out of a class's folder.
+
+        Some mail programs copy a message before they delete the original.
+        """
+        uid = (location.folder, location.uid)
+        is_copy = (
+            previous is not None
+            and previous.folder != location.folder
+            and self._is_retraction(previous, location.folder)
+        )
+        if is_copy and uid not in self._copies:
+            self._copies.add(uid)
+            self._defer(*uid)
+        else:
+            self._copies.discard(uid)
+            self._classify(location)
 
     def _is_retraction(self, previous: MessageLocation, folder: str) -> bool:
         """Return whether a move says that a message does not belong where it was."""

@@ -1,0 +1,114 @@
+"""The built site in a browser: widths, accessibility and search.
+
+mkdocs build --site-dir SITE
+STREAMNB_SERVERS=1 STREAMNB_SITE=SITE pytest tests/docs/test_site.py
+"""
+
+import functools
+import http.server
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+SITE = os.environ.get("STREAMNB_SITE", "")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not SITE, reason="STREAMNB_SITE names no built site"),
+]
+ROOT = Path(SITE)
+PAGES = sorted(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("index.html"))
+PAGES = [f"{page}/".removeprefix("./") for page in PAGES] if SITE else []
+SAMPLE = ("", "tutorials/model-in-a-program/", "guides/postfix/", "guides/monitor/", "benchmarks/",
+          "notebooks/naive_bayes/")  # fmt: skip
+SEARCHES = {
+    "false positive": "guides/costs/",
+    "threshold": "guides/costs/",
+    "retrain": "guides/upgrade/",
+    "forget": "guides/undo/",
+    "backup": "guides/back-up/",
+    "gmail": "guides/imap-account/",
+    "prometheus": "guides/monitor/",
+    "whitelist": "guides/many-folders/",
+    "accuracy": "tutorials/judge-a-classifier/",
+    "exit status": "reference/exit-statuses/",
+}
+# Outputs keep their columns and scroll in their box on a narrow screen.
+TOO_WIDE = """
+() => {
+    const found = [...document.querySelectorAll(".md-content pre > code")]
+        .filter((code) => code.scrollWidth > code.clientWidth + 1)
+        .filter((code) => innerWidth >= 1280 || !code.closest(".language-text"))
+        .map((code) => code.innerText.slice(0, 80));
+    if (document.documentElement.scrollWidth > innerWidth) found.push("the page");
+    return found.concat([...document.querySelectorAll(".md-content img")]
+        .filter((image) => image.complete && image.naturalWidth === 0)
+        .map((image) => image.src));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def address():
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments): ...
+
+    handler = functools.partial(Quiet, directory=SITE)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    import playwright.sync_api as playwright
+
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def test_nothing_is_wider_than_its_box(address, chromium):
+    tab = chromium.new_page()
+    problems = {}
+    for page in PAGES:
+        tab.goto(address + page)
+        for width in (360, 768, 1280):
+            tab.set_viewport_size({"width": width, "height": 900})
+            if wide_parts := tab.evaluate(TOO_WIDE):
+                problems[page, width] = wide_parts
+    assert len(PAGES) > 40
+    assert problems == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_pages_are_accessible(address, chromium, width, scheme):
+    axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
+    context = chromium.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    tab = context.new_page()
+    problems = []
+    for page in SAMPLE:
+        tab.goto(address + page)
+        tab.wait_for_selector(".md-search[aria-label]", state="attached")
+        problems += [
+            (page, violation["id"], violation["nodes"][0]["html"][:100])
+            for violation in axe.run(tab)["violations"]
+        ]
+    assert problems == []
+
+
+def test_the_search_finds_the_terms_of_the_field(address, chromium):
+    tab = chromium.new_page(viewport={"width": 1280, "height": 900})
+    tab.goto(address)
+    tab.click(".md-search__input")
+    for term, page in SEARCHES.items():
+        tab.fill(".md-search__input", "")
+        tab.type(".md-search__input", term)
+        first = f'.md-search-result__item > a[href*="{page}"]'
+        tab.wait_for_selector(first, state="attached", timeout=60_000)

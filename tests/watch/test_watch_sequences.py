@@ -1,0 +1,137 @@
+"""Sequences of what mail programs do between two looks, and what is learned of them."""
+
+import shutil
+
+import pytest
+from maildirs import UserMaildir, mail
+
+from streamnb import Mailbox
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.watch.account import ListedMessage
+from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.plan import FolderPlan
+from streamnb.mailbox.watch.watcher import Watcher
+
+
+class KeywordAccount(MaildirAccount):
+    """A Maildir whose messages have keywords, by their numbers, as on an IMAP server."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.keywords = {}
+
+    def list_messages(self, folder):
+        listing = super().list_messages(folder)
+        return {
+            uid: ListedMessage(self.keywords.get(uid.partition(".")[0], ""), listed.is_read)
+            for uid, listed in listing.items()
+        }
+
+
+class Sequence:
+    """A watched Maildir, and the actions of a mail program on its message 1."""
+
+    def __init__(self, tmp_path):
+        self.dir = UserMaildir(tmp_path / "Maildir", ("Junk", "Trash", "Archive", "Work"))
+        self.box = Mailbox(tmp_path / "mail.db")
+        self.account = KeywordAccount(self.dir.root)
+        plan = FolderPlan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive", "Trash"))
+        self.watcher = Watcher(self.box, self.account, plan, lambda line: None)
+
+    def run(self, step):
+        action, _, target = step.partition(" ")
+        if action == "look":
+            self.watcher.look()
+        elif action == "deliver":
+            self.dir.deliver(1, folder=target)
+        elif action == "move":
+            self.dir.move(1, target)
+        elif action == "copy":
+            (path,) = self.dir.find(1)
+            shutil.copy(path, self.dir.folder(target) / "cur" / "1.host.copy:2,S")
+        elif action == "delete":
+            for path in self.dir.find(1):
+                if path.parent.parent == self.dir.folder(target):
+                    path.unlink()
+        elif action == "trash":  # the flag of a deleted message that is not yet removed
+            for path in self.dir.find(1):
+                if path.parent.parent == self.dir.folder(target):
+                    path.rename(self.dir.folder(target) / "cur" / "1.host:2,ST")
+        elif action == "rename":
+            old, new = target.split(">")
+            self.dir.folder(old).rename(self.dir.folder(new))
+        elif action == "list":  # of folders, before each look of the command
+            others = tuple(self.account.folder_names())
+            self.watcher.plan = FolderPlan("INBOX", self.watcher.plan.folders, others)
+        elif action == "keyword":
+            self.account.keywords["1"] = target
+        elif action == "restart":
+            plan = self.watcher.plan
+            self.watcher = Watcher(self.box, self.account, plan, lambda line: None)
+
+    @property
+    def label(self):
+        current = self.box.label_of(digest(mail(1)))
+        return None if current is None else current[0]
+
+
+SEQUENCES = {
+    "there and back": ("move Junk, move INBOX, look", None),
+    "there, back and there": ("move Junk, move INBOX, move Junk, look", "spam"),
+    "by way of another folder": ("move Archive, move Junk, look", "spam"),
+    "out by way of another folder": ("move Junk, look, move Archive, look, move INBOX, look", "spam"),
+    "one class to another": ("move Junk, look, move Work, look", "work"),
+    "one class to another and back": ("move Junk, look, move Work, look, move Junk, look", "spam"),
+    "two classes between looks": ("move Work, move Junk, look", "spam"),
+    "taken back at once": ("move Junk, look, move INBOX, look", None),
+    "to the trash from spam": ("move Junk, look, move Trash, look", "spam"),
+    "restored from the trash": ("move Trash, look, move INBOX, look", None),
+    "from the trash to spam": ("move Trash, look, move Junk, look", "spam"),
+    "a copy": ("copy Junk, look, look, look", None),
+    "a copy and deletion": ("copy Junk, look, delete INBOX, look, look", "spam"),
+    "a copy and deletion at once": ("copy Junk, delete INBOX, look", "spam"),
+    "a copy and a flag": ("copy Junk, trash INBOX, look", "spam"),
+    "a copy back and deletion": ("move Junk, look, copy INBOX, look, delete Junk, look, look", None),
+    "a copy back of delivered spam": ("look", None, "Junk"),
+    "a rescue by copy and deletion": ("copy INBOX, look, delete Junk, look, look", "ham", "Junk"),
+    "a rescue by copy and flag": ("copy INBOX, trash Junk, look", "ham", "Junk"),
+    "a rescue": ("move INBOX, look", "ham", "Junk"),
+    "a rescue and back": ("move INBOX, look, move Junk, look", "spam", "Junk"),
+    "a keyword": ("keyword junk, look", "spam"),
+    "a keyword and a move": ("keyword junk, move Junk, look", "spam"),
+    "a keyword, then a move": ("keyword junk, look, move Junk, look", "spam"),
+    "a keyword and a move to the trash": ("keyword junk, move Trash, look", "spam"),
+    "a keyword and a move to a folder": ("keyword notjunk, move Archive, look", "ham"),
+    "a keyword that is taken off": ("keyword junk, look, keyword , look", None),
+    "a keyword changed": ("keyword junk, look, keyword notjunk, look", None),
+    "another keyword than the folder": ("keyword notjunk, move Junk, look", "spam"),
+    "a keyword at delivery": ("look", None, "INBOX", "junk"),
+    "a keyword at delivery, and a move": ("look, move Archive, look", None, "INBOX", "junk"),
+    "a folder renamed": ("move Archive, look, rename Archive>Old, list, look, look", None),
+    "spam out of a renamed folder": (
+        "move Archive, look, rename Archive>Old, list, look, move Junk, look", "spam"
+    ),
+    "renamed there and back": (
+        "move Archive, look, rename Archive>Old, list, look, rename Old>Archive, list, look, "
+        "move Junk, look", "spam"
+    ),
+    "a folder below spam": ("move Junk, look, rename Archive>Junk.Old, list, look", "spam"),
+    "a move while nobody watched": ("move Junk, restart, look", "spam"),
+    "a move back while nobody watched": ("move Junk, look, move INBOX, restart, look", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_end_in_the_label_a_person_gave(tmp_path, name):
+    steps, label, *delivery = SEQUENCES[name]
+    folder, keyword = (*delivery, *("INBOX", "")[len(delivery) :])
+    sequence = Sequence(tmp_path)
+    sequence.run("look")
+    sequence.run(f"keyword {keyword}")
+    sequence.run(f"deliver {folder}")
+    sequence.run("look")
+    for step in steps.split(", "):
+        sequence.run(step)
+    assert sequence.label == label
+    assert sequence.box.verify() == []
+    sequence.box.close()
