@@ -16,6 +16,8 @@ from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 
 _QUICK_BYTES = 1 << 21  # a longer file is left to click
+# Names of tables, which a new user may take for messages, though each row of them is one.
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 _OPTIONS = {"--db", "--user"}
 
 
@@ -41,6 +43,7 @@ def exit_status(arguments: list[str]) -> int | None:
     if record and not paths:
         return filter_stream(client, strict=False)
     plain = len(paths) == 1 and paths[0].isascii() and paths[0] != "-"
+    plain = plain and not paths[0].lower().endswith(TABLE_SUFFIXES)
     if not record and plain and os.path.isfile(paths[0]):
         return _classify_file(client, paths[0])
     return None
