@@ -276,8 +276,8 @@ def test_counts_are_those_of_the_features_that_are_asked_for(classes):
     for i, key in enumerate(keys):
         table.add(u64([key]), np.array([1.0 + i]), i % classes)
 
-    def totals(*asked):
-        return table.get_counts(u64(asked))[0].sum(axis=1).tolist()
+    def totals(*fingerprints):
+        return table.get_counts(u64(fingerprints))[0].sum(axis=1).tolist()
 
     assert totals(1, 2, 3) == [1, 2, 3]
     assert totals(3, 2, 1) == [3, 2, 1]

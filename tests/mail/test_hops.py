@@ -13,7 +13,7 @@ words = st.sampled_from(
 )
 lines = st.lists(words, min_size=1, max_size=6).map(" ".join)
 texts = st.lists(st.one_of(lines, st.just("")), min_size=1, max_size=8).map(
-    lambda found: "\n".join(["Hello", *found, "Bye"]).encode() + b"\n"
+    lambda middle: "\n".join(["Hello", *middle, "Bye"]).encode() + b"\n"
 )
 subjects = st.lists(
     st.sampled_from([b"Re:", b"hello", b"=?utf-8?q?caf=C3=A9?=", b"x=y", b"[list]"]),
