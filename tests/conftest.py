@@ -59,6 +59,15 @@ def corpora_folder() -> Path:
     return Path(named) if named else REPOSITORY.parent / "shared" / "corpora"
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name long or binary bytes by their parameter: compressed files hold the time at which they are made."""
+    if isinstance(val, bytes) and not (
+        len(val) <= 40 and val.isascii() and val.decode().isprintable()
+    ):
+        return argname
+    return None
+
+
 def pytest_report_header() -> str:
     return f"streamnb {streamnb.__version__} from {Path(streamnb.__file__).parent}"
 

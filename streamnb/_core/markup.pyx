@@ -330,7 +330,7 @@ cdef int style_page(Element *stack, Py_ssize_t used, rules) except -1:
     cdef Py_ssize_t k
     for k in range(used + 1):
         for tag in (b"html", b"body"):
-            style_element(&stack[k], styles.cascade(rules.styles(tag, b"", b"", 0)[1:]))
+            style_element(&stack[k], rules.styles(tag, b"", b"", 0)[3])
         stack[k].hides = 0
         if rules.has_unknown_background:
             stack[k].background = UNKNOWN
@@ -376,7 +376,8 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef bint closing, hidden
     cdef uint32_t kind, open_kind
     cdef set unclosed = set()
-    cdef bint is_complete = rules is not None, is_in_head = True
+    cdef bint is_complete = rules is not None, is_in_head = True, has_universal_rule = False
+    cdef set rule_tags = None
     cdef bytes tag
     cdef const uint8_t *style = NULL
     cdef const uint8_t *class_names = NULL
@@ -391,6 +392,8 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
         stack[0].colour, stack[0].background = 0, 0xFFFFFF
         if is_complete:
             style_page(stack, 0, rules)
+            rule_tags = hashed_tags(rules.tags)
+            has_universal_rule = b"*" in rules.tags
         while i < n:
             next_tag = <const uint8_t *> memchr(p + i, c"<", n - i)
             if next_tag == NULL:
@@ -469,15 +472,20 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                     style_by_attribute(&element, p + name_begin, k, p + value_begin, value_end - value_begin, tag_id == BODY)
             if not closing:
                 own_style = None if style == NULL else read_style(slice_of(style, 0, style_size))
-                if rules is not None:
-                    mask, sheet_style, important_style = rules.styles(
+                if rules is not None and (
+                    class_names != NULL or element_id != NULL or has_universal_rule or tag_id in rule_tags
+                ):
+                    mask, sheet_style, important_style, both_styles = rules.styles(
                         lowered_bytes(p + begin, end - begin),
                         b"" if class_names == NULL else slice_of(class_names, 0, class_size),
                         b"" if element_id == NULL else slice_of(element_id, 0, id_size),
                         stack[used].ancestors,
                     )
                     element.ancestors |= <uint64_t> mask
-                    own_style = styles.cascade((sheet_style, own_style or styles.NO_STYLE, important_style))
+                    if own_style is None:
+                        own_style = both_styles
+                    elif both_styles != styles.NO_STYLE:
+                        own_style = styles.cascade((sheet_style, own_style, important_style))
                 if own_style is not None:
                     style_element(&element, own_style)
             if i < n and p[i] == c">":
@@ -499,6 +507,8 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         if tag == b"style" and not is_complete:
                             rules = rules or styles.StyleRules()
                             rules.add_sheet(page[i:end])
+                            rule_tags = hashed_tags(rules.tags)
+                            has_universal_rule = b"*" in rules.tags
                             has_late_sheet[0] = has_late_sheet[0] or not is_in_head
                             if is_in_head:
                                 style_page(stack, used, rules)
@@ -525,6 +535,10 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     finally:
         free(stack)
         free(spans.bytes)
+
+
+cdef set hashed_tags(tags):
+    return {tag_hash(tag) for tag in tags}
 
 
 cdef uint64_t tag_hash(bytes tag):

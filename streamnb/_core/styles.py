@@ -329,7 +329,8 @@ class _Rule(NamedTuple):
     important_style: Style
 
 
-_Styles = tuple[int, Style, Style]  # mask of an element as an ancestor; style, important style
+# Mask of an element as an ancestor; its style, its important style, and both together.
+_Styles = tuple[int, Style, Style, Style]
 
 
 class StyleRules:
@@ -339,10 +340,13 @@ class StyleRules:
     ----------
     has_unknown_background
         True if a selector that is not understood sets a background.
+    tags
+        The tags in selectors; with "*" an element of any tag can have a style.
     """
 
     def __init__(self) -> None:
         self.has_unknown_background = False
+        self.tags: set[bytes] = set()
         self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
         self._bits: dict[bytes, int] = {}
         self._styles: dict[tuple[bytes, bytes, bytes, int], _Styles] = {}
@@ -378,6 +382,9 @@ class StyleRules:
             mask |= self._bits.setdefault(atom, 1 << len(self._bits))
         every_atom = [atom for compound in compounds for atom in compound]
         ids, classes = (sum(atom[:1] == kind for atom in every_atom) for kind in (b"#", b"."))
+        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b"."))
+        if not atoms:
+            self.tags.add(b"*")
         self._order += 1
         specificity = (ids, classes, len(every_atom) - ids - classes)
         # Found by its rarest atom; ids sort before classes, "*" and tags.
@@ -407,18 +414,16 @@ class StyleRules:
         candidates = [self._rules[atom] for atom in (*atoms, b"*") if atom in self._rules]
         self._checks += sum(map(len, candidates))
         if not candidates or self._checks > _MAX_CHECKS:
-            return mask, NO_STYLE, NO_STYLE
+            return mask, NO_STYLE, NO_STYLE, NO_STYLE
         matching = sorted(
             rule
             for rules in candidates
             for rule in rules
             if rule.atoms <= atoms and rule.ancestors & ancestors == rule.ancestors
         )
-        return (
-            mask,
-            cascade(rule.style for rule in matching),
-            cascade(rule.important_style for rule in matching),
-        )
+        style = cascade(rule.style for rule in matching)
+        important_style = cascade(rule.important_style for rule in matching)
+        return mask, style, important_style, cascade((style, important_style))
 
 
 def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -17,6 +17,7 @@ from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
+    from streamnb.classifier.verdict import Verdict
     from streamnb.mailbox.mailbox import Mailbox
 
 
@@ -50,8 +51,9 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 
     The verdict is that of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote.
     The evidence column names the class that a token speaks for, with its log-odds. The other
-    columns are the token's counts in each class. In JSON, positive log-odds speak for the
-    predicted class.
+    columns are the token's counts in each class. As in `streamnb classify`, log-odds are those of
+    spam; if there are classes other than ham and spam, those of the predicted class. JSON names
+    that class as log_odds_of.
 
     \b
     Examples:
@@ -73,20 +75,27 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
         verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:
         raise ModelFileError(f"{name}: it has learned no message yet")
+    reference = _reference_class(verdict)
+    sign = 1 if reference == verdict.label else -1
     if as_json:
-        report = vars(verdict) | {
-            "reasons": [
-                {**reason._asdict(), "feature": feature_name(reason.feature)}
-                for reason in verdict.reasons
-            ]
-        }
-        click.echo(json.dumps(report))
+        reasons = [
+            {
+                "token": feature_name(reason.feature),
+                "evidence": verdict.side(reason.log_odds),
+                "log_odds": sign * reason.log_odds + 0.0,
+                "counts": reason.counts,
+            }
+            for reason in verdict.reasons
+        ]
+        log_odds = {"log_odds": sign * verdict.log_odds, "log_odds_of": reference}
+        click.echo(json.dumps(vars(verdict) | log_odds | {"reasons": reasons}))
         return
     console = new_console()
     unsure = ", unsure" if verdict.unsure else ""
     console.print(printable(f"{verdict.label}{unsure}"))
     probabilities = ", ".join(f"{label} {p:.4f}" for label, p in verdict.probabilities.items())
-    console.print(printable(f"probabilities: {probabilities}; log-odds {verdict.log_odds:.2f}"))
+    log_odds_text = f"log-odds of {reference} {sign * verdict.log_odds:.2f}"
+    console.print(printable(f"probabilities: {probabilities}; {log_odds_text}"))
     if not verdict.reasons:
         return
     labels = list(verdict.probabilities)
@@ -96,6 +105,14 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
         evidence = printable(f"{abs(reason.log_odds):.3f} {verdict.side(reason.log_odds)}")
         table.add_row(feature_name(reason.feature)[:60], evidence, *counts)
     console.print("", table)
+
+
+def _reference_class(verdict: Verdict) -> object:
+    """Return the class whose log-odds are printed: spam, unless there are more than ham and spam.
+
+    A model that knows no spam has the log-odds of spam too.
+    """
+    return "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
 
 
 @click.command()

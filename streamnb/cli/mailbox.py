@@ -334,19 +334,19 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
 
     imap_access(*source)  # raises before a database is made
-    with (
-        _collected_errors() as errors,
-        options.open_mailbox() as old,
-        create_upgraded(old, new, options.shared_value("wait")) as upgraded,
-    ):
-        messages = (("", item) for item in read_sources(source))
-        outcomes = (
-            (name, digest(content), copy_label(old, upgraded, content))
-            for _, name, content in _readable(messages, errors, source)
-        )
-        _report(outcomes, as_json)
-        _rebuild_if_due(upgraded, as_json)
-        missing_count = count_missing(old, upgraded)
+    with _collected_errors() as errors, options.open_mailbox() as old:
+        messages = _readable((("", item) for item in read_sources(source)), errors, source)
+        first = next(messages, None)
+        if first is None:  # no database is made if there is nothing to learn
+            return
+        with create_upgraded(old, new, options.shared_value("wait")) as upgraded:
+            outcomes = (
+                (name, digest(content), copy_label(old, upgraded, content))
+                for _, name, content in chain([first], messages)
+            )
+            _report(outcomes, as_json)
+            _rebuild_if_due(upgraded, as_json)
+            missing_count = count_missing(old, upgraded)
         if missing_count:
             options.notify(
                 f"{missing_count:,} messages of the old database are in none of these sources: "

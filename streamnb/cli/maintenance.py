@@ -122,8 +122,8 @@ def verify() -> None:
     "classes",
     multiple=True,
     metavar="NAME",
-    help="A class, in the order in which the classes were first learned; needed only if the "
-    "database has lost their names.",
+    help="A class. Repeat it for each class, in the order in which they were first learned. Needed "
+    "only if the database has lost the names.",
 )
 @database_options
 def recover(new: str, classes: tuple[str, ...]) -> None:
@@ -155,7 +155,11 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="2026-11-20T14:30, or 2h or 3d for so long ago.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Go back to TIME: 2026-11-20T14:30, or 30m, 2h, 3d, 1w (so long ago).",
+)
 @click.option(
     "--last",
     is_flag=False,
@@ -169,9 +173,10 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 @_dry_run
 @database_options
 def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool) -> None:
-    """Restore the state at TIME: remove the labels given since, and put back those they replaced.
+    """Restore the labels of an earlier time: unlearn what was learned since.
 
-    More than 100 changes need a confirmation.
+    Name the time by --since or --last, or reverse the last undo by --redo. Labels that were
+    replaced or removed since are restored. More than 100 changes need a confirmation.
 
     \b
     Example:
@@ -183,7 +188,7 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
-        raise click.UsageError("give exactly one of --since TIME, --last [N] and --redo")
+        raise click.UsageError("name one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
         raise click.UsageError("--redo has no --dry-run")
     since_s = None if since is None else parse_time(since)
@@ -249,6 +254,9 @@ def _confirm(change: str) -> None:
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
     """Drop features that were seen once, old rows with --ledger, and shrink the file.
 
+    Few verdicts change: a feature that a single message had half a year ago seldom occurs again.
+    Print the numbers first with --dry-run.
+
     \b
     Example:
       streamnb compact --rare 365 --ledger 730 --dry-run
@@ -273,7 +281,8 @@ _kind = click.option(
     "--format",
     "kind",
     type=click.Choice(["lines", "model", "bogofilter"]),
-    help="JSON lines (the default of export), a model file, or bogofilter's dump.",
+    help="JSON lines, a model file, or the dump of bogofilter. Default: lines for export; import "
+    "detects it.",
 )
 
 

@@ -10,12 +10,16 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from streamnb.corpus.entry import is_compressed
 from streamnb.errors import BusyError, StreamNBError, describe_os_error, error_text, printable
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 
 _QUICK_BYTES = 1 << 21  # a longer file is left to click
+# Names of tables, which a new user may take for messages, though each row of them is one.
+TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
+# The first bytes of gzip, bzip2, xz, Zstandard and LZ4. `corpus.entry` reads these files, but its
+# import would take longer than asking the server.
+_COMPRESSION_MARKS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"Dovecot-LZ4")
 _OPTIONS = {"--db", "--user"}
 
 
@@ -41,6 +45,7 @@ def exit_status(arguments: list[str]) -> int | None:
     if record and not paths:
         return filter_stream(client, strict=False)
     plain = len(paths) == 1 and paths[0].isascii() and paths[0] != "-"
+    plain = plain and not paths[0].lower().endswith(TABLE_SUFFIXES)
     if not record and plain and os.path.isfile(paths[0]):
         return _classify_file(client, paths[0])
     return None
@@ -59,7 +64,7 @@ def _read_message(path: str) -> bytes | None:
         len(message) == _QUICK_BYTES
         or head.lstrip(b"\xef\xbb\xbf\r\n").startswith((b"From ", b"\1\1\1\1"))
         or b"\0" in head
-        or is_compressed(head)
+        or head.startswith(_COMPRESSION_MARKS)
     )
     return None if is_other else message
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from streamnb.cli.options import Decorator, combine_options, shared_option, shared_value
+from streamnb.cli.quick import TABLE_SUFFIXES
 from streamnb.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def imap_access(*names: str) -> Access:
 
 
 def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMessage]:
-    """Yield the messages of all sources; without `binary`, an error in place of binary data."""
+    """Yield the messages of all sources; without `binary`, an error for tables and binary data."""
     from streamnb.mailbox.sources import is_binary, messages
 
     for name in names:
@@ -62,10 +63,13 @@ def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMe
             continue
         for message in messages(name):
             content = message.content
-            if not binary and isinstance(content, bytes) and is_binary(content):
-                reason = "it has no header and is not text; --binary accepts it"
-                yield message._replace(
-                    content=CorpusError(f"{message.name}: not a message: {reason}")
-                )
-            else:
-                yield message
+            problem = ""
+            if not binary and isinstance(content, bytes):
+                if message.name == name and name.lower().endswith(TABLE_SUFFIXES):
+                    problem = "a table; `streamnb fit` trains a model on it; --binary accepts it"
+                elif is_binary(content):
+                    problem = "it has no header and is not text; --binary accepts it"
+            if problem:
+                problem = f"{message.name}: not a message: {problem}"
+                message = message._replace(content=CorpusError(problem))
+            yield message

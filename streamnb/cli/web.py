@@ -69,9 +69,14 @@ def web(account: str | None, listen: str) -> None:
     "--most",
     type=click.IntRange(0, 100_000),
     metavar="N",
-    help="Store at most N verdicts; 0 for none.",
+    help="Store at most N verdicts from now on (at first 500); 0 for none.",
 )
-@click.option("--days", type=FiniteRange(0, 36_500), metavar="DAYS", help="Store them for DAYS.")
+@click.option(
+    "--days",
+    type=FiniteRange(0, 36_500),
+    metavar="DAYS",
+    help="Store verdicts for DAYS from now on (at first 30).",
+)
 @click.option(
     "--find",
     "text",

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mail import Limits, Mail, parse
 
 # The fields that a sender writes and no hop rewrites. The second row counts only in a message
@@ -15,8 +15,9 @@ _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 # Parts that no reader shows: mail programs and lists change the text around the parts.
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue", "damaged"))
-# A mailbox file quotes lines that look like its separator.
-_QUOTED_FROM = re.compile(rb"^>+(?=From )", re.M)
+# A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
+# be the end of a longer one, so quotes are passed over anywhere.
+_QUOTED_FROM = re.compile(rb">++(?=From )")
 # The content of all parts counts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 

@@ -136,6 +136,10 @@ def _storable(columns: Sequence[Any]) -> list[Any]:
     ]
 
 
+def _receipt_text(receipt: Receipt) -> str:
+    return json.dumps(receipt.to_json(), separators=(",", ":"))
+
+
 def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     """Return the row of columns of the table. Damage raises any exception."""
     *plain, receipt, tokens = columns
@@ -280,7 +284,7 @@ class Ledger:
             f"VALUES (?{', ?' * 10})",
             (
                 *_storable(row[1:10]),
-                json.dumps(row.receipt.to_json()),
+                _receipt_text(row.receipt),
                 None if row.tokens is None else pack_tokens(row.tokens, self.places_of),
             ),
         )
@@ -319,7 +323,7 @@ class Ledger:
         """Replace the receipts of rows, given by id."""
         self.database.connection.executemany(
             "UPDATE ledger SET receipt = ? WHERE id = ?",
-            [(json.dumps(receipt.to_json()), number) for number, receipt in receipts.items()],
+            [(_receipt_text(receipt), number) for number, receipt in receipts.items()],
         )
 
     def end(self, row: Row, time: float | None) -> None:

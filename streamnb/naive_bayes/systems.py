@@ -207,8 +207,10 @@ class SystemPool(OnlineEstimator):
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
         """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
         check_numbers(deltas.get("pool", ()))
-        if len(deltas.get("pool", self.systems)) != len(self.systems):
-            raise ValueError("receipt: its weights are of another number of systems")
+        parts = [deltas.get(name, self.systems) for name in ("pool", "recalibration")]
+        parts += [changes for _, changes in deltas.get("lengths", ())]
+        if any(len(part) != len(self.systems) for part in parts):
+            raise ValueError("receipt: it is of another number of systems")
         for system, part in zip(self.systems, self._split(deltas), strict=True):
             system.check(part, n_classes)
 

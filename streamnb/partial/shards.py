@@ -80,6 +80,8 @@ def check_shards(learner: Any) -> None:
     for model in learner.models:
         if model.decay != 1:
             raise ValueError("decay: decayed counts cannot be merged; use decay=1 with shards")
+        if model.max_features is not None:
+            raise ValueError("max_features: shards need all counts; set max_features=None")
 
 
 def learn_shard(

@@ -18,7 +18,7 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
 from streamnb.partial import LabelledRow, PartialCounts, assemble, check_sums, count, merge, spec_of
 from streamnb.replay.build import make_classifier, make_tokenizer, prior_error
-from streamnb.replay.run import labelled_entries, open_configured_corpus, skip_or_stop
+from streamnb.replay.examples import labelled_entries, open_configured_corpus, skip_or_stop
 from streamnb.replay.workers import stream_features
 
 _MIN_SHARD = 4000  # messages that one process counts at a time, at least

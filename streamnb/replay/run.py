@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +15,10 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
-from streamnb.corpus import Corpus, open_corpus, order_entries
-from streamnb.corpus.entry import Entry, message_envelope
-from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
+from streamnb.corpus import Corpus, order_entries
+from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import (
     Example,
-    PrequentialRun,
     ResultFiles,
     RunningMetrics,
     Step,
@@ -37,6 +33,8 @@ from streamnb.replay.build import (
     resolved_yaml,
     training_key,
 )
+from streamnb.replay.examples import iterate_examples, labelled_entries, open_configured_corpus
+from streamnb.replay.interruption import Interruption
 from streamnb.replay.workers import stream_features
 
 
@@ -171,7 +169,7 @@ def replay_models(
         if corpus.size is None
         else min(corpus.size, config.corpus.limit or corpus.size)
     )
-    with ExitStack() as files, _Interruption(should_stop) as interruption:
+    with ExitStack() as files, Interruption(should_stop) as interruption:
         for run in runs:
             files.enter_context(run.files)
         start = time.perf_counter()
@@ -180,7 +178,7 @@ def replay_models(
         features = stream_features(entries, runs[0].classifier.tokenizer, config.jobs)
         with_envelope = any(needs_envelope(each) for each in configs)
         stream = interruption.until_interrupted(features)
-        for example in _examples(stream, config, skipped, with_envelope):
+        for example in iterate_examples(stream, config, skipped, with_envelope):
             for run in runs:
                 run.classify(example)
             for run in runs:  # after all predictions: some models share their counts
@@ -198,84 +196,7 @@ def replay_models(
     return [run.report for run in runs]
 
 
-def evaluate_model(
-    config: Config, classifier: Classifier, name: str, on_step: OnStep | None = None
-) -> Report:
-    """Classify a corpus with a trained classifier, which does not learn.
-
-    Parameters
-    ----------
-    config
-        The corpus and the output; the model and the feedback are not used.
-    classifier
-        The trained classifier.
-    name
-        Name of the model, for errors and config.yaml.
-    on_step
-        As for `replay_corpus`.
-
-    Returns
-    -------
-    Report
-        As of `replay_corpus`, with 0 messages learned.
-
-    Raises
-    ------
-    StreamNBError
-        If corpus or output are at fault, or no label of the corpus is a class of the model.
-    """
-    corpus = open_configured_corpus(config)
-    skipped: list[str] = []
-    report = Report(config, corpus.description, features=classifier.features, skipped=skipped)
-    metrics = RunningMetrics(
-        config.evaluate.positive, config.evaluate.window, config.evaluate.fading
-    )
-    _check_label_headers(corpus, classifier, name)
-    run = PrequentialRun(classifier.model)
-    config_text = f"# {printable(f'streamnb evaluate {name} {corpus.path}')}\n"
-    start = time.perf_counter()
-    with (
-        ResultFiles(config.output.folder, config_text) as files,
-        _Interruption(bool) as interruption,
-    ):
-        labelled = labelled_entries(corpus, config, skipped)
-        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
-        features = stream_features(entries, classifier.tokenizer, config.jobs)
-        stream = interruption.until_interrupted(features)
-        for example in _examples(stream, config, skipped, with_envelope=False):
-            step = run.classify(example._replace(classify=True))
-            assert step is not None  # noqa: S101 (for the type checker)
-            scores = {str(label): score for label, score in step.scores.items()}
-            step = Step(step.y, str(step.predicted), scores, step.tag)
-            files.write_step(step, metrics.record(step))
-            if metrics.messages % config.evaluate.every == 0:
-                files.write_checkpoint(metrics.checkpoint())
-            if on_step is not None:
-                on_step(metrics, corpus.size)
-        report.seconds = time.perf_counter() - start
-        report.interrupted = interruption.requested
-        if not metrics.messages and not report.interrupted:
-            reason = "every message failed" if skipped else "there are no messages"
-            raise CorpusError(f"{corpus.path}: nothing to evaluate: {reason}")
-        report.summary = metrics.summary(config.evaluate.intervals)
-        report.peak_memory_bytes = _peak_memory()
-        _check_known_labels(corpus, classifier, report)
-        error = _positive_error(config, list(report.summary.classes))
-        if error is not None:
-            raise error
-        if report.interrupted and not metrics.messages:
-            files.discard()
-        elif report.interrupted and files.has_earlier_results:
-            report.not_written.append(f"{files.folder}: the earlier results stay as they are")
-        else:
-            if metrics.messages:
-                files.write_checkpoint(metrics.checkpoint())
-            tokens = {} if files.folder is None else _top_tokens(classifier)
-            files.finish(report.as_dict(), tokens)
-    return report
-
-
-def _positive_error(config: Config, classes: list[str]) -> ConfigError | None:
+def positive_error(config: Config, classes: list[str]) -> ConfigError | None:
     """Return the error if no message is of the configured positive class; else None."""
     positive = config.evaluate.positive
     if positive is None or not classes or positive in classes:
@@ -284,31 +205,6 @@ def _positive_error(config: Config, classes: list[str]) -> ConfigError | None:
         f"evaluate.positive: no message is of class {positive!r}; "
         f"there are {', '.join(classes[:10])}"
     )
-
-
-def _check_label_headers(corpus: Corpus, classifier: Classifier, name: str) -> None:
-    """Raise ConfigError if the model would read the header field that holds the label."""
-    tokenizers = getattr(classifier.tokenizer, "tokenizers", [classifier.tokenizer])
-    for tokenizer in tokenizers:
-        dropped = {header.lower() for header in getattr(tokenizer, "drop_headers", None) or ()}
-        for header in corpus.drop_headers:
-            if header.lower() not in dropped:
-                raise ConfigError(
-                    f"corpus.label_header: {name} reads the field {header}, which holds the label; "
-                    f"fit the model with --set corpus.label_header={header}"
-                )
-
-
-def _check_known_labels(corpus: Corpus, classifier: Classifier, report: Report) -> None:
-    """Raise CorpusError if no message has a label that the model knows."""
-    summary = report.summary
-    labels = [label for label, row in summary.classes.items() if row.messages]
-    classes = [str(label) for label in classifier.labels]
-    if summary.messages and not set(labels) & set(classes):
-        raise CorpusError(
-            f"{corpus.path}: no label is a class of the model; labels: {', '.join(labels[:10])}; "
-            f"classes: {', '.join(classes[:10])}"
-        )
 
 
 class _ModelRun:
@@ -391,13 +287,13 @@ class _ModelRun:
             )
         elif path is not None:
             self.classifier.save(path)
-        report.peak_memory_bytes = _peak_memory()
+        report.peak_memory_bytes = peak_memory()
         if interrupted and not metrics.messages and not report.learned:
             self.files.discard()
         elif interrupted and self.files.has_earlier_results:
             report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
         else:
-            tokens = {} if self.files.folder is None else _top_tokens(self.classifier)
+            tokens = {} if self.files.folder is None else top_tokens(self.classifier)
             self.files.finish(report.as_dict(), tokens)
 
 
@@ -408,7 +304,7 @@ def _without_unused_names(config: Config) -> Config:
     return config.with_changes(model=config.model.with_changes(keep_names=False))
 
 
-def _top_tokens(classifier: Classifier, limit: int = 20) -> dict[str, list[tuple[str, float]]]:
+def top_tokens(classifier: Classifier, limit: int = 20) -> dict[str, list[tuple[str, float]]]:
     """Return the tokens with the largest log-odds for each class; words before byte n-grams."""
     tokens = {}
     labels = classifier.models[0].counts.labels
@@ -439,7 +335,7 @@ def _find_problem(
             f"{corpus.path}: all {report.summary.messages} messages are of class {classes[0]}; "
             "a replay needs two classes or more"
         )
-    error = _positive_error(config, classes)
+    error = positive_error(config, classes)
     if error is not None:
         return error
     names = list(dict.fromkeys([*classes, *map(str, labels)]))
@@ -459,95 +355,7 @@ def _find_problem(
     return None
 
 
-class _Interruption:
-    """Handler of Ctrl-C: the first ends the stream after a message, the second the program.
-
-    An exception could fall between recording a message and writing its results.
-    """
-
-    def __init__(self, should_stop: Callable[[], bool]) -> None:
-        self.requested = False
-        self._should_stop = should_stop
-        self._previous_handler: Any = None
-
-    def __enter__(self) -> _Interruption:
-        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup
-        if threading.current_thread() is threading.main_thread() and not is_ignored:
-            self._previous_handler = signal.signal(signal.SIGINT, self._on_signal)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGINT, self._previous_handler)
-
-    def _on_signal(self, number: int, frame: object) -> None:
-        if self.requested:
-            raise KeyboardInterrupt
-        self.requested = True
-
-    def until_interrupted(self, items: Iterable[Any]) -> Iterator[Any]:
-        """Yield the items until Ctrl-C, or until `should_stop` returns True."""
-        for item in items:
-            if self._should_stop():
-                self.requested = True
-            if self.requested:
-                return
-            yield item
-
-
-def open_configured_corpus(config: Config) -> Corpus:
-    """Open the corpus that a configuration names."""
-    section = config.corpus
-    if section.path is None:
-        raise ConfigError("corpus.path: missing; name the corpus to replay")
-    return open_corpus(
-        section.path,
-        section.kind,
-        section.label_header,
-        section.label_column,
-        section.text_column,
-        section.delimiter,
-        section.header,
-    )
-
-
-def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
-    """Yield the entries that have a label; entries without one stop the replay or are skipped."""
-    for entry in corpus:
-        if entry.label and entry.label != "?":
-            yield entry
-            continue
-        header = config.corpus.label_header
-        reason = f"has no {f'field {header}' if header else 'label'}"
-        if entry.label:
-            reason = "has the label '?', which stands for no prediction in results; rename it"
-        error = entry.problem or f"{entry.path}: message {entry.name} {reason}"
-        skip_or_stop(config, error, skipped)
-
-
-def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "") -> None:
-    """Add the error of a message to `skipped`; raise it if `corpus.on_error` is "stop"."""
-    if config.corpus.on_error == "stop":
-        message = f"message {name}; " if name else ""
-        raise CorpusError(f"{error} ({message}use --on-error skip to leave out such messages)")
-    skipped.append(error)
-
-
-def _examples(
-    stream: Iterator[Any], config: Config, skipped: list[str], with_envelope: bool
-) -> Iterator[Example]:
-    for entry, result in stream:
-        if isinstance(result, StreamNBError):
-            skip_or_stop(config, str(result), skipped, entry.name)
-            continue
-        example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
-        if with_envelope:
-            date, recipients = message_envelope(entry)
-            example = example._replace(date=date, recipients=recipients)
-        yield example
-
-
-def _peak_memory() -> int:
+def peak_memory() -> int:
     """Return the peak resident memory of this process in bytes."""
     try:
         # Linux's getrusage also counts the memory of the process before it became this program.

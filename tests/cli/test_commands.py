@@ -31,21 +31,56 @@ def model(sample, tmp_path):
     return path
 
 
-def test_explain_shows_what_the_classifier_says(sample, model):
-    message = sample / "data" / "005.eml"
+@pytest.mark.parametrize(("number", "label"), [("005", "spam"), ("001", None)])
+def test_explain_gives_the_reasons_of_the_classifier_in_log_odds_of_spam(
+    sample, model, number, label
+):
+    classifier = Classifier.load(model)
+    message = sample / "data" / f"{number}.eml"
+    verdict = classifier.classify(message.read_bytes(), 7)
+    assert label in (verdict.label, None)
     status, out, error = streamnb_command("explain", message, "--model", model, "-n", 7, "--json")
     assert (status, error) == (0, "")
-    page_text = json.loads(out)
-    verdict = Classifier.load(model).classify(message.read_bytes(), 7)
-    assert page_text["label"] == verdict.label == "spam"
-    assert page_text["log_odds"] == verdict.log_odds
-    assert [item["log_odds"] for item in page_text["reasons"]] == [
-        item.log_odds for item in verdict.reasons
+    result = json.loads(out)
+    sign = 1 if verdict.label == "spam" else -1
+    assert (result["label"], result["log_odds_of"]) == (verdict.label, "spam")
+    assert result["log_odds"] == sign * verdict.log_odds
+    assert [(item["evidence"], item["log_odds"], item["counts"]) for item in result["reasons"]] == [
+        (verdict.side(reason.log_odds), sign * reason.log_odds, reason.counts)
+        for reason in verdict.reasons
     ]
-    assert [item["counts"] for item in page_text["reasons"]] == [
-        item.counts for item in verdict.reasons
-    ]
+    for item in result["reasons"]:
+        assert item["evidence"] == ("for spam" if item["log_odds"] > 0 else "for ham")
+
+
+def test_explain_and_classify_agree_for_a_mailbox_and_a_model(sample, tmp_path):
+    database, model = tmp_path / "mail.db", tmp_path / "m.snb"
+    data = sample / "data"
+    with Mailbox(database) as mailbox:
+        for number, label in enumerate(["ham", "spam"] * 5, 1):
+            mailbox.learn((data / f"{number:03}.eml").read_bytes(), label)
+    export = streamnb_command("export", model, "--format", "model", "--db", database)
+    assert export[0] == 0, export
+    results = []
+    for options in (["--db", database], ["--model", model]):
+        status, out, _ = streamnb_command("explain", data / "020.eml", "--json", *options)
+        assert status == 0
+        results.append(json.loads(out))
+    assert results[0].keys() == results[1].keys()
+    assert results[0]["log_odds"] == pytest.approx(results[1]["log_odds"])
+    classify = ["classify", data / "020.eml", "--json", "--reasons", 9, "--db", database]
+    response = json.loads(streamnb_command(*classify)[1])
+    assert results[0]["log_odds"] == pytest.approx(response["score"])
+    by_token = {item["token"]: item["log_odds"] for item in results[0]["reasons"]}
+    assert [by_token[token] for token, _ in response["reasons"]] == pytest.approx(
+        [log_odds for _, log_odds in response["reasons"]]
+    )
+
+
+def test_explain_prints_a_table(sample, model):
+    message = sample / "data" / "005.eml"
     status, out, _ = streamnb_command("explain", message, "--model", model)
+    assert status == 0
     assert out.startswith("spam\nprobabilities: spam ")
     assert "token" in out.splitlines()[3]
     assert len(out.splitlines()) == 24

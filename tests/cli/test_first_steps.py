@@ -105,3 +105,27 @@ def test_every_command_takes_the_same_line_for_the_header(tmp_path, header):
         assert list(rows[0])[:2] == header.split(",")
     status, out, _ = streamnb_command("evaluate", tmp_path / "m.snb", table, "--json")
     assert json.loads(out)["messages"] == expected
+
+
+def test_an_upgrade_from_nothing_makes_no_database(tmp_path):
+    database, new = tmp_path / "mail.db", tmp_path / "new.db"
+    (tmp_path / "m").write_text("Subject: a\n\nlunch\n")
+    assert streamnb_command("learn", "ham", tmp_path / "m", "--db", database)[0] == 0
+    status, _, error = streamnb_command("upgrade", new, tmp_path / "nowhere", "--db", database)
+    assert (status, error.count("\n"), new.exists()) == (3, 1, False)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".CSV", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("command", [("learn", "ham"), ("classify",)])
+def test_a_table_is_not_taken_for_a_message(tmp_path, suffix, command):
+    database = tmp_path / "mail.db"
+    (tmp_path / "m").write_text("Subject: a\n\nlunch\n")
+    assert streamnb_command("learn", "ham", tmp_path / "m", "--db", database)[0] == 0
+    table = write_table(tmp_path / f"t{suffix}", ["spam", "ham"] * 5)
+    status, out, error = streamnb_command(*command, table, "--db", database)
+    assert (status, out, error.count("\n")) == (3, "", 1)
+    assert "streamnb fit" in error
+    options = ["--binary", "--db", database]
+    status, out, error = streamnb_command(*command, table, *options)
+    assert "not a message" not in error
+    assert out.count("\n") == 1

@@ -266,3 +266,30 @@ def test_features_without_counts_say_nothing():
     table = _core.CountTable(3, False)
     table.load(u64([1, 2]), None, None, np.zeros((2, 3)), [0.0, 0.0, 0.0])
     assert table.log_likelihood_sums(u64([1]), np.ones(1), 1.0, 3.0) == ([-math.log(2)] * 3, 1)
+
+
+@pytest.mark.parametrize("classes", [2, 9])
+def test_counts_are_those_of_the_features_that_are_asked_for(classes):
+    """A look-up is used again only for the same features in the same order, if nothing changed."""
+    table = _core.CountTable(classes, False)
+    keys = [*range(1, 9), *alike(4)]
+    for i, key in enumerate(keys):
+        table.add(u64([key]), np.array([1.0 + i]), i % classes)
+
+    def totals(*fingerprints):
+        return table.get_counts(u64(fingerprints))[0].sum(axis=1).tolist()
+
+    assert totals(1, 2, 3) == [1, 2, 3]
+    assert totals(3, 2, 1) == [3, 2, 1]
+    assert totals(2, 2, 2) == [2, 2, 2]
+    assert totals(91, 92, 93) == totals(92, 91, 93) == [0, 0, 0]
+    assert totals(91, 92, 1) == [0, 0, 1]
+    table.add(u64([91]), np.ones(1), 0)
+    assert totals(91, 92, 1) == [1, 0, 1]
+    table.remove(u64([1, 77]))  # the last row moves into its place
+    assert totals(91, 92, 1) == [1, 0, 0]
+    assert [totals(key) for key in keys[1:]] == [[1.0 + i] for i in range(1, len(keys))]
+    assert sum(table.totals) == sum(range(2, len(keys) + 1)) + 1
+    table.log_likelihood_sums(u64([2, 3]), np.ones(2), 1.0)
+    table.subtract(u64([2]), np.array([2.0]), 1)
+    assert totals(2, 3) == [0, 3]

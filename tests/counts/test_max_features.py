@@ -22,6 +22,7 @@ from streamnb import (
 from streamnb.counts.memory import MemoryCounts
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.partial import check_shards
 from streamnb.sklearn import MultinomialNB as MultinomialEstimator
 from streamnb.sklearn import TextClassifier as TextEstimator
 
@@ -206,5 +207,7 @@ def test_estimators_and_classifiers_take_the_limit():
 def test_where_no_feature_may_be_missing_the_limit_is_refused(tmp_path):
     with pytest.raises(ValueError, match="ngram_step=0"):
         MailClassifier(ngram_max=6, ngram_step=2, max_features=10)
+    with pytest.raises(ValueError, match="shards need all counts"):
+        check_shards(MailClassifier(max_features=10))
     with pytest.raises(StateError, match="compact the database"):
         streamnb.Mailbox(tmp_path / "mail.db", classifier=MailClassifier(max_features=10))

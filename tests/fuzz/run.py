@@ -28,7 +28,7 @@ if __name__ == "__main__":
     sys.path[:1] = [str(HERE.parent / "helpers"), str(HERE.parent)]
 
 MODULES = {
-    "texts": "words html header grams pairs names mail passed well_formed",
+    "texts": "words html header grams pairs names mail hops passed well_formed",
     "counts": "table sums exact models",
     "files": "model_file pieces plans imports yaml trec mbox delimited any_corpus maildir",
     "listeners": "ask http pages smtp lmtp milter next_hop request reply",

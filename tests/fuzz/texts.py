@@ -13,6 +13,7 @@ from pathlib import Path
 
 from definitions import slow_nested, slow_pairs, slow_words
 from fuzz.target import Choices, Target
+from hops import ENCODERS, compose, send
 from hostile import hostile, passed_on
 
 from streamnb import MailTokenizer
@@ -166,6 +167,33 @@ def header(data: bytes) -> None:
     start = min(start, len(text))
     end = max(start, len(text) - short)
     assert split_header(text, start, end, limit) == slow_header(text, start, end, limit)
+
+
+_BODY = MailTokenizer(part="body")
+_ENCODINGS = sorted(ENCODERS)
+
+
+def hops(data: bytes) -> None:
+    """Send a message through hops: its digest and the tokens of its text stay the same."""
+    choice = Choices(data)
+    encoding, line_end = _ENCODINGS[choice.below(3)], choice.below(4)
+    actions = [(choice.below(5), choice.below(64)) for _ in range(choice.below(8))]
+    subject = b" ".join(re.findall(rb"[!-~]+", choice.take_some()))
+    leaves = []
+    for _ in range(choice.below(3) + 1):
+        # Text as mail has it: lines of UTF-8 that end, and no line that ends the header early.
+        text = choice.take_some().decode("utf-8", "ignore").encode().replace(b"\r", b"")
+        text = re.sub(rb"[\0-\x08\x0b-\x1f]|--=_", b"", text).strip(b"\n")
+        subtype = (b"plain", b"html")[choice.below(2)]
+        # Quoting "From " within a tag or a word, where an encoded line begins, changes the text.
+        pattern = rb"From " if subtype == b"html" else rb"(?<=[^\s>])From "
+        text = re.sub(pattern, b"from ", text)
+        leaves.append((subtype, b"Hi\n" + text + b"\n.\n"))
+    fields = [(b"From", b"Ann <ann@example.org>"), (b"Subject", subject or b"hi")]
+    original = compose((fields, leaves))
+    received = send((fields, leaves), encoding, actions, line_end)
+    assert digest(received) == digest(original), received
+    assert _BODY.transform_one(received) == _BODY.transform_one(original), received
 
 
 GRAMS = {
@@ -377,6 +405,7 @@ TARGETS = {
         most=512,
     ),
     "mail": Target(mail, mails, MAIL_WORDS + HTML_WORDS, 1 << 14),
+    "hops": Target(hops, lambda: _choosing([raw[:600] for raw in mails()], 24), MAIL_WORDS, 1024),
     "passed": Target(passed, mails, MAIL_WORDS[:22], 4096),
     "well_formed": Target(well_formed, lambda: [raw[:600] for raw in mails()], MAIL_WORDS, 1024),
 }

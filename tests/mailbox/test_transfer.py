@@ -278,11 +278,13 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, reason
         for content, label in mails(sample, 12):
             other.learn(content, label)
         head, *lines = unended(exported(other))
-    for number in (-1, -2):  # each of them would do, both are too much
-        last = json.loads(lines[number])
+    receipts = [json.loads(line).get("receipt") for line in lines]
+    stepping = [number for number, receipt in enumerate(receipts) if receipt and receipt[3]]
+    for number in stepping[-2:]:  # each of them would do, both are too much
+        row = json.loads(lines[number])
         step = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
-        last["receipt"][3] = [step, step]
-        lines[number] = json.dumps(last).encode() + b"\n"
+        row["receipt"][3] = [step] * len(row["receipt"][3])
+        lines[number] = json.dumps(row).encode() + b"\n"
     (tmp_path / "x").write_bytes(b"".join([head, *lines]))
     with pytest.raises(StateError, match=f"x.*{reason}"):
         import_file(box, str(tmp_path / "x"))

@@ -103,3 +103,14 @@ def test_a_receipt_with_other_feedback_is_refused():
     ((_, _, receipt),) = learn(model, [("spam", "ham", "all")])
     with pytest.raises(ValueError, match="another kind of model"):
         model.check_receipt(receipt._replace(deltas={**receipt.deltas, "corrected": 2}), 2)
+
+
+@pytest.mark.parametrize("systems", [1, 2, 4])
+def test_a_receipt_of_another_number_of_systems_is_refused(systems):
+    model, other = new_model(3), new_model(systems)
+    for _, _, receipt in learn(other, [("spam", "spam", None), ("ham", "ham", None)] * 3):
+        other.check_receipt(receipt, 2)
+        if "recalibration" in receipt.deltas:
+            with pytest.raises(ValueError, match="another number of systems"):
+                model.check_receipt(receipt, 2)
+    assert "recalibration" in receipt.deltas

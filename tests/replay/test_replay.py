@@ -20,7 +20,8 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedE
 from streamnb.features.words import Tokenizer
 from streamnb.replay import replay_corpus
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay.run import replay_models, skip_or_stop
+from streamnb.replay.examples import skip_or_stop
+from streamnb.replay.run import replay_models
 from streamnb.replay.workers import stream_features
 
 
@@ -233,14 +234,14 @@ def interrupt(sample, *arguments, after=3):
 import signal, sys
 import streamnb.replay.run as run
 from streamnb.cli import main
-until = run._Interruption.until_interrupted
+until = run.Interruption.until_interrupted
 def interrupted(self, items):
     for number, item in enumerate(until(self, items), 1):
         if number > {after}:
             signal.raise_signal(signal.SIGINT)
             return
         yield item
-run._Interruption.until_interrupted = interrupted
+run.Interruption.until_interrupted = interrupted
 main()
 """
     command = [sys.executable, "-P", "-c", program, "replay", sample, *arguments]

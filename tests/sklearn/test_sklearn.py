@@ -61,7 +61,7 @@ def test_works_in_pipelines(make):
 def test_text_and_matrices_are_not_mixed_and_generators_are_read_once(make):
     model = make().fit((text for text in TEXTS), Y)
     assert model.predict(text for text in TEXTS).shape == (4,)
-    with pytest.raises(ValueError, match="learned from text"):
+    with pytest.raises(ValueError, match="was fitted on text"):
         model.predict(np.ones((2, 3)))
     with pytest.raises(ValueError, match="weight"):
         model.partial_fit(["c", "d"], ["ham", "spam"], sample_weight=[1, -1])

@@ -1,0 +1,111 @@
+"""The output of `streamnb predict`: the columns of the data, and the prediction behind them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, BinaryIO
+
+from streamnb.cli.unlabelled import Item, UnlabelledData
+from streamnb.corpus.tabular import to_cell
+
+_RESULT_NAMES = ("label", "probability", "unsure")
+_BLANKS = str.maketrans("\t\r\n", "   ")
+
+
+Writer = Callable[[Item, Any, float, bool], None]
+
+
+def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Writer:
+    """Return the function that writes a row: its cells, label, probability and unsure."""
+    if output_format == "jsonl":
+        return _make_json_writer(file, data)
+    delimiter = "\t" if output_format == "tsv" else data.delimiter
+    if output_format == "csv" and delimiter == "\t":
+        delimiter = ","
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+
+    def write_cells(cells: Iterable[Any]) -> None:
+        if data.is_literal and output_format == "tsv":
+            line = "\t".join(str(cell).translate(_BLANKS) for cell in cells) + "\n"
+        else:
+            writer.writerow(cells)
+            line = buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+        file.write(line.encode("utf-8", "surrogateescape"))
+
+    if data.has_header:
+        write_cells([*data.names, *_free_names(data.names)])
+
+    def write_row(item: Item, label: Any, probability: float, unsure: bool) -> None:
+        results = (label, f"{probability:.6g}", "true" if unsure else "false")
+        write_cells([*map(_to_csv_cell, item.cells), *results])
+
+    return write_row
+
+
+def _make_json_writer(file: BinaryIO, data: UnlabelledData) -> Writer:
+    """Return the function that writes a row as an object of JSON Lines.
+
+    An object of the input is not written anew: its text is kept, with all digits of its numbers.
+    """
+    names = _number_duplicates(data.names)
+    result_names = _free_names(names)
+
+    def write_row(item: Item, label: Any, probability: float, unsure: bool) -> None:
+        text, row_names = item.json_object, result_names
+        if not text:
+            cells = map(_to_json_value, item.cells)
+            text = _to_json(dict(zip(names, cells, strict=True)))
+        elif set(item.json_names) - set(names):
+            row_names = _free_names(item.json_names)
+        results = dict(zip(row_names, (label, probability, unsure), strict=True))
+        line = f"{text[:-1]}, {_to_json(results)[1:]}\n"
+        # A byte that is not UTF-8 becomes the escape of its surrogate, which JSON allows.
+        file.write(line.encode("utf-8", "backslashreplace"))
+
+    return write_row
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _to_json_value(value: Any) -> Any:
+    """Return a value of Parquet as JSON can hold it: NaN and infinity become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+def _number_duplicates(names: Iterable[str]) -> list[str]:
+    """Return names that are all different: "a", "a" become "a", "a_2"."""
+    unique_names: list[str] = []
+    for name in names:
+        number, unique_name = 1, name
+        while unique_name in unique_names:
+            number += 1
+            unique_name = f"{name}_{number}"
+        unique_names.append(unique_name)
+    return unique_names
+
+
+def _to_csv_cell(value: Any) -> Any:
+    """Return a value of JSON or Parquet as a cell of CSV; null is the empty cell."""
+    return value if isinstance(value, str) else to_cell(value)
+
+
+def _free_names(names: Iterable[str]) -> list[str]:
+    """Return the names of the new columns, different from those that exist."""
+    existing = set(names)
+    free_names = []
+    for name in _RESULT_NAMES:
+        while name in existing:
+            name = f"predicted_{name}"
+        free_names.append(name)
+    return free_names

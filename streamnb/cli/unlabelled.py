@@ -1,0 +1,247 @@
+"""The data of `streamnb predict`: tables, lines of text, folders and mail, without labels."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from streamnb.corpus import Entry, read
+from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS, detect_columns, is_tabbed
+from streamnb.corpus.tabular import (
+    DELIMITERS,
+    Table,
+    decode_head,
+    detect_format,
+    normalize_names,
+    open_table,
+    split_line,
+    without_header,
+)
+from streamnb.corpus.text_files import (
+    as_regular_file,
+    check_text,
+    decode_line,
+    enumerate_whole_lines,
+    open_decompressed,
+    read_head,
+)
+from streamnb.errors import ConfigError, CorpusError, StreamNBError
+from streamnb.mailbox.sources import messages
+
+
+class Item(NamedTuple):
+    """A message to label.
+
+    Attributes
+    ----------
+    cells
+        The values of its columns, in the order of `UnlabelledData.names`.
+    text
+        The text to classify, or why it cannot be read.
+    json_object
+        The row as it stands in JSON Lines; "" in other formats.
+    json_names
+        The keys of that row.
+    """
+
+    cells: Sequence[Any]
+    text: bytes | str | StreamNBError
+    json_object: str = ""
+    json_names: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class UnlabelledData:
+    """Unlabelled data.
+
+    Attributes
+    ----------
+    names
+        The columns; those of JSON Lines may differ from row to row.
+    items
+        The messages.
+    format
+        Format of the output by default: "csv", "tsv" or "jsonl".
+    delimiter
+        Delimiter of the input, for output in CSV.
+    has_header
+        Whether the input names its columns.
+    is_literal
+        Whether double quotes stand for themselves in the input, whose delimiter is a tab.
+    """
+
+    names: list[str]
+    items: Iterator[Item]
+    format: str = "csv"
+    delimiter: str = ","
+    has_header: bool = True
+    is_literal: bool = False
+
+
+def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> UnlabelledData:
+    """Open the data of `predict`: a table, lines of text, or messages."""
+    if is_mail and name == "-":
+        return _open_messages(name)
+    path = as_regular_file(name)
+    if path.is_dir():
+        if text_column is not None:
+            raise ConfigError(f"--text-column {text_column}: {path} is a folder")
+        return _open_messages(name) if is_mail else _open_text_files(path)
+    head = read_head(path)
+    if not head:
+        raise CorpusError(f"{path}: the file is empty")
+    table_format = detect_format(path, head)
+    if table_format is None and is_mail and text_column is None:
+        return _open_messages(str(path))
+    check_text(path, head)
+    if table_format == "jsonl":
+        return _open_json_lines(path, text_column)
+    if table_format is None and is_tabbed(head):
+        return _open_columns(open_table(path, "csv", "\t"), text_column)
+    if table_format is None and text_column is None and not _names_text_column(path, head):
+        return _open_lines(path)
+    table = open_table(path, table_format or "csv")
+    if text_column is None and table.format == "csv":
+        table, text_column = _detect_text_column(table)
+    return _open_columns(table, text_column)
+
+
+def _detect_text_column(table: Table) -> tuple[Table, str | None]:
+    """Return a labelled table of two columns as `fit` reads it, with the column of the texts."""
+    if not {*LABEL_COLUMNS, *TEXT_COLUMNS}.isdisjoint(normalize_names(table.names)):
+        return table, None
+    detected = detect_columns(without_header(table))
+    return (table, None) if detected is None else (detected[0], detected[0].names[detected[2]])
+
+
+def _names_text_column(path: Path, head: bytes) -> bool:
+    """Return whether the first line of a file is a header with a known name of a text column."""
+    first_line = next((line for line in decode_head(head) if line.strip()), "")
+    return any(
+        len(names) > 1 and not set(normalize_names(names)).isdisjoint(TEXT_COLUMNS)
+        for names in (split_line(first_line, delimiter) for delimiter in DELIMITERS)
+    )
+
+
+def _choose_text_column(path: Path, names: Sequence[str], wanted: str | None) -> str:
+    """Return the name of the text column."""
+    if wanted is not None:
+        if wanted in names:
+            return wanted
+        if wanted.isdecimal() and 1 <= int(wanted[:9]) <= len(names):
+            return names[int(wanted) - 1]
+        raise CorpusError(f"{path}:1: no column {wanted!r:.80}; there are {', '.join(names)[:200]}")
+    plain_names = normalize_names(names)
+    known_names = [name for name in TEXT_COLUMNS if name in plain_names]
+    if known_names:
+        return names[plain_names.index(known_names[0])]
+    others = [
+        name for name, plain in zip(names, plain_names, strict=True) if plain not in LABEL_COLUMNS
+    ]
+    if len(others) == 1:
+        return others[0]
+    raise CorpusError(
+        f"{path}:1: cannot tell which column holds the text (columns: {', '.join(names)[:200]}); "
+        "name it with --text-column"
+    )
+
+
+def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
+    text_name = _choose_text_column(table.path, table.names, text_column)
+    text_index = table.names.index(text_name)
+    if table.names.count(text_name) > 1:
+        raise CorpusError(f"{table.path}:1: two columns are called {text_name!r:.80}; rename one")
+
+    def items() -> Iterator[Item]:
+        for row in table.rows():
+            if row.problem:
+                yield Item((), CorpusError(row.problem))
+            else:
+                cells = row.cells if row.values is None else row.values
+                yield Item(cells, row.cells[text_index])
+
+    is_tabs = table.format == "csv" and table.delimiter == "\t"
+    delimiter = table.delimiter if table.format == "csv" else ","
+    has_header = table.has_header or table.format != "csv"
+    is_literal = is_tabs and table.quoting == "none"
+    output_format = "tsv" if is_tabs else "csv"
+    return UnlabelledData(table.names, items(), output_format, delimiter, has_header, is_literal)
+
+
+def _open_json_lines(path: Path, text_column: str | None) -> UnlabelledData:
+    """Open JSON Lines; the values of all keys keep their types."""
+    names = open_table(path, "jsonl").names
+    text_name = _choose_text_column(path, names, text_column)
+    return UnlabelledData(names, _read_json_lines(path, names, text_name), "jsonl")
+
+
+def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterator[Item]:
+
+    with open_decompressed(path) as file:
+        for line_no, line in enumerate_whole_lines(file):
+            if not line.strip():
+                continue
+            json_object = decode_line(line).strip()
+            try:
+                columns = json.loads(json_object)
+                if not isinstance(columns, dict):
+                    raise ValueError("not an object")
+            except (ValueError, RecursionError):
+                yield Item((), CorpusError(f"{path}:{line_no}: not a JSON object"))
+                continue
+            text = columns.get(text_name)
+            if isinstance(text, str):
+                cells = [columns.get(name) for name in names]
+                yield Item(cells, text, json_object, columns.keys())
+            else:
+                problem = f"no text in the key {text_name!r:.80}"
+                yield Item((), CorpusError(f"{path}:{line_no}: {problem}"))
+
+
+def _open_lines(path: Path) -> UnlabelledData:
+    """Open a file whose lines are texts; blank lines are skipped."""
+
+    def items() -> Iterator[Item]:
+        with open_decompressed(path) as file:
+            for line_no, line in enumerate_whole_lines(file):
+                if b"\0" in line:
+                    yield Item((), CorpusError(f"{path}:{line_no}: not text: it has zero bytes"))
+                elif line.strip():
+                    text = decode_line(line).rstrip("\r\n")
+                    yield Item([text], text)
+
+    return UnlabelledData(["text"], items())
+
+
+def _open_text_files(folder: Path) -> UnlabelledData:
+    """Open a folder of text files, one text each; hidden files and links are skipped."""
+
+    def paths() -> Iterator[Path]:
+        for parent, folders, files in os.walk(folder):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from (Path(parent) / name for name in sorted(files) if name[0] != ".")
+
+    def items() -> Iterator[Item]:
+        for path in paths():
+            name = path.relative_to(folder).as_posix()
+            if path.is_symlink():
+                continue
+            try:
+                content = read(Entry(name, "", str(path)))
+            except StreamNBError as error:
+                yield Item([name], error)
+                continue
+            text = decode_line(content) if isinstance(content, bytes) else content
+            yield Item([name], text)
+
+    return UnlabelledData(["name"], items())
+
+
+def _open_messages(source: str) -> UnlabelledData:
+    """Open mails: a file, an mbox, a Maildir, a folder, or standard input."""
+    items = (Item([message.name], message.content) for message in messages(source))
+    return UnlabelledData(["name"], items)

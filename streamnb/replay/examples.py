@@ -1,0 +1,65 @@
+"""The labelled messages of a corpus, and what is done with those that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamnb.config import Config
+from streamnb.corpus import Corpus, open_corpus
+from streamnb.corpus.entry import Entry, message_envelope
+from streamnb.errors import ConfigError, CorpusError, StreamNBError
+from streamnb.evaluate import Example
+
+
+def open_configured_corpus(config: Config) -> Corpus:
+    """Open the corpus that a configuration names."""
+    section = config.corpus
+    if section.path is None:
+        raise ConfigError("corpus.path: missing; name the corpus to replay")
+    return open_corpus(
+        section.path,
+        section.kind,
+        section.label_header,
+        section.label_column,
+        section.text_column,
+        section.delimiter,
+        section.header,
+    )
+
+
+def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
+    """Yield the entries that have a label; entries without one stop the replay or are skipped."""
+    for entry in corpus:
+        if entry.label and entry.label != "?":
+            yield entry
+            continue
+        header = config.corpus.label_header
+        reason = f"has no {f'field {header}' if header else 'label'}"
+        if entry.label:
+            reason = "has the label '?', which stands for no prediction in results; rename it"
+        error = entry.problem or f"{entry.path}: message {entry.name} {reason}"
+        skip_or_stop(config, error, skipped)
+
+
+def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "") -> None:
+    """Add the error of a message to `skipped`; raise it if `corpus.on_error` is "stop"."""
+    if config.corpus.on_error == "stop":
+        message = f"message {name}; " if name else ""
+        raise CorpusError(f"{error} ({message}use --on-error skip to leave out such messages)")
+    skipped.append(error)
+
+
+def iterate_examples(
+    stream: Iterator[Any], config: Config, skipped: list[str], with_envelope: bool
+) -> Iterator[Example]:
+    """Yield what the prequential loop needs of each message; `skip_or_stop` gets the errors."""
+    for entry, result in stream:
+        if isinstance(result, StreamNBError):
+            skip_or_stop(config, str(result), skipped, entry.name)
+            continue
+        example = Example(result, entry.label, entry.name, entry.classify, entry.learn)
+        if with_envelope:
+            date, recipients = message_envelope(entry)
+            example = example._replace(date=date, recipients=recipients)
+        yield example
