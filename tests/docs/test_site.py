@@ -78,8 +78,8 @@ def test_nothing_is_wider_than_its_box(address, chromium, width):
     for page in PAGES:
         tab.goto(address + page, wait_until="domcontentloaded")
         tab.wait_for_selector(".md-search[aria-label]", state="attached")  # the scripts have run
-        if found := tab.evaluate(TOO_WIDE):
-            problems[page] = found
+        if overflows := tab.evaluate(TOO_WIDE):
+            problems[page] = overflows
     assert len(PAGES) > 40
     assert problems == {}
 
