@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from streamnb.errors import CorpusError, root_cause
+from streamnb.limits import MAX_MESSAGE
 
 if TYPE_CHECKING:  # clients of a running `streamnb serve` import this module and parse no mail
     from streamnb.mail import Mail
 
-# Bytes of a message that are read, decompressed: more than mail servers accept. The identity of a
-# message covers them all; the parser reads less. A longer message is cut.
-MAX_MESSAGE = 1 << 26
 _HEADER_BYTES = 1 << 16  # bytes in which the fields of a header are looked for
 _QUOTED = re.compile(rb"^>(>*From )", re.M)
 

@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from streamnb.corpus.entry import MAX_MESSAGE, Corpus, Entry, Labels, label_from_header
+from streamnb.corpus.entry import Corpus, Entry, Labels, label_from_header
 from streamnb.corpus.folders import check_class_names, class_name
 from streamnb.errors import CorpusError, convert_os_errors
+from streamnb.limits import MAX_MESSAGE
 
 _CHUNK = 1 << 20
 # A separator is a line that begins "From ", after a blank line or at the start of the file, and

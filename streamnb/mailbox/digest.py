@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mail import Limits, Mail, parse
 
 # The fields that a sender writes and no hop rewrites. The second row counts only in a message

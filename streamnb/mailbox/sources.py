@@ -14,11 +14,12 @@ from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from streamnb.corpus import Entry, read
-from streamnb.corpus.entry import MAX_MESSAGE, decompress, is_compressed
+from streamnb.corpus.entry import decompress, is_compressed
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
+from streamnb.limits import MAX_MESSAGE
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 

@@ -12,8 +12,8 @@ MESSAGE = b"From: ann@example.org\nSubject: lunch\n\nlunch at noon, as on Monday
 # Packages that no command which runs once a message may import.
 SLOW = {"click", "rich", "scipy", "yaml", "pydantic", "narwhals", "pandas", "sklearn", "matplotlib"}
 COMMANDS = {
-    "filter": (["filter"], set()),
-    "classify": (["classify", "MESSAGE"], {"streamnb.corpus.tabular"}),
+    "filter": (["filter"], {"streamnb.corpus"}),
+    "classify": (["classify", "MESSAGE"], {"streamnb.corpus"}),
     "learn": (["learn", "ham", "MESSAGE"], {"streamnb.corpus.tabular"}),
     "status": (["status"], {"streamnb.corpus.tabular"}),
     "top": (["top"], {"streamnb.corpus.tabular"}),

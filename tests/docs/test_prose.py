@@ -1,6 +1,7 @@
 """The words, sentences and code lines of the documentation follow the project's style."""
 
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -96,6 +97,13 @@ def test_code_is_no_wider_than_the_page(page):
     blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     wide = [line for block in blocks for line in block.splitlines() if len(line) > MAX_CODE]
     assert [line for line in wide if not LONG_LINES.search(line)] == []
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb")))
+def test_code_of_notebooks_is_no_wider_than_the_page(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert [line for text in sources for line in text.splitlines() if len(line) > MAX_CODE] == []
 
 
 def help_texts():

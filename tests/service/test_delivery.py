@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import BusyError
 from streamnb.features.mail_words import MailTokenizer
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mail import parse
 from streamnb.mailbox.digest import digest, header_key
 from streamnb.mailbox.location import socket_path

@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamnb import __version__
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.digest import of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.mailbox import Mailbox

@@ -8,8 +8,8 @@ import socket
 import time
 from typing import TYPE_CHECKING, Self
 
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import StateError
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox import location
 from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge

@@ -19,8 +19,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import StreamNBError
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field

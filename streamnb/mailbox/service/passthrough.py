@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.header_fields import FIELD_START
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import FIELD, Response, header_field
 
 _LINE = 1 << 16  # bytes of a line that are looked at together

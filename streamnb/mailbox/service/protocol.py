@@ -23,8 +23,8 @@ import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import BusyError, StreamNBError
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Any, AnyStr
 from aiosmtpd.lmtp import LMTP
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from streamnb.corpus.entry import MAX_MESSAGE
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.next_hop import LATER, PATIENCE_S, HopClient, NextHop

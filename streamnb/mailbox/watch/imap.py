@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from streamnb.corpus.entry import MAX_MESSAGE
 from streamnb.errors import (
     ConfigError,
     MailCopyError,
@@ -18,6 +17,7 @@ from streamnb.errors import (
     require_extra,
     root_cause,
 )
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.sources import SourceMessage
 from streamnb.mailbox.watch.access import Access, ImapAddress, parse_imap_url
 from streamnb.mailbox.watch.account import ListedMessage

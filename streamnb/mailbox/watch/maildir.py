@@ -9,10 +9,11 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from streamnb.corpus.entry import MAX_MESSAGE, decompress
+from streamnb.corpus.entry import decompress
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
+from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.watch.account import ListedMessage, pause
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
