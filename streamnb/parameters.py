@@ -368,21 +368,21 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
 class _Synonym(NamedTuple):
     """A parameter of scikit-learn with the meaning of one of ours, and our value for each value.
 
-    `values` maps the values that have the same meaning; None for all values. A value of `_DEFAULT`
-    leaves our parameter at its default.
+    `values` maps the values that have the same meaning; None for all values. A value of
+    `_UNCHANGED` leaves our parameter as it is.
     """
 
     name: str
     values: Mapping[Any, Any] | None = None
 
 
-_DEFAULT: Any = object()
+_UNCHANGED: Any = object()
 # Where two are for the same parameter, the later one wins, as in scikit-learn.
 _SYNONYMS = {
     "fit_prior": _Synonym("prior", {True: "learned", False: "uniform"}),
     "class_prior": _Synonym("prior"),
     "priors": _Synonym("prior"),
-    "force_alpha": _Synonym("alpha", {True: _DEFAULT}),
+    "force_alpha": _Synonym("alpha", {True: _UNCHANGED}),
     "ngram_range": _Synonym("ngrams"),
     "lowercase": _Synonym("casefold"),
 }
@@ -413,8 +413,12 @@ def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]
             if not (isinstance(value, bool | np.bool_) and value in synonym.values):
                 continue
             value = synonym.values[value]
+        if value is not _UNCHANGED and synonym.name in params:
+            continue  # both names of one parameter are refused
         del translated[foreign]
-        if value is not None and value is not _DEFAULT:
+        if value is None:
+            translated.setdefault(synonym.name, table[synonym.name].default)
+        elif value is not _UNCHANGED:
             translated[synonym.name] = value
     return translated
 

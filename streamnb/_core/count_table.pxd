@@ -38,6 +38,7 @@ cdef class CountTable:
     cdef int enter(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
                    Py_ssize_t n, bytes names, ends) except -1
     cdef int drop(self, Py_ssize_t row) except -1
+    cdef int sum_up(self) except -1
     cdef int copy_name(self, CountTable other, Py_ssize_t row) except -1
     cdef uint32_t *checked_ends(self, bytes names, ends, Py_ssize_t n) except? NULL
     cdef str display_name(self, uint64_t key)

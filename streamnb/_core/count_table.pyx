@@ -9,10 +9,10 @@ from streamnb._core.hashing import decode_name
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from streamnb._core.arrays cimport checked, grown, new_array, new_matrix
-from streamnb._core.logs cimport GridSums, LogSums, difference
+from streamnb._core.logs cimport GridSums, LogSums, difference, snb_accumulate
 from streamnb._core.names cimport NO_NAME, names_compact, names_free, names_get, names_put, names_reserve
 from streamnb._core.table cimport (
     AHEAD, BLOCK, DENSE, MAX_COLUMNS, Row, row_cell, row_cells, row_copy, row_get, row_is_empty, segment_home,
@@ -435,7 +435,10 @@ cdef class CountTable:
                 self.revalue(i if columns == NULL else columns[i], 0, numbers[i])
 
     def remove(self, fingerprints):
-        """Remove features with all their counts; unseen ones are skipped."""
+        """Remove features with all their counts; unseen ones are skipped.
+
+        The totals are summed anew: subtraction would leave rounding errors.
+        """
         cdef Py_ssize_t i, j, k, row, used, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef uint32_t *columns
@@ -448,10 +451,29 @@ cdef class CountTable:
             used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
             for j in range(used):
                 k = j if columns == NULL else columns[j]
-                self.sums[k] = max(self.sums[k] - numbers[j], 0.0)
                 if self.track_values and numbers[j] != 0:
                     self.revalue(k, numbers[j], 0)
             self.drop(row)
+        self.sum_up()
+
+    cdef int sum_up(self) except -1:
+        """Sum up the totals; the order of rows makes no difference."""
+        cdef Py_ssize_t row, j, k, used
+        cdef uint32_t *columns
+        cdef double *numbers
+        cdef double *lower = <double *> calloc(self.k + 1, sizeof(double))
+        if lower == NULL:
+            raise MemoryError
+        memset(self.sums, 0, self.k * sizeof(double))
+        for row in range(self.table.rows):
+            used = row_cells(&self.table, table_at(&self.table, row), &columns, &numbers)
+            for j in range(used):
+                k = j if columns == NULL else columns[j]
+                snb_accumulate(&self.sums[k], &lower[k], numbers[j])
+        for k in range(self.k):
+            self.sums[k] += lower[k]
+        free(lower)
+        return 0
 
     # Queries
 

@@ -67,7 +67,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
                 break  # "hi : )" in a text that begins without a blank line
         if j > begin:
             is_cut = is_cut or len(fields) >= limit
-            if not is_cut or is_content_field(p + begin, j - begin):
+            if not is_cut or is_part_field(p + begin, j - begin):
                 name_begin = begin
                 name_end = j
                 value_begin = colon + 1
@@ -92,6 +92,15 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
 
 cdef inline bint is_content_field(const uint8_t *name, Py_ssize_t size) noexcept nogil:
     return size > 8 and same(name, b"content-", 8)
+
+
+cdef inline bint is_part_field(const uint8_t *name, Py_ssize_t size) noexcept nogil:
+    """Return True for the fields that tell how a part is read."""
+    return (
+        (size == 12 and same(name, b"content-type", 12))
+        or (size == 25 and same(name, b"content-transfer-encoding", 25))
+        or (size == 19 and same(name, b"content-disposition", 19))
+    )
 
 
 cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,
@@ -506,12 +515,12 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                     else:
                         if tag == b"style" and not is_complete:
                             rules = rules or styles.StyleRules()
-                            rules.add_sheet(page[i:end])
-                            rule_tags = hashed_tags(rules.tags)
-                            has_universal_rule = b"*" in rules.tags
-                            has_late_sheet[0] = has_late_sheet[0] or not is_in_head
-                            if is_in_head:
-                                style_page(stack, used, rules)
+                            if rules.add_sheet(page[i:end]):
+                                rule_tags = hashed_tags(rules.tags)
+                                has_universal_rule = b"*" in rules.tags
+                                has_late_sheet[0] = has_late_sheet[0] or not is_in_head
+                                if is_in_head:
+                                    style_page(stack, used, rules)
                         i = end
             elif not kind & VOID and used < MAX_ELEMENTS:
                 if kind & LINK and element.colour == stack[used].colour and element.colour >= 0:

@@ -28,12 +28,14 @@ TRANSPARENT = -4  # of text: no reader sees it
 
 _MAX_VALUE = 80  # bytes of a value that are read
 _MAX_SHEETS = 65536  # bytes of the style sheets of a page that are read
+_MAX_SHEET_COUNT = 64  # each has a cost of its own
 _MAX_SELECTOR = 200  # bytes
 _MAX_CLASSES = 16  # of an element
 _MAX_ANCESTORS = 62  # tags, classes and ids that selectors name as ancestors; bits of a mask
 _MAX_NESTING = 8  # of rules with @
 _MAX_CHECKS = 1 << 18  # rules that are compared with the elements of a page: about 50 ms
 _MAX_CACHED = 4096
+_MAX_KEY = 500  # bytes of a style whose effect is cached
 _MIN_OPACITY = 0.05  # no reader sees text of less
 _PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: every reader's window is within
 
@@ -128,7 +130,7 @@ def read_colour(text: bytes) -> int:
     colour = _colours.get(text)
     if colour is None:
         colour = _read_colour(text.strip().lower())
-        if len(_colours) < _MAX_CACHED:
+        if len(_colours) < _MAX_CACHED and len(text) <= _MAX_KEY:
             _colours[text] = colour
     return colour
 
@@ -192,7 +194,7 @@ def read_style(declarations: bytes) -> Style:
     style = _styles.get(declarations)
     if style is None:
         style = _read_style(declarations.lower())
-        if len(_styles) < _MAX_CACHED:
+        if len(_styles) < _MAX_CACHED and len(declarations) <= _MAX_KEY:
             _styles[declarations] = style
     return style
 
@@ -351,14 +353,18 @@ class StyleRules:
         self._bits: dict[bytes, int] = {}
         self._styles: dict[tuple[bytes, bytes, bytes, int], _Styles] = {}
         self._size_left = _MAX_SHEETS
+        self._sheets_left = _MAX_SHEET_COUNT
         self._order = 0
         self._checks = 0
 
-    def add_sheet(self, sheet: bytes) -> None:
-        """Add the rules of a style sheet, up to a size of all sheets."""
-        self._styles.clear()
+    def add_sheet(self, sheet: bytes) -> bool:
+        """Add the rules of a style sheet, up to a size of all; return True if there are any."""
         sheet = sheet[: self._size_left]
         self._size_left -= len(sheet)
+        self._sheets_left -= 1
+        if not sheet or self._sheets_left < 0:
+            return False
+        before = self._order, self.has_unknown_background
         for selectors, declarations in _read_rules(_unescape(sheet.lower())):
             parts = declarations.split(b";")
             style = read_style(b";".join(part for part in parts if b"!" not in part))
@@ -367,6 +373,10 @@ class StyleRules:
                 continue
             for selector in selectors.split(b","):
                 self._add_rule(selector, style, important_style)
+        if before == (self._order, self.has_unknown_background):
+            return False
+        self._styles.clear()
+        return True
 
     def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
         compounds = _read_selector(selector)

@@ -228,6 +228,13 @@ class PresetClassifier(PresetParameters, Classifier):
     def _has_learned(self) -> bool:
         return "model" in vars(self)  # views and counts are settled when it is made
 
+    def _check_change(self, name: str, value: Any) -> None:
+        super()._check_change(name, value)
+        if "model" in vars(self) and name in _OF_MEMBERS:
+            for member in self.models:  # all are asked before any is changed
+                if name in member.parameter_table:
+                    member._check_change(name, value)
+
     def _changed(self, name: str) -> None:
         super()._changed(name)
         if "model" not in vars(self):

@@ -136,12 +136,14 @@ class Verdict:
 
         def __getattr__(self, name: str) -> Any:
             """Compute the reasons, the one attribute that can be missing."""
-            compute_reasons = self.__dict__.get("_compute_reasons")
-            if name != "reasons" or compute_reasons is None:
-                raise AttributeError(f"a Verdict has no attribute {name!r}")
-            self.__dict__["reasons"] = reasons = compute_reasons()
-            self.__dict__.pop("_compute_reasons", None)
-            return reasons
+            if name == "reasons":
+                compute_reasons = self.__dict__.get("_compute_reasons")
+                if compute_reasons is not None:
+                    self.__dict__.setdefault("reasons", compute_reasons())
+                    self.__dict__.pop("_compute_reasons", None)
+                if "reasons" in self.__dict__:  # perhaps computed by another thread meanwhile
+                    return self.__dict__["reasons"]
+            raise AttributeError(f"a Verdict has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -162,14 +164,14 @@ class Verdict:
         return {
             "label": None if self.label is None else label_value(self.label),
             "probability": self.probability,
-            "log_odds": _finite(self.log_odds),
+            "log_odds": finite_or_none(self.log_odds),
             "unsure": bool(self.unsure),
             "ready": bool(self.ready),
             "probabilities": _pairs(self.probabilities),
             "reasons": [
                 {
                     "feature": feature_name(reason.feature),
-                    "log_odds": _finite(reason.log_odds),
+                    "log_odds": finite_or_none(reason.log_odds),
                     "counts": _pairs(reason.counts),
                 }
                 for reason in self.reasons
@@ -189,5 +191,6 @@ def _pairs(by_class: dict[Label, float]) -> list[list[Any]]:
     return [[label_value(label), value] for label, value in by_class.items()]
 
 
-def _finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
+    """Return a number as JSON can hold it: None for one that is infinite or no number."""
     return value if math.isfinite(value) else None

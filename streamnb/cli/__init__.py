@@ -30,6 +30,8 @@ def _prepare_streams() -> None:
         sys.stdout = open(  # noqa: SIM115 (open until the end)
             stdout.fileno(), "w", 1, encoding=stdout.encoding, errors=stdout.errors, closefd=False
         )
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a label may have characters that it cannot show
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def main() -> None:

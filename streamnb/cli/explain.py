@@ -64,7 +64,7 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     Exit status: 0 success, 2 wrong option, 3 the message cannot be read, 4 the model cannot be
     read.
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.classifier.verdict import feature_name
+    from streamnb.classifier.verdict import feature_name, finite_or_none
 
     model_file, messages = _separate_model(names, model_file, _is_model_name)
     if len(messages) != 1:
@@ -82,12 +82,12 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
             {
                 "token": feature_name(reason.feature),
                 "evidence": verdict.side(reason.log_odds),
-                "log_odds": sign * reason.log_odds + 0.0,
+                "log_odds": finite_or_none(sign * reason.log_odds + 0.0),
                 "counts": reason.counts,
             }
             for reason in verdict.reasons
         ]
-        log_odds = {"log_odds": sign * verdict.log_odds, "log_odds_of": reference}
+        log_odds = {"log_odds": finite_or_none(sign * verdict.log_odds), "log_odds_of": reference}
         click.echo(json.dumps(vars(verdict) | log_odds | {"reasons": reasons}))
         return
     console = new_console()

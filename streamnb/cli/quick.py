@@ -20,6 +20,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 # The first bytes of gzip, bzip2, xz, Zstandard and LZ4. `corpus.entry` reads these files, but its
 # import would take longer than asking the server.
 _COMPRESSION_MARKS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"Dovecot-LZ4")
+_MBOX_MARKS = (b"\nFrom ", b">From ", b"FOLDER INTERNAL DATA")
 _OPTIONS = {"--db", "--user"}
 
 
@@ -57,7 +58,8 @@ def _read_message(path: str) -> bytes | None:
         message = file.read(_QUICK_BYTES)
     if message.startswith(b"From "):  # one message may have an mbox's separator
         message = message.partition(b"\n")[2]
-        if b"\nFrom " in message:
+        # A further message, quotes to be removed, or a mail program's own record: click reads them.
+        if not message or any(mark in message for mark in _MBOX_MARKS):
             return None
     head = message[: 1 << 13]
     is_other = (

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
 _YAML_SEPARATOR = "\x1f"  # between pairs from YAML, where a folder's name may have a comma
 _MAX_PAUSE_S = 300.0  # between attempts to connect again
+_MOVE_S = 1.0  # a move in two steps deletes the original within it
 
 
 def _parse_folders(
@@ -338,9 +339,13 @@ def _run(
             if not is_started:
                 _print_line(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
                 _print_not_ready(watcher)
+            is_second_look = is_started
             is_started, pause_s = True, 0.0
-            if looks_once:
+            if looks_once and (is_second_look or not watcher.has_copies):
                 return
+            if looks_once:
+                pause(_MOVE_S, lambda: bool(signals))
+                continue
             account.wait(watcher.plan.inbox, every, lambda: bool(signals))
         except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
             if looks_once or not is_started:

@@ -30,7 +30,7 @@ HEADER_BYTES = 1 << 14  # bytes in which the names of columns are looked for
 _MISSING_LABELS = MISSING - {"", "?", "None", "NA"}
 MIN_ROWS = 5  # fewer rows say too little about a column
 MAX_NAME_WORDS = 4  # words in the name of a column that no list has
-_NAME = re.compile(r"\S+|[^\W\d]+(?:[ _/()-]+[^\W\d]+)*\)?")
+_NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*\)?")
 # Names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
     "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",
@@ -265,7 +265,7 @@ def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     if len(labels) < 2 * MIN_ROWS or labels[0] in counts or min(counts.values()) == 1:
         return False
     names = [cell.strip() for cell in rows[0]]
-    if not all(_NAME.fullmatch(name) and len(name) <= MAX_LABEL for name in names):
+    if not all(len(name) <= MAX_LABEL and _NAME.fullmatch(name) for name in names):
         return False
     if all(len(name.split()) == 1 for name in names):
         return True

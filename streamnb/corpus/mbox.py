@@ -47,6 +47,7 @@ _LOCK_TIMEOUT_S = 5.0  # deliveries take less
 # A message without its empty line at the end may still be written by a program without a lock. It
 # is whole after this time without a change; programs write the next block of a message within it.
 _QUIET_S = 1.0
+_PARAGRAPH_S = 0.5  # the same, if the message ends with an empty line: maybe that of a paragraph
 _STALE_LOCK_S = 600.0  # mail programs break older lock files
 _OVERLAP = 2048  # bytes; longer than a separator and the name of a field
 
@@ -169,10 +170,10 @@ def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
 
 
 def _has_end(file: BinaryIO, begin: int, size: int) -> bool:
-    """Return whether the last message shows its end: an empty line behind a body, or its length."""
+    """Return whether the last message seems to end: an empty line behind a body, or MMDF's mark."""
     end = os.pread(file.fileno(), 16, max(size - 16, begin)).replace(b"\r", b"")
     if not end.endswith((b"\n\n", b"\n\1\1\1\1\n")):
-        return _content_end(file, begin) == size
+        return False
     blank_line = _HEADER_END.search(os.pread(file.fileno(), _MAX_HEADER, begin))
     return blank_line is None or begin + blank_line.end() < size
 
@@ -184,8 +185,8 @@ def _is_complete(file: BinaryIO, begin: int, size: int) -> bool:
     changed, the file is watched for a while.
     """
     is_old = abs(time.time() - os.fstat(file.fileno()).st_mtime) > _QUIET_S
-    if not is_old and not _has_end(file, begin, size):
-        deadline = time.monotonic() + _QUIET_S
+    if not is_old and _content_end(file, begin) != size:
+        deadline = time.monotonic() + (_PARAGRAPH_S if _has_end(file, begin, size) else _QUIET_S)
         while time.monotonic() < deadline and os.fstat(file.fileno()).st_size == size:
             time.sleep(0.05)
     return _is_whole(file, size)

@@ -16,6 +16,7 @@ import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from lzma import LZMAError
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zipfile import BadZipFile, ZipFile
@@ -39,7 +40,7 @@ _TAR_MARK = slice(257, 262), b"ustar"
 # Control characters that no text has. Four of them, and one byte in fifty, are no text.
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
 # Exceptions of decompressors and parsers for damaged files.
-DAMAGE_ERRORS = (EOFError, ValueError, NotImplementedError, zlib.error, BadZipFile)
+DAMAGE_ERRORS = (EOFError, ValueError, NotImplementedError, zlib.error, LZMAError, BadZipFile)
 
 
 def bare_suffix(path: Path) -> str:
@@ -191,8 +192,11 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
     with open(path, "rb") as file:
         suffix = _compression(file)
         with _decompressor(file, suffix, path) if suffix else nullcontext(file) as stream:
-            is_utf_16 = cast(io.BufferedReader, stream).peek(2)[:2] in _UTF_16_MARKS
-            yield io.BufferedReader(_FromUtf16(stream)) if is_utf_16 else stream
+            try:
+                is_utf_16 = cast(io.BufferedReader, stream).peek(2)[:2] in _UTF_16_MARKS
+                yield io.BufferedReader(_FromUtf16(stream)) if is_utf_16 else stream
+            except (EOFError, zlib.error, LZMAError, BadZipFile) as error:
+                raise CorpusError(f"{path}: cannot be read: {error}") from None
 
 
 class _FromUtf16(io.RawIOBase):
@@ -201,18 +205,19 @@ class _FromUtf16(io.RawIOBase):
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._decoder = getincrementaldecoder("utf-16")("replace")
+        self._rest = b""  # decoded already
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer; 3 bytes of UTF-8 are the most that come of 2 bytes of UTF-16."""
-        content = b""
-        while not content:
-            part = self._stream.read(max(len(buffer) // 3 * 2 - 8, 1))
-            content = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
+        """Fill the buffer, from what is left of the last part first."""
+        while not self._rest:
+            part = self._stream.read(len(buffer))
+            self._rest = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
             if not part:
                 break
+        content, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(content)] = content
         return len(content)
 

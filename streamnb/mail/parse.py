@@ -26,7 +26,7 @@ _BLANKS = rb"(?:\s|%b)*+" % COMMENT
 _TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
 _ANY_MULTIPART = re.compile(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
-_CRS_BEFORE_LF = re.compile(rb"\r\r++\n")
+_CRS_BEFORE_LF = re.compile(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
 _EMLX = re.compile(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
@@ -58,6 +58,7 @@ _DATA_URI = re.compile(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++
 # A delimiter line of a container whose boundary is not declared, or not as it is written there.
 _UNDECLARED = re.compile(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
 _MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
+_CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
@@ -305,7 +306,8 @@ def _choose_content_fields(
         if name == b"content-type":
             content_type = _content_type(value[:_TYPE_BYTES])
             if content_type.startswith("multipart/"):
-                return 3 if data.find(b"--" + boundary(value), body, end) >= 0 else 0
+                mark = boundary(value)
+                return 3 if mark and data.find(b"--" + mark, body, end) >= 0 else 0
             return 2 if _is_text(content_type) or content_type in _MESSAGES else 1
         if name == b"content-transfer-encoding":
             encoding = transfer_encoding({name: value})
@@ -327,6 +329,8 @@ class _Parser:
         self.limits = limits
         self.mail = Mail(source=data)
         self.part_count = 0
+        # Bytes of containers in which delimiters are searched: each level searches its part again.
+        self.container_budget = max(limits.size, _CONTAINER_SCANS * len(data))
         self.budget = limits.size  # bytes of header fields and text that may still be read
         self.decoded_budget = max(limits.size, len(data))  # bytes of containers still decoded
         self.stack: list[_Slice] = [(data, 0, len(data), 0, "text/plain", "part")]
@@ -494,6 +498,11 @@ class _Parser:
         depth: int,
     ) -> None:
         """Put the parts of a container on the stack; without parts it is a leaf."""
+        self.container_budget -= end - body
+        if self.container_budget < 0:
+            self.add_defect("large containers nested in others")
+            self.text_leaf(fields, index, "text/plain", data, body, end)
+            return
         mark = boundary(value)
         data, body, end = self.decoded(index, data, body, end, mark)
         lines = _delimiters(data, body, end, mark) if mark else []

@@ -17,7 +17,7 @@ _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue", "damaged"))
 # A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
 # be the end of a longer one, so quotes are passed over anywhere.
-_QUOTED_FROM = re.compile(rb">++(?=From )")
+_QUOTED_FROM = re.compile(rb"(?<!>)>++(?=From )")
 # The content of all parts counts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 

@@ -133,3 +133,21 @@ def test_features_that_were_never_learned_are_named():
         with pytest.raises(ValueError, match="cannot unlearn 1 of feature") as caught:
             model.unlearn_one({"free": 1, feature: 1}, "spam")
         assert repr(feature) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"prior": "uniform", "fit_prior": True},
+        {"prior": "uniform", "class_prior": {"a": 0.5, "b": 0.5}},
+    ],
+)
+def test_both_names_of_a_parameter_are_refused(values):
+    with pytest.raises((TypeError, ValueError), match="prior"):
+        streamnb.MultinomialNB(**values)
+
+
+def test_no_prior_of_scikit_learn_is_the_default():
+    model = estimators.MultinomialNB(class_prior=[0.9, 0.1])
+    assert model.set_params(class_prior=None).prior == "learned"
+    assert streamnb.MultinomialNB(alpha=0.5).clone({"force_alpha": True}).alpha == 0.5

@@ -75,3 +75,12 @@ def test_a_verdict_costs_little_more_than_probabilities():
     calls = (classifier.predict_proba_one, classifier.classify)
     proba, verdict = (min(seconds(call) for _ in range(5)) for call in calls)
     assert verdict < 4 * proba  # 2.2 times is measured; the reasons are computed when they are read
+
+
+def test_reasons_that_another_thread_has_computed_are_returned():
+    classifier = streamnb.TextClassifier().fit(["free pills", "lunch"], ["spam", "ham"])
+    verdict = classifier.classify("pills")
+    reasons = verdict.reasons
+    assert type(verdict).__getattr__(verdict, "reasons") is reasons
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = verdict.nothing

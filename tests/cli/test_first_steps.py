@@ -1,9 +1,12 @@
 """The first steps of a new user: labels and headers as people write them, a failing `learn`."""
 
+import gzip
 import json
+import os
+import subprocess
 
 import pytest
-from commands import streamnb_command
+from commands import STREAMNB, streamnb_command
 
 TEXTS = {"spam": "win money now prize", "ham": "lunch at noon on friday"}
 
@@ -129,3 +132,63 @@ def test_a_table_is_not_taken_for_a_message(tmp_path, suffix, command):
     status, out, error = streamnb_command(*command, table, *options)
     assert "not a message" not in error
     assert out.count("\n") == 1
+
+
+def test_a_long_line_of_a_form_is_no_header(tmp_path):
+    lines = [f"some words of text {i},{'spam' if i % 2 else 'ham'}" for i in range(60)]
+    for count in (3, 40):
+        table = tmp_path / "form.csv"
+        table.write_text("\n".join([f"Sign here {'_' * count} 2024,other", *lines]) + "\n")
+        assert streamnb_command("fit", table, "-o", tmp_path / "m.snb", timeout=60)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.gz", "a.csv.gz"])
+def test_compressed_data_that_end_early_are_one_line(tmp_path, name):
+    fit = write_table(tmp_path / "t.csv", ["spam", "ham"] * 10)
+    assert streamnb_command("fit", fit, "-o", tmp_path / "m.snb")[0] == 0
+    text = "\n".join(json.dumps({"text": f"some words {i} {i * i}"}) for i in range(40_000))
+    whole = gzip.compress(text.encode(), mtime=0)
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    status, _, error = streamnb_command("predict", tmp_path / "m.snb", tmp_path / name)
+    assert status == 3
+    assert name in error.splitlines()[-1]
+
+
+MBOXES = {
+    "quoted lines": b"From a Thu Nov 26 00:00:00 2026\nSubject: lunch\n\nat noon\n>From here\n",
+    "only a separator": b"From a Thu Nov 26 00:00:00 2026\n",
+    "line ends of one byte": b"From a Thu Nov 26 00:00:00 2026\rSubject: lunch\r\rat noon\r",
+    "a record of a mail program": b"From MAILER-DAEMON Thu Nov 26 00:00:00 2026\n"
+    b"Subject: DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA\n\nx\n",
+}
+
+
+@pytest.mark.parametrize("kind", MBOXES)
+def test_classify_reads_a_mailbox_file_alike_with_and_without_options(tmp_path, kind):
+    for label, text in TEXTS.items():
+        (tmp_path / label).mkdir()
+        for i in range(5):
+            (tmp_path / label / f"{i}.eml").write_text(f"Subject: {text} {i}\n\n{text}\n")
+    db = ("--db", tmp_path / "db")
+    assert streamnb_command("learn", *db, *(f"{k}={tmp_path / k}" for k in TEXTS))[0] == 0
+    (tmp_path / "m").write_bytes(MBOXES[kind])
+    quick = streamnb_command("classify", *db, tmp_path / "m")
+    assert quick == streamnb_command("classify", *db, "--wait", "10", tmp_path / "m")
+
+
+def test_a_label_that_the_terminal_cannot_show_is_escaped(tmp_path):
+    for label, text in {"größe": TEXTS["spam"], "ham": TEXTS["ham"]}.items():
+        (tmp_path / label).mkdir()
+        for i in range(120):
+            (tmp_path / label / f"{i}.eml").write_text(f"Subject: {text} {i}\n\n{text}\n")
+    db = ("--db", tmp_path / "db")
+    folders = [f"{label}={tmp_path / label}" for label in ("größe", "ham")]
+    assert streamnb_command("learn", *db, *folders)[0] == 0
+    done = subprocess.run(
+        [*STREAMNB, "classify", "--db", tmp_path / "db", tmp_path / "größe" / "1.eml"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stderr == b""
+    assert done.stdout

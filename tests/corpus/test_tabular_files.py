@@ -13,11 +13,12 @@ import threading
 import zipfile
 
 import pytest
-from commands import streamnb_process
+from commands import streamnb_command, streamnb_process
 
 from streamnb.config.experiment import build_experiment
 from streamnb.corpus import open_corpus, read
 from streamnb.corpus.tabular import open_table
+from streamnb.corpus.text_files import _FromUtf16
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.mailbox.sources import messages
 from streamnb.tables.experiment.data import read_examples
@@ -504,3 +505,20 @@ def test_headers_are_detected(tmp_path, content, has_header, names):
     assert (table.has_header, table.names) == (has_header, names)
     for choice in (True, False):
         assert open_table(tmp_path / "t.csv", has_header=choice).has_header == choice
+
+
+@pytest.mark.parametrize("size", [1, 5, 8190, 8191, 8192])
+def test_utf_16_is_read_whole_whatever_a_part_ends_with(size):
+    text = "a" * 8190 + "中" * 50 + "😀" * 50
+    stream = io.BufferedReader(_FromUtf16(io.BytesIO(text.encode("utf-16"))), 64)
+    parts = iter(lambda: stream.read(size), b"")
+    assert b"".join(parts).decode() == text
+
+
+def test_a_damaged_xz_is_one_line(tmp_path):
+    path = tmp_path / "a.tsv.xz"
+    path.write_bytes(b"\xfd7zXZ\0" + b"damaged" * 20)
+    status, _, error = streamnb_command("replay", path)
+    assert status != 0
+    assert len(error.splitlines()) == 1
+    assert "a.tsv.xz" in error

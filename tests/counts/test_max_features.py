@@ -211,3 +211,43 @@ def test_where_no_feature_may_be_missing_the_limit_is_refused(tmp_path):
         check_shards(MailClassifier(max_features=10))
     with pytest.raises(StateError, match="compact the database"):
         streamnb.Mailbox(tmp_path / "mail.db", classifier=MailClassifier(max_features=10))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_model_whose_class_lost_all_its_features_is_read_again(seed, tmp_path):
+    """Totals are those of the counts that are left, without rounding errors."""
+    draw = random.Random(seed).random
+    model = streamnb.MultinomialNB(max_features=200, decay=0.99)
+    for _ in range(2000):
+        model.learn_one({"x": 1}, "a")
+    for _ in range(30):
+        model.learn_one({f"b{draw()}": 1 for _ in range(8)}, "b")
+    for i in range(4):
+        model.learn_one({f"a{i}{k}": 30 for k in range(190)}, "a")
+    model.save(tmp_path / "model.snb")
+    assert streamnb.MultinomialNB.load(tmp_path / "model.snb").counts.totals == model.counts.totals
+
+
+def test_a_refused_limit_changes_no_view():
+    classifier = streamnb.TextClassifier(ngram_step=2, ngram_max=4)
+    classifier.fit(["free pills offer", "lunch at noon"], ["spam", "ham"])
+    before = [model.counts.features for model in classifier.models]
+    with pytest.raises(ValueError, match="max_features"):
+        classifier.max_features = 5
+    assert [model.counts.features for model in classifier.models] == before
+    assert {model.max_features for model in classifier.models} == {None}
+
+
+def test_a_refused_unlearning_keeps_the_names():
+    model = streamnb.ViewsNB(
+        [
+            streamnb.DiscriminativeMultinomialNB(max_features=4),
+            streamnb.DiscriminativeMultinomialNB(),
+        ]
+    )
+    for i in range(6):
+        model.learn_one([{f"w{i}": 1}, {f"v{i}": 1}], "spam" if i % 2 else "ham")
+    model.learn_one([{"keep": 9}, {"k2": 1}], "spam")
+    with pytest.raises(ValueError, match=r"unlearn|learned"):
+        model.unlearn_one([{"keep": 9}, {"absent": 1}], "spam", receipt=model.receipt)
+    assert "keep" in str(model.explain_one([{"keep": 1}, {"k2": 1}]))

@@ -297,6 +297,17 @@ def test_a_folder_whose_name_is_no_utf_8_is_one_like_others(tmp_path):
         assert box.label_of(digest(mail(1, WORDS["spam"])))[0] == "drafts"
 
 
+def test_a_second_copy_of_a_message_is_classified_by_a_single_look(tmp_path):
+    home = UserMaildir(tmp_path / "m")
+    db = ("--db", tmp_path / "db")
+    message = mail(1, WORDS["spam"])
+    (home.root / ".Junk" / "cur" / "1.a:2,S").write_bytes(message)
+    streamnb_command("watch", home.root, "--once", *db)
+    (home.root / "new" / "2.b").write_bytes(message)
+    _, printed, _ = streamnb_command("watch", home.root, "--once", *db)
+    assert "2.b" in printed
+
+
 def test_the_command_makes_folders_and_reads_yaml(tmp_path):
     home = UserMaildir(tmp_path / "m", ())
     db = ("--db", tmp_path / "db")

@@ -64,6 +64,11 @@ class Watcher:
     report: Callable[[str], None]
     should_stop: Callable[[], bool] = lambda: False
 
+    @property
+    def has_copies(self) -> bool:
+        """True if messages wait for the next look, because they may be half of a move."""
+        return bool(self._copies)
+
     def __post_init__(self) -> None:
         self.locations: LocationTable = LocationTable(self.mailbox.database, self.account.name)
         self._verdicts = VerdictLog(self.mailbox)

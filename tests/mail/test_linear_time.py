@@ -1,0 +1,52 @@
+"""Mail that is made to take long takes time in proportion to its size."""
+
+import time
+
+import pytest
+
+from streamnb._core import hidden_spans, split_header
+from streamnb.mail import parse, unwrap
+from streamnb.mailbox.digest import digest
+
+MARK = b"a" * 60
+
+
+def nested(n):
+    """Return containers in one another, and lines that begin as their delimiters do."""
+    heads = b"".join(
+        b"Content-Type: multipart/mixed; boundary=%b\n\n--%b\n" % (mark, mark)
+        for mark in (MARK[: 60 - k] for k in range(49))
+    )
+    return heads + (b"--" + MARK + b"b\n") * n
+
+
+def sheets(n):
+    """Return a style sheet of many tags, and n empty ones."""
+    tags = b",".join(b"a%x" % i for i in range(9000))[:60000]
+    return b"<style>" + tags + b"{color:red}</style>" + b"<style></style>" * n
+
+
+HOSTILE = {
+    "quotes": lambda n: digest(b"Subject: a\n\n" + b">" * (100 * n)),
+    "carriage returns": lambda n: unwrap(b"Subject: a\n\n" + b"\r" * (100 * n) + b"x"),
+    "style sheets": lambda n: hidden_spans(sheets(n)),
+    "open elements": lambda n: hidden_spans(b"<title>" * 1024 + b"<style>a{color:red}</style>" * n),
+    "containers": lambda n: parse(nested(8 * n)),
+}
+
+
+@pytest.mark.performance
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_mail_takes_little_time(kind):
+    begin = time.process_time()
+    HOSTILE[kind](10_000)
+    assert time.process_time() - begin < 2
+
+
+def test_content_fields_beyond_the_limit_are_those_of_parts():
+    names = [b"content-%x" % i for i in range(3000)] + [b"Content-Type"]
+    message = b"".join(name + b": x\n" for name in names) + b"\nhi\n"
+    fields, index, *_ = split_header(message, 0, len(message), 1000)
+    assert len(fields) == 1000
+    assert len(index) == 1001
+    assert index[b"content-type"] == b"x"
