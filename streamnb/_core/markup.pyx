@@ -386,7 +386,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef uint32_t kind, open_kind
     cdef set unclosed = set()
     cdef bint is_complete = rules is not None, is_in_head = True, has_universal_rule = False
-    cdef set rule_tags = None
+    cdef set rule_tags = set()
     cdef bytes tag
     cdef const uint8_t *style = NULL
     cdef const uint8_t *class_names = NULL

@@ -205,19 +205,19 @@ class _FromUtf16(io.RawIOBase):
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._decoder = getincrementaldecoder("utf-16")("replace")
-        self._rest = b""  # decoded already
+        self._decoded = b""  # but not read yet
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer, from what is left of the last part first."""
-        while not self._rest:
+        while not self._decoded:
             part = self._stream.read(len(buffer))
-            self._rest = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
+            self._decoded = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
             if not part:
                 break
-        content, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        content, self._decoded = self._decoded[: len(buffer)], self._decoded[len(buffer) :]
         buffer[: len(content)] = content
         return len(content)
 

@@ -342,9 +342,9 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             cells, _ = counts.get_counts(tokens.fingerprints)
             amounts = np.minimum(tokens.counts * (view_weight * factor), cells[:, class_index])
             is_left = amounts > 0
-            left = tokens.select(is_left)
+            present = tokens.select(is_left)
             remaining = TokenCounts.unchecked(
-                left.fingerprints, amounts[is_left], left.names, left.ends
+                present.fingerprints, amounts[is_left], present.names, present.ends
             )
             class_weight = receipt.class_weight * factor
             if has_decayed:

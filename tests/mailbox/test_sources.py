@@ -121,11 +121,22 @@ class Writer:
         (SEPARATOR + MAIL, [b"and more text\n"], None),
         (SEPARATOR + MAIL, [b"\n" + SEPARATOR + MAIL], 1),
         (SEPARATOR + MAIL, [], 1),
-        (SEPARATOR + MAIL + b"\n", None, 1),
+        (SEPARATOR + MAIL + b"\n", [], 1),
+        (SEPARATOR + MAIL + b"\n", [b"a second paragraph\n"], None),
         (SEPARATOR + with_length(b"hello\n", 6), None, 1),
         (b"\1\1\1\1\n" + MAIL + b"\1\1\1\1\n", None, 1),
     ],
-    ids=["header", "body", "text", "another message", "quiet", "empty line", "length", "MMDF"],
+    ids=[
+        "header",
+        "body",
+        "text",
+        "another message",
+        "quiet",
+        "empty line",
+        "paragraph",
+        "length",
+        "MMDF",
+    ],
 )
 def test_a_message_that_is_being_written_is_not_read(
     tmp_path, monkeypatch, beginning, blocks, count
