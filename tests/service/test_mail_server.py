@@ -294,7 +294,11 @@ def test_a_milter_refuses_and_marks_whatever_comes(site, tmp_path):
             (refused_id,) = re.findall(r"\(id (\w+)\)", refusal.value.smtp_error.decode())
             # Who is asked why finds the same id in both logs, and the reasons in ours.
             poll(lambda text=refused_id: f"{text}: milter-reject" in mail.postfix_log())
-            (line,) = [row for row in mail.log_lines() if f"queue_id={refused_id}" in row]
+            (line,) = poll(
+                lambda text=f"queue_id={refused_id}": [
+                    row for row in mail.log_lines() if text in row
+                ]
+            )
             assert re.search(r" reasons=.*\bspam", line)
         forged = b"X-Streamnb: Spam, score=9\r\nx-streamnb: forged\r\n" + of_class("ham") % 501
         client.sendmail("x@example.net", ["ann@example.org"], forged)
@@ -387,10 +391,11 @@ def test_a_line_of_the_log_has_the_queue_id_and_the_recipient(site, tmp_path, ro
     wait_for(mail.filter_port)
     mail.send([HAM % 999])
     mail.wait(1)
-    ids = re.findall(rb"queue_id=(\S+)", (tmp_path / "serve.log").read_bytes())
+    log = tmp_path / "serve.log"  # a message is logged after it was passed on
+    ids = poll(lambda: re.findall(rb"queue_id=(\S+)", log.read_bytes()))
     assert len(ids) == 1
     assert any(" recipient=ann@example.org " in line for line in mail.log_lines())
-    assert f" {ids[0].decode()}: from=<x@example.net>" in mail.postfix_log()
+    poll(lambda: f" {ids[0].decode()}: from=<x@example.net>" in mail.postfix_log())
 
 
 @pytest.mark.parametrize("route", ["before-queue", "after-queue", "lmtp"])
