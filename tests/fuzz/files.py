@@ -9,7 +9,7 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,6 +30,7 @@ from streamnb import (
 from streamnb.config import build
 from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus, read
+from streamnb.corpus.text_files import COMPRESSIONS
 from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.watch.maildir import MaildirAccount
@@ -309,6 +310,8 @@ def trec(data: bytes) -> None:
     """Lines of an index: label and path, or the line is named."""
     path = _file("index", data)
     results = _entries(path, kind="trec")
+    if data.startswith((*COMPRESSIONS.values(), BOM_UTF16_LE, BOM_UTF16_BE)):
+        return  # lines of what it is read as
     lines = [line for line in data.removeprefix(BOM_UTF8).split(b"\n") if line.strip()]
     sound = all(len(line.split(maxsplit=1)) == 2 and b"\0" not in line for line in lines)
     if data and max(map(len, lines), default=0) < 8000:

@@ -118,6 +118,9 @@ def pages(data: bytes) -> None:
     _scan(data, html=True)
 
 
+PART_FIELDS = (b"content-type", b"content-transfer-encoding", b"content-disposition")
+
+
 def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
     """Return what `split_header` returns, a line at a time."""
     fields: list[list] = []  # name, begin and end of its value
@@ -136,7 +139,7 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
         ):
             is_cut = is_cut or len(fields) >= limit
             current = [match[1], position + match.end(), stop]
-            if not is_cut or re.match(rb"(?i)content-.", match[1]):
+            if not is_cut or match[1].lower() in PART_FIELDS:
                 fields.append(current)
         elif not match and line.startswith((b"From ", b">From ")):
             current = None
