@@ -1,6 +1,6 @@
 """The definition of a header field, for all code that reads headers; `filter` imports no more."""
 
-# What some programs write before the name of a field: NULs and byte order marks.
+# Some programs write NULs and byte order marks before the name of a field.
 FIELD_START = rb"(?:\0|\xef\xbb\xbf)*+"
 # The name of a header field, in a line of a header; a line of a header without it is no field.
 FIELD_NAME = FIELD_START + rb"([!-9;-~]+)[ \t]*:"

@@ -15,6 +15,15 @@ cdef inline cnp.ndarray new_array(Py_ssize_t n, int kind):
     return cnp.PyArray_EMPTY(1, &shape, kind, 0)
 
 
+cdef inline cnp.ndarray new_ones(Py_ssize_t n):
+    cdef cnp.ndarray ones = new_array(n, cnp.NPY_FLOAT64)
+    cdef double *values = <double *> cnp.PyArray_DATA(ones)
+    cdef Py_ssize_t i
+    for i in range(n):
+        values[i] = 1.0
+    return ones
+
+
 cdef inline cnp.ndarray new_matrix(Py_ssize_t rows, Py_ssize_t columns, int kind):
     cdef cnp.npy_intp[2] shape
     shape[0] = rows

@@ -527,17 +527,22 @@ cdef class CountTable:
         -------
         The K sums as a list, and the number of features used.
         """
-        cdef Py_ssize_t i, used, n = len(fingerprints)
+        cdef Py_ssize_t n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef uint32_t *columns
-        cdef double *numbers
         cdef LogSums sums = self.logs
         if self.table.rows + self.unloaded == 0:
             return [0.0] * self.k, 0
         sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, background)
         # Keep the interpreter's lock: an update by another thread could move the table.
         self.find(f, n)
+        return self.sum_found(sums, c, n, unseen)
+
+    cdef tuple sum_found(self, LogSums sums, const double *c, Py_ssize_t n, bint unseen):
+        """Return the sums over the n features of the last look-up, and the number of features used."""
+        cdef Py_ssize_t i, used
+        cdef uint32_t *columns
+        cdef double *numbers
         for i in range(n):
             if self.rows[i] >= 0:
                 used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
@@ -564,13 +569,7 @@ cdef class CountTable:
             rows = []
             for alpha in alphas:
                 sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, background)
-                for i in range(n):
-                    if self.rows[i] >= 0:
-                        used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
-                        sums.add(numbers, columns, used, c[i])
-                    elif unseen:
-                        sums.add(NULL, NULL, 0, c[i])
-                values, n_used = sums.finish()
+                values, n_used = self.sum_found(sums, c, n, unseen)
                 rows.append(values)
             return rows, n_used
         grid = GridSums(alphas, width)

@@ -11,7 +11,7 @@ from libc.math cimport sqrt
 from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy, memset
-from streamnb._core.arrays cimport checked, grown, new_array, new_matrix
+from streamnb._core.arrays cimport checked, grown, new_array, new_matrix, new_ones
 from streamnb._core.buffers cimport begins, lowered
 from streamnb._core.hashing cimport Key, read_key, snb_mix64
 from streamnb._core.markup cimport field_name_end, field_start, find_bytes, is_separator, slice_of
@@ -33,6 +33,17 @@ cdef uint64_t unmixed(uint64_t x) noexcept nogil:
     x ^= (x >> 27) ^ (x >> 54)
     x *= <uint64_t> 0x96DE1B173F119089ULL
     return x ^ (x >> 30) ^ (x >> 60)
+
+
+cdef inline bint enter_hash(uint64_t *slots, uint64_t mask, uint64_t hash) noexcept nogil:
+    """Enter a hash into a table of distinct ones; return False if it was there."""
+    cdef uint64_t slot = hash & mask
+    while slots[slot] and slots[slot] != hash:
+        slot = (slot + 1) & mask
+    if slots[slot]:
+        return False
+    slots[slot] = hash
+    return True
 
 
 cdef class GramScanner:
@@ -144,12 +155,11 @@ cdef class GramScanner:
         caches the decision by name; `reads_field` decides other names.
         """
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
-        cdef Py_ssize_t used, i, count = 0, slot, mask = self.slot_count - 1
+        cdef Py_ssize_t used, i, count = 0, mask = self.slot_count - 1
         cdef uint64_t gram = 0, hash
         cdef uint64_t wanted = ~(<uint64_t> 0) >> (64 - 8 * self.n)
-        cdef cnp.ndarray fingerprints, ones
+        cdef cnp.ndarray fingerprints
         cdef uint64_t *out
-        cdef double *counts
         used = self.take(0, p, len(data)) if field_is_read is None else self.take_mail(p, len(data), field_is_read, reads_field)
         if self.step:
             return self.nested(used)
@@ -162,18 +172,10 @@ cdef class GramScanner:
                 continue
             hash = snb_mix64(gram ^ self.key.k0) ^ self.key.k1
             hash = hash if hash else GOLDEN  # 0 marks an empty slot
-            slot = hash & mask
-            while self.slots[slot] and self.slots[slot] != hash:
-                slot = (slot + 1) & mask
-            if not self.slots[slot]:
-                self.slots[slot] = hash
+            if enter_hash(self.slots, mask, hash):
                 out[count] = hash
                 count += 1
-        ones = new_array(count, cnp.NPY_FLOAT64)
-        counts = <double *> cnp.PyArray_DATA(ones)
-        for i in range(count):
-            counts[i] = 1.0
-        return fingerprints[:count], ones
+        return fingerprints[:count], new_ones(count)
 
     cdef nested(self, Py_ssize_t used):
         """The grams of all sizes in the first `used` bytes, with their counts.
@@ -406,10 +408,9 @@ cdef class CharacterScanner:
         """Return the fingerprints of the distinct n-grams, and as many ones."""
         cdef bytes codes = text[: self.max_characters].encode("utf-32-le", "surrogatepass")
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(codes)
-        cdef Py_ssize_t i, slot, count = 0, characters = len(codes) // 4, mask = 15
-        cdef cnp.ndarray fingerprints = new_array(self.n * characters, cnp.NPY_UINT64), ones
+        cdef Py_ssize_t i, count = 0, characters = len(codes) // 4, mask = 15
+        cdef cnp.ndarray fingerprints = new_array(self.n * characters, cnp.NPY_UINT64)
         cdef uint64_t *out = <uint64_t *> cnp.PyArray_DATA(fingerprints)
-        cdef double *counts
         cdef uint64_t last = 0, hash
         cdef uint32_t code
         cdef int size, since_other = self.n  # characters since the last one beyond ASCII
@@ -426,18 +427,10 @@ cdef class CharacterScanner:
                 if size > 1 and not last >> (CHARACTER_BITS * (size - 1)) & ((1 << CHARACTER_BITS) - 1):
                     break  # the text begins here
                 hash = character_fingerprint(self.key, last, size)
-                slot = hash & mask
-                while self.slots[slot] and self.slots[slot] != hash:
-                    slot = (slot + 1) & mask
-                if not self.slots[slot]:
-                    self.slots[slot] = hash
+                if enter_hash(self.slots, mask, hash):
                     out[count] = hash
                     count += 1
-        ones = new_array(count, cnp.NPY_FLOAT64)
-        counts = <double *> cnp.PyArray_DATA(ones)
-        for i in range(count):
-            counts[i] = 1.0
-        return fingerprints[:count], ones
+        return fingerprints[:count], new_ones(count)
 
     def name(self, uint64_t fingerprint) -> str:
         """Return the n-gram with this fingerprint."""

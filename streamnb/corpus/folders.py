@@ -25,8 +25,8 @@ def is_maildir(path: Path) -> bool:
 def class_name(name: str) -> str:
     """Return the class that the name of a folder or file stands for.
 
-    Numbers, "easy" and "hard" are ignored. What is left is ham (`ham`, `notspam`, `notjunk`), spam
-    (`spam`, `junk`) or the name of a class of its own.
+    Numbers, "easy" and "hard" are ignored. The rest names ham (`ham`, `notspam`, `notjunk`), spam
+    (`spam`, `junk`) or a class of its own.
 
     Examples
     --------

@@ -16,7 +16,7 @@ import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from lzma import LZMAError
+from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zipfile import BadZipFile, ZipFile
@@ -39,8 +39,9 @@ _UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 _TAR_MARK = slice(257, 262), b"ustar"
 # Control characters that no text has. Four of them, and one byte in fifty, are no text.
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
-# Exceptions of decompressors and parsers for damaged files.
-DAMAGE_ERRORS = (EOFError, ValueError, NotImplementedError, zlib.error, LZMAError, BadZipFile)
+# Exceptions of decompressors, and of parsers too, for damaged files.
+_COMPRESSION_ERRORS = (EOFError, zlib.error, LZMAError, BadZipFile)
+DAMAGE_ERRORS = (ValueError, NotImplementedError, *_COMPRESSION_ERRORS)
 
 
 def bare_suffix(path: Path) -> str:
@@ -124,6 +125,7 @@ def as_regular_file(name: str | Path) -> Path:
             shutil.copyfileobj(sys.stdin.buffer, file)
         else:
             file.writelines(read_pipe(path))
+    os.utime(copy, (0, 0))  # the copy is complete: readers of an mbox need not wait for more
     if not copy.stat().st_size:
         raise CorpusError(f"{label}: it is empty")
     return copy
@@ -195,7 +197,7 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
             try:
                 is_utf_16 = cast(io.BufferedReader, stream).peek(2)[:2] in _UTF_16_MARKS
                 yield io.BufferedReader(_FromUtf16(stream)) if is_utf_16 else stream
-            except (EOFError, zlib.error, LZMAError, BadZipFile) as error:
+            except _COMPRESSION_ERRORS as error:
                 raise CorpusError(f"{path}: cannot be read: {error}") from None
 
 
@@ -234,9 +236,7 @@ def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
 
         stream = bz2.BZ2File(file)
     elif suffix == ".xz":
-        import lzma
-
-        stream = lzma.LZMAFile(file)  # noqa: SIM115 (the caller closes it)
+        stream = LZMAFile(file)  # noqa: SIM115 (the caller closes it)
     elif suffix == ".zip":
         archive = ZipFile(file)
         members = [member for member in archive.infolist() if not member.is_dir()]
@@ -276,9 +276,7 @@ def open_compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
 
         stream = bz2.BZ2File(file, "wb")
     elif suffix == ".xz":
-        import lzma
-
-        stream = lzma.LZMAFile(file, "wb")  # noqa: SIM115 (closed below)
+        stream = LZMAFile(file, "wb")  # noqa: SIM115 (closed below)
     elif suffix in COMPRESSIONS:
         raise ConfigError(f"{path}: {suffix} cannot be written; use .gz, .bz2 or .xz")
     else:

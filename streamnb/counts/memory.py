@@ -31,14 +31,6 @@ def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
     return TokenCounts.unchecked(fingerprints[is_present], counts, None, None)
 
 
-def _shuffled(fingerprints: Keys, turn: int) -> Keys:
-    """Return a hash of each fingerprint that depends on a number (Steele et al. 2014, SplitMix)."""
-    mixed = fingerprints + np.uint64(turn * 0x9E3779B97F4A7C15 % 2**64)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
 class MemoryCounts:
     """Counts in memory.
 
@@ -207,7 +199,8 @@ class MemoryCounts:
         limit = np.partition(totals, n_evicted - 1)[n_evicted - 1]
         rarest = fingerprints[totals < limit]
         ties = fingerprints[totals == limit]
-        order = np.argsort(_shuffled(ties, self.evictions), kind="stable")
+        key = self.evictions.to_bytes(_core.KEY_BYTES, "little")
+        order = np.argsort(_core.fingerprint_columns(ties.view(np.int64), key))
         self.table.remove(np.concatenate([rarest, ties[order[: n_evicted - len(rarest)]]]))
         self.evictions += 1
         self.version += 1

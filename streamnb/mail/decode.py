@@ -448,9 +448,9 @@ def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
     )
 
 
-def seems_encoded(data: bytes, encoding: bytes) -> bool:
-    """Return True if the beginning of data looks like text in a transfer encoding."""
-    sample = data[:_ENCODED_SAMPLE]
+def seems_encoded(data: bytes, start: int, end: int, encoding: bytes) -> bool:
+    """Return True if the beginning of a slice looks like text in a transfer encoding."""
+    sample = data[start : min(end, start + _ENCODED_SAMPLE)]
     if encoding == b"base64":
         return not sample.translate(None, _BASE64_LINES)
     return encoding == b"quoted-printable" and _QUOTED_BYTE.search(sample) is not None

@@ -312,9 +312,8 @@ def _choose_content_fields(
         if name == b"content-transfer-encoding":
             encoding = transfer_encoding({name: value})
             if encoding in _ENCODED:
-                sample = data[body : min(end, body + _TYPE_BYTES)]
                 rank_of_encoded = 3 if encoding == b"base64" else 2
-                return rank_of_encoded if seems_encoded(sample, encoding) else 0
+                return rank_of_encoded if seems_encoded(data, body, end, encoding) else 0
             return 1
         return 0
 

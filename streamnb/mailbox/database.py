@@ -158,9 +158,7 @@ class Database(Transactions):
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}")
         run(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-        if (
-            self._size_of("-wal") > 1.1 * _WAL_BYTES
-        ):  # it could not be put away: a full disk, perhaps
+        if self._size_of("-wal") > 1.1 * _WAL_BYTES:  # an earlier checkpoint failed: a full disk?
             self._put_log_away()
         run("PRAGMA cache_size = -16000")
 

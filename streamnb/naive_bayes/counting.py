@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.part import SubsetCounts
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import (
@@ -494,6 +495,40 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         [('free', 0.916), ('lunch', -0.875)]
         """
         return [self.explain_tokens(self.as_tokens(x), self._log_prior())]
+
+    @property
+    def can_freeze(self) -> bool:
+        """True if the counts of a message's features are enough to explain it later."""
+        return not (self.counts.in_transaction or self.track_values)
+
+    def freeze(self, tokens: TokenCounts, cells: Floats) -> Callable[[], CountingNB]:
+        """Return a function that copies the model as it is now, with the counts of one message.
+
+        `cells` are the counts of the message's features in each class, shape (n, K).
+        """
+        state, counts = dict(vars(self)), self.counts
+        labels, weights, totals = list(counts.labels), list(counts.weights), list(counts.totals)
+        n_features, scale = counts.features, counts.scale
+
+        def thaw() -> CountingNB:
+            subset = SubsetCounts.from_cells(
+                tokens.fingerprints, cells, labels, weights, totals, n_features
+            )
+            subset.scale = scale
+            copy: CountingNB = type(self).__new__(type(self))
+            vars(copy).update(state, counts=subset, lock=copy.lock)
+            return copy
+
+        return thaw
+
+    def explain_later(
+        self, tokens: Any, cells: Sequence[Floats]
+    ) -> Callable[[], list[Explanation]]:
+        """Return a function that gives the explanation of a message by the state of now."""
+        if not self.can_freeze:
+            return super().explain_later(tokens, cells)
+        thaw = self.freeze(tokens, cells[0])
+        return lambda: thaw().explain_views(tokens)
 
     def explain_tokens(self, tokens: TokenCounts, log_prior: list[float]) -> Explanation:
         """Return the explanation of a message, given the log prior of each class."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from streamnb import _core
-from streamnb.counts.protocol import Label, checked_weight
+from streamnb.counts.protocol import Floats, Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation_terms import ExplanationTerms
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.online_estimator import OnlineEstimator
 from streamnb.naive_bayes.receipt import Receipt
@@ -56,63 +57,6 @@ class _Prediction(NamedTuple):
     log_likelihoods: list[list[list[float]]]
     system_scores: list[list[float]]
     scores: list[float]
-
-
-class ExplanationTerms(NamedTuple):
-    """The terms of the explanation of a message that are not in the counts.
-
-    Attributes
-    ----------
-    views
-        The features of each view.
-    labels
-        The K classes.
-    active
-        Indices of the classes that have messages.
-    base
-        Intercept of each active class in the best system, and the difference to the pool.
-    log_likelihoods
-        Bounded log-likelihood of each view and active class in the best system.
-    slopes
-        Slope of each view in the best system.
-    factor
-        Factor of alpha in the best system.
-    bound
-        The parameter of the model.
-    """
-
-    views: tuple[TokenCounts, ...]
-    labels: list[Label]
-    active: list[int]
-    base: dict[Label, float]
-    log_likelihoods: list[list[float]]
-    slopes: list[float]
-    factor: float
-    bound: float | None
-
-    def explain(self, models: Sequence[CountingNB]) -> list[Explanation]:
-        """Return the explanation of each view, given the counting models."""
-        if len(self.active) < 2:  # with a single class there is nothing to compare
-            zeros = dict.fromkeys(self.labels, 0.0)
-            return [Explanation(zeros, zeros, {}) for _ in models]
-        base = self.base
-        explanations: list[Explanation] = []
-        for j, (model, view) in enumerate(zip(models, self.views, strict=True)):
-            if self.bound is not None:
-                clipped = self.log_likelihoods[j]
-                unclipped = model.system_log_likelihoods(view, [self.factor])[0]
-                base = {
-                    label: value + self.slopes[j] * (clipped[k] - unclipped[k])
-                    for k, (label, value) in zip(self.active, base.items(), strict=True)
-                }
-            object.__setattr__(model, "smoothing_scale", self.factor)
-            try:
-                explanation = model.explain_tokens(view, [0.0] * len(self.labels))
-            finally:
-                object.__setattr__(model, "smoothing_scale", 1.0)
-            explanations.append(explanation.scaled(self.slopes[j], base))
-            base = dict.fromkeys(base, 0.0)
-        return explanations
 
 
 def _mixed(posterior: list[float], position: int, weight: float) -> list[float]:
@@ -618,6 +562,19 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         what its bound takes off.
         """
         return self.explanation_terms(x).explain(self._view_models)
+
+    def explain_later(
+        self, tokens: Any, cells: Sequence[Floats]
+    ) -> Callable[[], list[Explanation]]:
+        """Return a function that gives the explanations of a message by the state of now."""
+        if not all(model.can_freeze for model in self._view_models):
+            return super().explain_later(tokens, cells)
+        thaws = [
+            model.freeze(view, view_cells)
+            for model, view, view_cells in zip(self._view_models, tokens, cells, strict=True)
+        ]
+        terms = self.explanation_terms(tokens)
+        return lambda: terms.explain([thaw() for thaw in thaws])
 
     def explanation_terms(self, x: Any) -> ExplanationTerms:
         """Return what an explanation of a message has besides counts, by the state of now."""
