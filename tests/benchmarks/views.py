@@ -20,7 +20,7 @@ from streamnb.corpus import open_corpus, read
 
 VARIANTS = {
     "default": {},
-    "default, gram=6, ngram_step=2": {"gram": 6, "ngram_step": 2},
+    "default, ngram_max=6, ngram_step=2": {"ngram_max": 6, "ngram_step": 2},
     "preset=small": {"preset": "small"},
     "words, pairs, bytes": {"views": ("words", "pairs", "bytes")},
     "header, body, pairs": {"views": ("header", "body", "pairs")},

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 from commands import STREAMNB, streamnb_command
 
+import streamnb
+
 TEXTS = {"spam": "win money now prize", "ham": "lunch at noon on friday"}
 
 
@@ -192,3 +194,14 @@ def test_a_label_that_the_terminal_cannot_show_is_escaped(tmp_path):
     )
     assert done.stderr == b""
     assert done.stdout
+
+
+def test_an_infinite_evidence_is_null_in_json(tmp_path):
+    classifier = streamnb.Classifier(streamnb.Tokenizer(), streamnb.MultinomialNB())
+    classifier.learn_one("lunch", "ham")
+    classifier.learn_one("free pills", "spam")
+    classifier.unlearn_one("free pills", "spam", receipt=classifier.receipt)
+    classifier.save(tmp_path / "m.snb")
+    (tmp_path / "m.eml").write_text("Subject: lunch\n\nlunch\n")
+    _, output, _ = streamnb_command("explain", tmp_path / "m.snb", tmp_path / "m.eml", "--json")
+    assert json.loads(output, parse_constant=lambda name: pytest.fail(name))["log_odds"] is None

@@ -1,10 +1,10 @@
-"""Mail that is made to take long takes time in proportion to its size."""
+"""Mail that is made to take long, or much memory, takes both in proportion to its size."""
 
 import time
 
 import pytest
 
-from streamnb._core import hidden_spans, split_header
+from streamnb._core import hidden_spans, split_header, styles
 from streamnb.mail import parse, unwrap
 from streamnb.mailbox.digest import digest
 
@@ -50,3 +50,22 @@ def test_content_fields_beyond_the_limit_are_those_of_parts():
     assert len(fields) == 1000
     assert len(index) == 1001
     assert index[b"content-type"] == b"x"
+
+
+def test_cached_styles_are_short():
+    """Rules of style sheets are as long as their sender likes, and the cache stays."""
+    before = set(styles._styles)
+    for i in range(20):
+        rule = b"".join(b"p%d{color:#%06x}" % (k, i) for k in range(2000))
+        hidden_spans(b"<style>" + rule + b"x{c:" + b"a" * 20000 + b"}</style><p>hi</p>")
+    assert max(map(len, set(styles._styles) - before)) <= 500
+
+
+def test_a_repeated_type_without_a_boundary_hides_no_page():
+    message = (
+        b"Content-Type: text/html\nContent-Type: multipart/mixed\n\n"
+        b"<p>buy<!-- -- --> <b style='display:none'>pills</b></p>\n"
+    )
+    (part,) = [part for part in parse(message).parts if part.role == "body"]
+    assert part.is_html
+    assert part.hidden_spans
