@@ -89,7 +89,7 @@ def status(as_json: bool) -> None:
             f"of the last {report.recent:,} labels by a person, {report.wrong:,} "
             f"({report.wrong / report.recent:.1%}) were predicted wrongly"
         )
-    console.print(f"labels corrected: {report.corrected:,}, removed: {report.taken_back:,}")
+    console.print(f"labels corrected: {report.corrected:,}, removed: {report.removed:,}")
 
 
 @click.command()

@@ -55,7 +55,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
     analysis), with one each they are quadrics.
 
     An example is learned by adding its outer product to the sums of its class, without rounding, so
-    it can be taken back to the last bit. The factors are worked out at the first prediction after
+    it can be unlearned to the last bit. The factors are worked out at the first prediction after
     that, in O(K d^3). A prior that is given has no part in the covariance, which scikit-learn's LDA
     weighs by it. All parameters can be set after training, also the kind of covariance. A value
     that is missing is integrated out in predicting; each pair of features learns from the examples

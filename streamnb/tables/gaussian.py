@@ -28,7 +28,7 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
         log P(c) + sum over j of -log(2 pi v_cj) / 2 - (x_j - m_cj)^2 / (2 v_cj)
 
     What is kept are the sums of weights, values and squares of each class and feature, without
-    rounding: so mean and variance are right also far from zero, what was learned can be taken back
+    rounding: so mean and variance are right also far from zero, what was learned can be unlearned
     to the last bit, and two models merge into exactly that of both streams.
 
     Weights count as so many examples do, in the variances too.

@@ -293,7 +293,7 @@ def test_status_counts_what_was_learned(sample, box):
     statistics = status(box)
     assert sum(item.messages for item in statistics.learned) == 31
     assert ("spam", HUMAN, "watch", 1) in statistics.learned
-    assert (statistics.corrected, statistics.taken_back) == (1, 0)
+    assert (statistics.corrected, statistics.removed) == (1, 0)
     assert statistics.recent == 30
     assert 0 < statistics.wrong < 30
     json.dumps(statistics.as_json())
