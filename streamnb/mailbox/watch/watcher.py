@@ -366,7 +366,9 @@ class Watcher:
             self._store(location, previous)
         else:
             source = f"watch {location.folder}"
-            outcome = self.mailbox.learn(message, label, HUMAN, source, run_first=put)
+            outcome = self.mailbox.learn(
+                message, label, HUMAN, source, run_first=put, feedback="errors"
+            )
             self.report(f"{name}: {label} ({outcome.result})")
 
     def _classify(self, location: MessageLocation) -> None:
