@@ -754,7 +754,7 @@ def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
             scene.look()
             scene.dir.move(i, "Junk" if label == "spam" else "INBOX")
             scene.look()
-            other.learn(content, label)
+            other.learn(content, label, feedback="errors")
         assert scene.box.verify() == other.verify() == []
         for own_counts, other_counts in zip(scene.box.counts, other.counts, strict=True):
             a, b = own_counts.items(), other_counts.items()
