@@ -214,7 +214,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Counts of the words of a text; a river transformer.
 
     A word is a run of letters, digits and underscores of any script, with their combining marks,
-    normalize_nfc (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
+    normalized (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
     cannot split a word. In scripts without spaces (Chinese, Japanese, Thai ...) each pair of
     adjacent characters is a token. A text is a str or UTF-8 bytes.
 
@@ -257,7 +257,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """Return a stop word as the scanner writes it: folded, normalize_nfc, all visible."""
+        """Return a stop word as the scanner writes it: folded, normalized (NFC), all visible."""
         if self.analyzer == "word":
             single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)

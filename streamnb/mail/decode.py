@@ -245,7 +245,7 @@ def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback:
 
 
 def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> bytes:
-    r"""Return what `decode_part` decodes, normalize_nfc (NFC), as UTF-8. ASCII text is not copied.
+    r"""Return what `decode_part` decodes, normalized (NFC), as UTF-8. ASCII text is not copied.
 
     Examples
     --------

@@ -180,7 +180,7 @@ class Part:
 
     @property
     def utf8(self) -> bytes:
-        """The text as normalize_nfc UTF-8; cached, because several views read it."""
+        """The text as normalized (NFC) UTF-8; cached, because several views read it."""
         if self._utf8 is None:
             self._utf8 = (
                 to_utf8(self.content, self.charset, self.is_html, self.fallback)
