@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from river import base
 
 from streamnb import _core
-from streamnb.features.token_counts import TokenCounts
+from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.features.vectorizer import VectorizerMixin
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
@@ -97,9 +97,9 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
                 "X must be a list or series of messages; for a data frame set `on` to a column"
             )
         if isinstance(X, (list, tuple)) or self.on is None:
-            return [self.count(x) for x in X]
+            return CountedMessages(map(self.count, X), X)
         with self.lock:
-            return [self._count(x) for x in X[self.on]]
+            return CountedMessages(map(self._count, X[self.on]), X)
 
     @property
     def tokenizers(self) -> list[ScanningTransformer]:
