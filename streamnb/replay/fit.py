@@ -40,12 +40,15 @@ class FittedClassifier:
         Training time.
     skipped
         Errors of the messages that could not be read and were skipped.
+    corpora
+        The description of each corpus: its kind and columns.
     """
 
     classifier: Classifier
     learned: int = 0
     seconds: float = 0.0
     skipped: list[str] = field(default_factory=list)
+    corpora: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as plain data for JSON."""
@@ -55,6 +58,7 @@ class FittedClassifier:
             "features": self.classifier.features,
             "seconds": self.seconds,
             "skipped": len(self.skipped),
+            "corpora": self.corpora,
         }
 
 
@@ -97,7 +101,11 @@ def fit_corpora(
         for entry in order_entries(labelled, config.corpus.order, config.corpus.limit)
         if entry.learn
     ]
-    fitted = FittedClassifier(make_classifier(config, tokenizer), skipped=skipped)
+    fitted = FittedClassifier(
+        make_classifier(config, tokenizer),
+        skipped=skipped,
+        corpora=[corpus.description for corpus in corpora],
+    )
     report = on_progress or (lambda learned, total: None)
     if config.jobs > 1 and len(entries) >= 2 * _MIN_SHARD and _is_sum(fitted.classifier):
         fitted.classifier = _fit_in_shards(config, entries, fitted, report)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from commands import STREAMNB, streamnb_command
 
-from streamnb import Classifier, MultinomialNB, Tokenizer
+from streamnb import Classifier, MixedNB, MultinomialNB, Tokenizer
+from streamnb.evaluate.compare import read_run
 
 LOGIN = ["cannot log in", "password reset does not work", "login page broken", "wrong password"]
 REFUND = ["please refund my order", "money back please", "refund for invoice", "I want my money"]
@@ -183,8 +184,8 @@ def test_lines_of_text(model, tmp_path, source):
     status, out, error = streamnb_command("predict", model, data, input=text)
     assert (status, error) == (0, "")
     rows = rows_of(out)
-    assert [row["text"] for row in rows] == ["refund, please", "cannot log in", "money ÿ back"]
-    assert [row["label"] for row in rows] == ["refund", "login", "refund"]
+    assert [row["text"] for row in rows] == ["refund, please", "", "cannot log in", "money ÿ back"]
+    assert [row["label"] for row in rows if row["text"]] == ["refund", "login", "refund"]
 
 
 def test_a_folder_of_texts(model, tmp_path):
@@ -433,3 +434,83 @@ def test_explain_takes_a_model_in_any_place(mail_model, tmp_path):
         status, out, error = streamnb_command("explain", *arguments)
         assert (status, out, error.count("\n")) == (2, "", 1)
         assert message_part in error
+
+
+LABELS = ["not spam", "log in / account", "billing, money", "bug  report", "50%20", "a\nb", "x\ty"]
+
+
+@pytest.mark.parametrize("format_name", ["csv", "jsonl"])
+def test_every_command_keeps_labels_as_they_stand(tmp_path, format_name):
+    rows = [{"label": y, "text": f"word{i} {n}"} for n in range(4) for i, y in enumerate(LABELS)]
+    data = tmp_path / f"data.{format_name}"
+    with open(data, "w", newline="") as file:
+        if format_name == "csv":
+            writer = csv.DictWriter(file, ["label", "text"])
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    prior = json.dumps(dict.fromkeys(LABELS, 1 / len(LABELS)))
+    options = ["--set", "model.kind=multinomial", "--set", f"model.prior={prior}"]
+    status, _, error = streamnb_command("fit", data, *options, "-o", tmp_path / "m.snb")
+    assert (status, error) == (0, "")
+    assert sorted(Classifier.load(tmp_path / "m.snb").labels) == sorted(LABELS)
+    status, out, error = streamnb_command("predict", tmp_path / "m.snb", data, "--json")
+    assert (status, error) == (0, "")
+    predicted = [json.loads(line) for line in out.splitlines()]
+    assert [row["predicted_label"] for row in predicted] == [row["label"] for row in rows]
+    options = ["--set", "evaluate.positive=not spam", "--out", tmp_path / "run"]
+    for command in (["evaluate", tmp_path / "m.snb", data], ["replay", data]):
+        status, _, error = streamnb_command(*command, *options)
+        assert (status, error) == (0, "")
+        results = read_run(tmp_path / "run")
+        assert sorted(set(results.labels)) == sorted(LABELS)
+        assert set(results.predicted) <= {*LABELS, "?"}
+        assert results.positive == "not spam"
+
+
+def test_labels_that_lines_between_tabs_cannot_hold_are_refused(tmp_path):
+    classifier = Classifier(Tokenizer(), MultinomialNB())
+    classifier.learn_many(["free pills", "lunch"], ["a\tb", "c"])
+    classifier.save(tmp_path / "m.snb")
+    (tmp_path / "new.tsv").write_text("id\ttext\n1\tfree pills\n")
+    status, _, error = streamnb_command("predict", tmp_path / "m.snb", tmp_path / "new.tsv")
+    assert status == 2
+    assert error == (
+        "streamnb: the label 'a\\tb' cannot stand between tabs; use --format csv or --format "
+        "jsonl\n"
+    )
+
+
+# One column of texts: as lines, or as CSV, from a file and from standard input.
+ONE_COLUMN = {
+    "CSV": ("text\nrefund\npassword\n", ["refund", "password"]),
+    "CSV with quotes": ('text\n"refund, please"\npassword\n', ["refund, please", "password"]),
+    "lines": ("password\nrefund\n", ["password", "refund"]),
+    "lines with commas": ("text\nrefund, please\n", ["text", "refund, please"]),
+    "one line": ("text\n", ["text"]),
+}
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+@pytest.mark.parametrize("kind", ONE_COLUMN)
+def test_one_column_is_read_alike_from_files_and_pipes(tmp_path, model, kind, source):
+    content, texts = ONE_COLUMN[kind]
+    (tmp_path / "new").write_text(content)
+    data = tmp_path / "new" if source == "file" else "-"
+    status, out, error = streamnb_command("predict", model, data, input=content)
+    assert (status, error) == (0, "")
+    assert [row["text"] for row in rows_of(out)] == texts
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "top", "explain"])
+def test_commands_for_texts_name_what_reads_a_model_of_rows(tmp_path, command):
+    model = MixedNB()
+    model.learn_many([{"n": 1, "s": "x"}, {"n": 2, "s": "y"}], ["p", "q"])
+    model.save(tmp_path / "rows.snb")
+    (tmp_path / "new.csv").write_text("label,text\np,refund\nq,money\n")
+    data = [] if command == "top" else [tmp_path / "new.csv"]
+    status, _, error = streamnb_command(command, tmp_path / "rows.snb", *data)
+    assert (status, error.count("\n")) == (4, 1)
+    assert "it holds a MixedNB" in error or "the file holds a MixedNB" in error
+    assert "serve --model" in error
