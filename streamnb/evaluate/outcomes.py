@@ -1,7 +1,7 @@
 """Figures of a run from its messages, and their 95 % intervals by a block bootstrap over time.
 
-All sums are exact and logarithms are computed by `streamnb._core`, so the figures are the same on
-every machine, whatever its linear algebra library and processor.
+All sums are exact, and `streamnb._core` computes the logarithms. So the figures do not depend on
+the machine's processor or linear algebra library.
 """
 
 from __future__ import annotations

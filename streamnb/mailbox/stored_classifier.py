@@ -205,7 +205,7 @@ class StoredClassifier:
         self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
 
     def untrained_model(self) -> TextModel:
-        """Return a model of the same kind in memory that knows the classes and nothing else."""
+        """Return an untrained model in memory with the same parameters and classes."""
         model = TextModel.from_header(self.database.read_value("identity")["model"])
         for member in model.view_models:
             member.keep_names = False
