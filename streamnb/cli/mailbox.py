@@ -241,7 +241,7 @@ def _mixed(
     "digests",
     multiple=True,
     metavar="HEX",
-    help="Digest of a message that you no longer have. `learn --json` and `export` print digests.",
+    help="Digest of a message that was deleted. `learn --json` and `export` print digests.",
 )
 @click.option(
     "--erase",
