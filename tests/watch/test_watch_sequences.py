@@ -103,7 +103,16 @@ SEQUENCES = {
     "a keyword and a move to the trash": ("keyword junk, move Trash, look", "spam"),
     "a keyword and a move to a folder": ("keyword notjunk, move Archive, look", "ham"),
     "a keyword that is taken off": ("keyword junk, look, keyword , look", None),
-    "a keyword changed": ("keyword junk, look, keyword notjunk, look", None),
+    "a keyword changed": ("keyword junk, look, keyword notjunk, look", "ham"),
+    "not junk, back to the inbox": (
+        "move Junk, look, keyword notjunk, move INBOX, look", "ham"
+    ),
+    "not junk, within the folder": ("move Junk, look, keyword notjunk, look", "ham"),
+    "not junk, then back": ("move Junk, look, keyword notjunk, look, move INBOX, look", "ham"),
+    "not junk of delivered spam": ("keyword notjunk, move INBOX, look", "ham", "Junk"),
+    "restored from the trash after spam": (
+        "move Junk, look, move Trash, look, look, move INBOX, look", "spam"
+    ),
     "another keyword than the folder": ("keyword notjunk, move Junk, look", "spam"),
     "a keyword at delivery": ("look", None, "INBOX", "junk"),
     "a keyword at delivery, and a move": ("look, move Archive, look", None, "INBOX", "junk"),
@@ -121,8 +130,9 @@ SEQUENCES = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("is_once", [False, True], ids=["one watcher", "a watcher for each look"])
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_sequences_end_in_the_label_a_person_gave(tmp_path, name):
+def test_sequences_end_in_the_label_a_person_gave(tmp_path, name, is_once):
     steps, label, *delivery = SEQUENCES[name]
     folder, keyword = (*delivery, *("INBOX", "")[len(delivery) :])
     sequence = Sequence(tmp_path)
@@ -131,6 +141,8 @@ def test_sequences_end_in_the_label_a_person_gave(tmp_path, name):
     sequence.run(f"deliver {folder}")
     sequence.run("look")
     for step in steps.split(", "):
+        if is_once:
+            sequence.run("restart")
         sequence.run(step)
     assert sequence.label == label
     assert sequence.box.verify() == []

@@ -32,7 +32,7 @@ from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
-_AWAY_S = 86400.0  # a move made so long before the first look counts as made since the last look
+_AWAY_S = 86400.0  # a move made so long before the first look of all counts as made since then
 _AGED = 1e12  # `first_seen` of a message for which `ham_after` is over and was handled
 
 
@@ -77,7 +77,10 @@ class Watcher:
         self._deferred: dict[tuple[str, str], float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
         self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
-        self._last_look = time.time() - _AWAY_S
+        stored_look = self.locations.last_look()
+        self._last_look = time.time() - _AWAY_S if stored_look is None else stored_look
+        self._is_look_stored = False
+        self._has_departures = False
         self._moved_keys: set[bytes] = set()  # of messages moved by this look
 
     def look(self) -> None:
@@ -86,6 +89,7 @@ class Watcher:
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
         arrivals: list[MessageLocation] = []
+        self._has_departures = False
         try:
             states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
             for folder, state in states.items():
@@ -108,7 +112,11 @@ class Watcher:
         except BaseException:
             self._states.clear()  # list everything again
             raise
-        self.locations.purge(now)
+        # A look without changes needs not be stored, unless the stored one had some.
+        is_changed = bool(arrivals) or self._has_departures
+        if is_changed or not self._is_look_stored:
+            self.locations.end_look(now)
+            self._is_look_stored = not is_changed
         self._last_look = now
 
     def _now(self) -> float:
@@ -155,6 +163,7 @@ class Watcher:
             item._replace(gone_at=now) for uid, item in stored.items() if uid not in listing
         ]
         if departed:
+            self._has_departures = True
             self.locations.put_all(departed)
         for uid, location in stored.items():
             if uid in listing and not self.should_stop():
@@ -188,7 +197,9 @@ class Watcher:
             self._handle_new(location._replace(keyword=listed.keyword))
         elif listed.keyword != location.keyword:
             self._learn(
-                location._replace(keyword=listed.keyword), self._keyword_label(listed.keyword)
+                location._replace(keyword=listed.keyword),
+                self._keyword_label(listed.keyword),
+                is_explicit=True,
             )
         elif (
             self.plan.ham_after is not None
@@ -237,10 +248,10 @@ class Watcher:
             elif location.key in self._moved_keys:  # a second copy, here before that move
                 self._classify(location)
             else:  # streamnb had moved it; it is back in the inbox
-                self._learn(location, self.plan.ham, previous)
+                self._leave_class_folder(location, previous)
         elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
             if previous.gone_at is not None and previous.gone_at >= since:
-                self._learn(location, self.plan.ham, previous)
+                self._leave_class_folder(location, previous)
             else:  # restored from the trash, or another mail with the same header
                 self._store(location, previous)
         elif location.folder == self.plan.inbox and not is_moved:
@@ -249,6 +260,16 @@ class Watcher:
             self._learn(location, self._keyword_label(location.keyword), previous)
         else:
             self._store(location, previous)
+
+    def _leave_class_folder(self, location: MessageLocation, previous: MessageLocation) -> None:
+        """Remove the label of a message that a person moved to the inbox, or learn the other one.
+
+        Mail programs set the keyword $NotJunk as they move a message that is no spam.
+        """
+        if location.keyword == "notjunk" and previous.keyword != "notjunk":
+            self._learn(location, self._keyword_label("notjunk"), previous, is_explicit=True)
+        else:
+            self._learn(location, self.plan.ham, previous)
 
     def _keyword_label(self, keyword: str) -> str | None:
         """Return the class that a keyword names; None if it was removed."""
@@ -348,8 +369,12 @@ class Watcher:
         location: MessageLocation,
         label: str | None,
         previous: MessageLocation | None = None,
+        is_explicit: bool = False,
     ) -> None:
-        """Learn a person's label of a message, or remove an earlier one."""
+        """Learn a person's label of a message, or remove an earlier one.
+
+        The class of the inbox only removes another label, unless a keyword names it.
+        """
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return  # it was moved again and will be found there
@@ -357,7 +382,7 @@ class Watcher:
         key = digest(message)
         current = self.mailbox.label_of(key)
         is_ours = current is not None and current[1] == HUMAN and current[2].startswith("watch ")
-        is_retraction = label is None or label == self.plan.ham
+        is_retraction = label is None or (label == self.plan.ham and not is_explicit)
         put = partial(self._put, location, previous)
         if current is not None and is_ours and is_retraction and current[0] != label:
             self.mailbox.retract(key, [label] if label else [], run_first=put)
