@@ -60,6 +60,8 @@ class Sequence:
         elif action == "rename":
             old, new = target.split(">")
             self.dir.folder(old).rename(self.dir.folder(new))
+        elif action == "remove":
+            shutil.rmtree(self.dir.folder(target))
         elif action == "list":  # of folders, before each look of the command
             others = tuple(self.account.folder_names())
             self.watcher.plan = FolderPlan("INBOX", self.watcher.plan.folders, others)
@@ -123,6 +125,18 @@ SEQUENCES = {
     "renamed there and back": (
         "move Archive, look, rename Archive>Old, list, look, rename Old>Archive, list, look, "
         "move Junk, look", "spam"
+    ),
+    "out of a folder that is then deleted": (
+        "move Archive, list, look, move Junk, remove Archive, list, look, look", "spam"
+    ),
+    "out of a folder renamed at once": (
+        "move Archive, list, look, rename Archive>Old, move Junk, list, look", "spam"
+    ),
+    "to the inbox out of a folder that is then deleted": (
+        "move Archive, list, look, move INBOX, remove Archive, list, look, look", None
+    ),
+    "spam out of a folder that was deleted with it": (
+        "move Junk, look, move Archive, list, look, remove Archive, list, look", "spam"
     ),
     "a folder below spam": ("move Junk, look, rename Archive>Junk.Old, list, look", "spam"),
     "a move while nobody watched": ("move Junk, restart, look", "spam"),

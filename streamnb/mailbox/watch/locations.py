@@ -71,6 +71,15 @@ class LocationTable:
         locations = self._select("folder = ? AND gone IS NULL", folder)
         return {location.uid: location for location in locations}
 
+    def folders(self) -> set[str]:
+        """Return the folders in which messages were when they were last listed."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT folder FROM watched WHERE account = ? AND gone IS NULL",
+                (self.account,),
+            ).fetchall()
+        return {str(folder) for (folder,) in rows}
+
     def get(self, folder: str, uid: str) -> MessageLocation | None:
         """Return the last known message at a uid of a folder; None if there was none."""
         return next(iter(self._select("folder = ? AND uid = ?", folder, uid)), None)

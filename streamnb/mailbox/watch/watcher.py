@@ -73,6 +73,7 @@ class Watcher:
         self.locations: LocationTable = LocationTable(self.mailbox.database, self.account.name)
         self._verdicts = VerdictLog(self.mailbox)
         self._states: dict[str, object] = {}
+        self._listed_folders: set[str] = set()
         # When the last look before the first attempt was, of each message that was put off.
         self._deferred: dict[tuple[str, str], float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
@@ -92,6 +93,7 @@ class Watcher:
         self._has_departures = False
         try:
             states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
+            self._leave_missing_folders(set(states), now)
             for folder, state in states.items():
                 can_age = folder == self.plan.inbox and self.plan.ham_after is not None
                 if state is not None and self._states.get(folder) == state and not can_age:
@@ -118,6 +120,21 @@ class Watcher:
             self.locations.end_look(now)
             self._is_look_stored = not is_changed
         self._last_look = now
+
+    def _leave_missing_folders(self, listed: set[str], now: float) -> None:
+        """Store that the messages of folders that were deleted or renamed are no longer there."""
+        if listed == self._listed_folders:
+            return
+        for folder in self.locations.folders() - listed:
+            if not self.account.has_folder(folder):
+                self._depart(self.locations.in_folder(folder), now)
+        self._listed_folders = listed
+
+    def _depart(self, locations: dict[str, MessageLocation], now: float) -> None:
+        """Store that messages are no longer where they were."""
+        if locations:
+            self._has_departures = True
+            self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
 
     def _now(self) -> float:
         """Return the time, never before the last look even if the clock was set back."""
@@ -159,12 +176,7 @@ class Watcher:
         for key in [key for key in self._deferred if key[0] == folder and key[1] not in listing]:
             del self._deferred[key]
             self._copies.discard(key)
-        departed = [
-            item._replace(gone_at=now) for uid, item in stored.items() if uid not in listing
-        ]
-        if departed:
-            self._has_departures = True
-            self.locations.put_all(departed)
+        self._depart({uid: item for uid, item in stored.items() if uid not in listing}, now)
         for uid, location in stored.items():
             if uid in listing and not self.should_stop():
                 self._attempt(self._handle_present, location, listing[uid], now)
