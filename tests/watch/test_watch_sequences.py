@@ -118,6 +118,12 @@ SEQUENCES = {
     "another keyword than the folder": ("keyword notjunk, move Junk, look", "spam"),
     "a keyword at delivery": ("look", None, "INBOX", "junk"),
     "a keyword at delivery, and a move": ("look, move Archive, look", None, "INBOX", "junk"),
+    "deleted from spam and delivered again": (
+        "move Junk, look, delete Junk, look, deliver INBOX, look", "spam"
+    ),
+    "deleted from spam and delivered again at once": (
+        "look, delete Junk, look, deliver INBOX, look", None, "Junk"
+    ),
     "a folder renamed": ("move Archive, look, rename Archive>Old, list, look, look", None),
     "spam out of a renamed folder": (
         "move Archive, look, rename Archive>Old, list, look, move Junk, look", "spam"

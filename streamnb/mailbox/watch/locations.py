@@ -98,7 +98,7 @@ class LocationTable:
         """
         locations = self._select(
             "key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
-            "ORDER BY coalesce(gone >= ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
+            "ORDER BY coalesce(gone > ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
             "since DESC LIMIT 1",
             *(key, *current, recent),
         )

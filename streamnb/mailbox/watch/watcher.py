@@ -33,6 +33,7 @@ from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
 _AWAY_S = 86400.0  # a move made so long before the first look of all counts as made since then
+_TICK_S = 1e-3  # time between looks at least
 _AGED = 1e12  # `first_seen` of a message for which `ham_after` is over and was handled
 
 
@@ -89,7 +90,7 @@ class Watcher:
         now = self._now()
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
-        arrivals: list[MessageLocation] = []
+        arrivals: dict[tuple[str, str], MessageLocation] = {}
         self._has_departures = False
         try:
             states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
@@ -99,13 +100,17 @@ class Watcher:
                 if state is not None and self._states.get(folder) == state and not can_age:
                     continue
                 self._states[folder] = state
-                arrivals += self._compare(folder, self.account.list_messages(folder), now)
+                arrivals |= self._compare(folder, now)
+            if self._has_departures:  # maybe into the inbox, after it was listed
+                arrivals |= self._compare(self.plan.inbox, now)
             if self._existing is None:
                 stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
                 self._existing = [item for item in stored.values() if item.moved_to is None]
             self._moved_keys.clear()
             # The inbox last: it may have got a second copy of a message in a class's folder.
-            for location in sorted(arrivals, key=lambda item: item.folder == self.plan.inbox):
+            for location in sorted(
+                arrivals.values(), key=lambda item: item.folder == self.plan.inbox
+            ):
                 if self.should_stop():
                     return
                 self._attempt(self._handle_arrival, location)
@@ -137,8 +142,8 @@ class Watcher:
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
 
     def _now(self) -> float:
-        """Return the time, never before the last look even if the clock was set back."""
-        return max(time.time(), self._last_look)
+        """Return the time, always after the last look even if the clock was set back."""
+        return max(time.time(), self._last_look + _TICK_S)
 
     def _attempt(
         self, action: Callable[..., None], location: MessageLocation, *arguments: object
@@ -168,10 +173,9 @@ class Watcher:
             self._deferred[folder, uid] = self._last_look
         self._states.clear()
 
-    def _compare(
-        self, folder: str, listing: dict[str, ListedMessage], now: float
-    ) -> list[MessageLocation]:
+    def _compare(self, folder: str, now: float) -> dict[tuple[str, str], MessageLocation]:
         """Return the messages new in a folder; store those gone, and learn from keywords."""
+        listing = self.account.list_messages(folder)
         stored = self.locations.in_folder(folder)
         for key in [key for key in self._deferred if key[0] == folder and key[1] not in listing]:
             del self._deferred[key]
@@ -182,23 +186,23 @@ class Watcher:
                 self._attempt(self._handle_present, location, listing[uid], now)
         new_uids = [uid for uid in listing if uid not in stored]
         was_listed = self.locations.was_listed(folder)
-        arrivals = []
+        arrivals = {}
         for uid, header in self.account.fetch_headers(folder, new_uids).items():
             if header is None:
                 if was_listed:
                     self._defer(folder, uid, "it cannot be read")
                     continue
                 header = uid.encode()
-            arrivals.append(
-                MessageLocation(
-                    folder, uid, header_key(header), listing[uid].keyword, None, now, None
-                )
+            arrivals[folder, uid] = MessageLocation(
+                folder, uid, header_key(header), listing[uid].keyword, None, now, None
             )
         if was_listed:
             return arrivals
-        self.locations.put_all(arrivals, folder)  # mail from before the first look teaches nothing
+        self.locations.put_all(
+            arrivals.values(), folder
+        )  # mail from before the first look teaches nothing
         self.report(f"{folder}: {len(arrivals):,} messages are there already")
-        return []
+        return {}
 
     def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
         """Handle a message that is where it was: its keyword or its age may have changed."""
@@ -262,7 +266,7 @@ class Watcher:
             else:  # streamnb had moved it; it is back in the inbox
                 self._leave_class_folder(location, previous)
         elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
-            if previous.gone_at is not None and previous.gone_at >= since:
+            if previous.gone_at is not None and previous.gone_at > since:
                 self._leave_class_folder(location, previous)
             else:  # restored from the trash, or another mail with the same header
                 self._store(location, previous)
