@@ -6,7 +6,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memchr, memset
-from streamnb._core import styles
 from streamnb._core.arrays cimport grown
 from streamnb._core.buffers cimport (
     Buffer, CODE_POINTS, buffer_put, buffer_room, encode_utf8, is_letter, is_space, lowered,
@@ -260,10 +259,27 @@ cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
     return tag_kinds[slot].kind
 
 
-cdef int HIDES = styles.HIDES, SHRINKS = styles.SHRINKS, ENLARGES = styles.ENLARGES
-cdef int CONCEALS = styles.CONCEALS, REVEALS = styles.REVEALS, REMOVES = styles.REMOVES
-cdef int INHERITED = styles.INHERITED, UNKNOWN = styles.UNKNOWN, TRANSPARENT = styles.TRANSPARENT
-cdef object read_style = styles.read_style, read_colour = styles.read_colour
+cdef enum:  # the values of `styles`
+    HIDES = 1
+    SHRINKS = 2
+    ENLARGES = 4
+    CONCEALS = 8
+    REVEALS = 16
+    REMOVES = 32
+    INHERITED = -1
+    UNKNOWN = -2
+    TRANSPARENT = -4
+
+cdef object styles = None  # the module, which is imported for the first page with a style
+
+
+cdef object styles_module():
+    global styles
+    if styles is None:
+        from streamnb._core import styles as module
+
+        styles = module
+    return styles
 
 
 cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
@@ -296,7 +312,7 @@ cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
             else:
                 return UNKNOWN
         return colour
-    return read_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 64)))
+    return styles_module().read_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 64)))
 
 
 cdef int style_by_attribute(Element *e, const uint8_t *name, Py_ssize_t size, const uint8_t *value, Py_ssize_t n,
@@ -480,7 +496,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 elif 4 <= k <= 7 or k == 10:
                     style_by_attribute(&element, p + name_begin, k, p + value_begin, value_end - value_begin, tag_id == BODY)
             if not closing:
-                own_style = None if style == NULL else read_style(slice_of(style, 0, style_size))
+                own_style = None if style == NULL else styles_module().read_style(slice_of(style, 0, style_size))
                 if rules is not None and (
                     class_names != NULL or element_id != NULL or has_universal_rule or tag_id in rule_tags
                 ):
@@ -514,7 +530,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         unclosed.add(tag)
                     else:
                         if tag == b"style" and not is_complete:
-                            rules = rules or styles.StyleRules()
+                            rules = rules or styles_module().StyleRules()
                             if rules.add_sheet(page[i:end]):
                                 rule_tags = hashed_tags(rules.tags)
                                 has_universal_rule = b"*" in rules.tags

@@ -21,15 +21,18 @@ from streamnb.mail.decode import (
     to_utf8,
     transfer_encoding,
 )
+from streamnb.patterns import lazy_pattern
 
 _BLANKS = rb"(?:\s|%b)*+" % COMMENT
-_TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
-_ANY_MULTIPART = re.compile(rb"%b\"?multipart\b" % _BLANKS, re.I)
+_TYPE = lazy_pattern(
+    rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
+)
+_ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
-_CRS_BEFORE_LF = re.compile(rb"(?<!\r)\r\r++\n")
-_BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
+_CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
+_BEFORE_HEADER = lazy_pattern(rb"(?:\0|\xef\xbb\xbf)+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
-_EMLX = re.compile(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
+_EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
 # Types whose text no part of streamnb can read, and their names in defects.
 _OPAQUE = {
@@ -47,16 +50,16 @@ _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
-_ENCODED_FIELD = re.compile(rb"(?:charset|boundary|name)=3D", re.I)
-_ENCODED_BODY = re.compile(
+_ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
+_ENCODED_BODY = lazy_pattern(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
 )
-_FIELD = re.compile(rb"\s*[!-9;-~]+[ \t]*:")
-_VISIBLE = re.compile(rb"\S")
+_FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
+_VISIBLE = lazy_pattern(rb"\S")
 # A picture in the source of a page: its data is no text, and must not use up the budget.
-_DATA_URI = re.compile(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
+_DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is not declared, or not as it is written there.
-_UNDECLARED = re.compile(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
+_UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
 _MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
 _CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
