@@ -93,7 +93,7 @@ class BufferedCounts(SubsetCounts):
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Raise UnsupportedError: numbers of messages only grow here."""
-        raise UnsupportedError("nothing is taken back of counts that are lent")
+        raise UnsupportedError("counts that are lent cannot be unlearned")
 
     def times(self) -> TokenCounts:
         """Return the number of learned messages of each feature, with the features' names."""

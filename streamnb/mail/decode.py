@@ -73,17 +73,20 @@ _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _ENCODED_SAMPLE = 4096  # bytes of a part by which one of several declared encodings is chosen
 _TRANSFER_ENCODINGS = frozenset((b"base64", b"quoted-printable", b"7bit", b"8bit", b"binary"))
-# Other spellings of encodings, without their hyphens and underscores.
+# A comment in a structured field; comments nest.
+COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
+# Other spellings of encodings: their letters and digits.
 _SPELLINGS = {
     b"base64": b"base64",
     b"xbase64": b"base64",
+    b"mime64": b"base64",
     b"quotedprintable": b"quoted-printable",
     b"xquotedprintable": b"quoted-printable",
 }
+_COMMENTS = lazy_pattern(COMMENT)
+_NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _PADDING = lazy_pattern(rb"=+")
 _BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
-# A comment in a structured field; comments nest.
-COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
 _PARAMETER = lazy_pattern(
     rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))",
     re.S,
@@ -254,7 +257,7 @@ def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback:
 
 
 def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> bytes:
-    r"""Return what `decode_part` decodes, normalize_nfc (NFC), as UTF-8. ASCII text is not copied.
+    r"""Return what `decode_part` decodes, normalized (NFC), as UTF-8. ASCII text is not copied.
 
     Examples
     --------
@@ -441,20 +444,29 @@ def first_token(value: bytes) -> bytes:
 def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
     """Return the name of the Content-Transfer-Encoding in an index of fields, or b"".
 
-    Real mail spells it in several ways, such as `quoted_printable` and `x-base64`.
+    Real mail spells it in several ways, such as `quoted_printable`, `x-base64` and `base 64`.
 
     Examples
     --------
     >>> transfer_encoding({b"content-transfer-encoding": b"Quoted_Printable;"})
     b'quoted-printable'
+    >>> transfer_encoding({b"content-transfer-encoding": b"base 64"})
+    b'base64'
     """
     value = index.get(b"content-transfer-encoding")
-    if not value:
-        return b""
-    name = first_token(value)
-    return (
-        name if name in _TRANSFER_ENCODINGS else _SPELLINGS.get(name.translate(None, b"-_"), name)
-    )
+    return _transfer_encoding(value[:400]) if value else b""
+
+
+@lru_cache(maxsize=1024)
+def _transfer_encoding(value: bytes) -> bytes:
+    name = _first_token(value)
+    if name in _TRANSFER_ENCODINGS:
+        return name
+    if b"=?" in value:  # some programs encode every field
+        value = decode_words(value).encode()
+    letters = _NOT_ALPHANUMERIC.sub(b"", _COMMENTS.sub(b"", value).lower())
+    token_letters = _NOT_ALPHANUMERIC.sub(b"", name)
+    return _SPELLINGS.get(letters) or _SPELLINGS.get(token_letters, name)
 
 
 def seems_encoded(data: bytes, start: int, end: int, encoding: bytes) -> bool:

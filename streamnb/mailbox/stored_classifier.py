@@ -383,6 +383,7 @@ class StoredClassifier:
         labelled_by: str,
         source: str,
         timestamp: float | None,
+        feedback: str | None = None,
     ) -> Outcome:
         """Learn a message within a transaction.
 
@@ -405,7 +406,7 @@ class StoredClassifier:
                 return outcome
         counted, site = count()
         predicted = self._predicted(counted, key, site)
-        receipt = self.classifier.model.learn(counted, label)
+        receipt = self.classifier.model.learn(counted, label, 1.0, feedback)
         number = self.labels.index(label)
         predicted_index = None if predicted is None else self.labels.index(predicted)
         row_time = time.time() if timestamp is None else timestamp

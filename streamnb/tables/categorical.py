@@ -25,8 +25,8 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
     of the examples of class c that have feature j, and L_j the number of levels of feature j.
 
     Levels are any hashable values, and new ones may come at any time. All parameters can be set
-    after training. Values that are missing (not in the dict, None or NaN) are left out, in learning
-    and in predicting.
+    after training. Missing values (not in the dict, None or NaN) are left
+    out, in training and in prediction.
 
     References
     ----------

@@ -124,8 +124,8 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
 class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
-    All parameters but the names can be set after training. Values that are missing (not in the
-    dict, None or NaN) are left out, in learning and in predicting.
+    All parameters but the names can be set after training. Missing values (not in the dict, None
+    or NaN) are left out, in training and in prediction.
 
     References
     ----------

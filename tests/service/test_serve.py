@@ -498,6 +498,10 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
         {"result": "learned", "before": None},
     )
     assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["result"] == "kept"
+    for path in ("/learn?label=spam&feedback=all", "/learn?label=ham&feedback=errors"):
+        assert web("POST", path, SPAM % 99)[1]["result"] == "corrected"
+    status, response = web("POST", "/learn?label=ham&feedback=mistakes", SPAM % 99)
+    assert (status, response["error"]) == (400, "feedback: all or errors, not 'mistakes'")
     assert web("POST", "/forget", SPAM % 99) == (200, {"result": "forgotten", "before": "ham"})
     assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["result"] == "unknown"
     assert web("GET", "/status")[1]["learned"]

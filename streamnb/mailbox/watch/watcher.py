@@ -349,7 +349,7 @@ class Watcher:
         label: str | None,
         previous: MessageLocation | None = None,
     ) -> None:
-        """Learn a person's label of a message, or take back an earlier one."""
+        """Learn a person's label of a message, or remove an earlier one."""
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return  # it was moved again and will be found there
@@ -361,12 +361,14 @@ class Watcher:
         put = partial(self._put, location, previous)
         if current is not None and is_ours and is_retraction and current[0] != label:
             self.mailbox.retract(key, [label] if label else [], run_first=put)
-            self.report(f"{name}: taken back: {current[0]}")
+            self.report(f"{name}: label removed: {current[0]}")
         elif label is None:
             self._store(location, previous)
         else:
             source = f"watch {location.folder}"
-            outcome = self.mailbox.learn(message, label, HUMAN, source, run_first=put)
+            outcome = self.mailbox.learn(
+                message, label, HUMAN, source, run_first=put, feedback="errors"
+            )
             self.report(f"{name}: {label} ({outcome.result})")
 
     def _classify(self, location: MessageLocation) -> None:
