@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import random
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +48,9 @@ from streamnb.parameters import (
 )
 from streamnb.scores import best_index, log_odds, probabilities
 from streamnb.storage import label_to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _are_costs(value: Any) -> bool:
@@ -198,6 +199,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         >>> TextClassifier().fit(texts, ["spam", "ham", "spam", "ham"]).predict_one("pills")
         'spam'
         """
+        import random  # here: classifying needs none
+
         messages, labels = as_messages(X), as_labels(y)
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")

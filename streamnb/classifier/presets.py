@@ -141,8 +141,8 @@ class PresetParameters(DecisionParameters):
     words: MailTokenizer | Tokenizer | None = parameter(
         OPTIONAL_TOKENIZER,
         "counts",
-        "Tokenizer of the view of words, or a function from a text to its tokens; None for the "
-        "default.",
+        "Tokenizer of the view of words: a MailTokenizer, Tokenizer or function from a text to its "
+        "tokens. Only a MailTokenizer has views of header and body. None for the default.",
         default=None,
     )
     keep_names: bool = parameter(
@@ -222,7 +222,12 @@ class PresetClassifier(PresetParameters, Classifier):
                 view.headers, view.drop_headers = words.headers, words.drop_headers
         if unknown := set(self._chosen) - set(views):
             kind = "a mail" if mail else "plain text"
-            raise ValueError(f"views: {kind} has no {' or '.join(sorted(unknown))}")
+            problem = f"{kind} has no {' or '.join(sorted(unknown))}"
+            if self.views is None:
+                raise ValueError(
+                    f"words: {problem}: give a MailTokenizer, or choose views=('words', ...)"
+                )
+            raise ValueError(f"views: {problem}")
         return Views([views[view] for view in self._chosen], mail)
 
     def _has_learned(self) -> bool:

@@ -69,7 +69,7 @@ json_option: Decorator = click.option(
 on_error_option: Decorator = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
-    help="What to do with a message that cannot be read, or a line without text.",
+    help="What to do with a message or row that cannot be read. An empty text is no error.",
 )
 
 

@@ -105,10 +105,10 @@ def predict(
             labels[str(verdict.label)] += 1
             unsure += verdict.unsure
             draw(completed=labels.total())
-        if not labels:
+        if not labels and (skipped or not source.may_be_empty):
             raise CorpusError(f"{data}: there are no messages")
     if output != "-" and not quiet:
-        counts = ", ".join(f"{n:,} {label}" for label, n in labels.most_common(10))
+        counts = ", ".join(f"{n:,} {label}" for label, n in labels.most_common(10)) or "no rows"
         total = f"{labels.total():,} messages"
         click.echo(printable(f"{output}: {total} ({counts}), {unsure:,} of them unsure"))
     print_skipped(skipped)

@@ -20,6 +20,7 @@ from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 from streamnb.limits import MAX_MESSAGE
+from streamnb.patterns import lazy_pattern
 
 _LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
 
@@ -41,13 +42,13 @@ class SourceMessage(NamedTuple):
 
 _LOOKED_AT = 1 << 13
 # Files of mail programs that hold no mail: Thunderbird's indexes and rules, Dovecot's and Cyrus'.
-_PROGRAM_FILES = re.compile(
+_PROGRAM_FILES = lazy_pattern(
     r".*\.(?:msf|mozmsgs|sbd\.lock)|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
     r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)",
     re.I,
 )
 # A message that c-client and UW IMAP put first into an mbox; it is no mail.
-_FOLDER_DATA = re.compile(
+_FOLDER_DATA = lazy_pattern(
     rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
 )
 # A message that a mail program has deleted from an mbox or moved away, and will cut out later:
