@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -48,6 +47,9 @@ from streamnb.parameters import (
 )
 from streamnb.scores import best_index, log_odds, probabilities
 from streamnb.storage import label_to_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _are_costs(value: Any) -> bool:
@@ -196,6 +198,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         >>> TextClassifier().fit(texts, ["spam", "ham", "spam", "ham"]).predict_one("pills")
         'spam'
         """
+        import random  # here: classifying needs none
+
         messages, labels = as_messages(X), as_labels(y)
         if len(messages) != len(labels):
             raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
-from streamnb.markup import Tinted, html_table
 from streamnb.storage import label_to_json
 
 
@@ -109,6 +108,8 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         """Return the verdict and its reasons as a table for notebooks, its words tinted."""
+        from streamnb.markup import Tinted, html_table  # here: only notebooks need it
+
         labels = list(self.probabilities)
         unsure = ", unsure" if self.unsure or not self.ready else ""
         return html_table(
