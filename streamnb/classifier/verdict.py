@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
-from streamnb.markup import Tinted, html_table
 from streamnb.storage import label_to_json
 
 
@@ -111,6 +109,8 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         """Return the verdict and its reasons as a table for notebooks, its words tinted."""
+        from streamnb.markup import Tinted, html_table  # here: only notebooks need it
+
         labels = list(self.probabilities)
         unsure = ", unsure" if self.unsure or not self.ready else ""
         return html_table(
@@ -125,29 +125,6 @@ class Verdict:
                 for reason in self.reasons
             ],
         )
-
-    def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
-        """Return the verdict with reasons that are computed when they are first read."""
-        verdict = object.__new__(type(self))
-        verdict.__dict__.update(self.__dict__, _compute_reasons=compute_reasons)
-        del verdict.__dict__["reasons"]
-        return verdict
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute the reasons, the one attribute that can be missing."""
-            if name == "reasons":
-                compute_reasons = self.__dict__.get("_compute_reasons")
-                if compute_reasons is not None:
-                    self.__dict__.setdefault("reasons", compute_reasons())
-                    self.__dict__.pop("_compute_reasons", None)
-                if "reasons" in self.__dict__:  # perhaps computed by another thread meanwhile
-                    return self.__dict__["reasons"]
-            raise AttributeError(f"a Verdict has no attribute {name!r}")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON can hold it.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.model_api import Predictor
     from streamnb.mailbox.service.monitor import Monitor
     from streamnb.mailbox.service.next_hop import NextHop
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.sockets import Address
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
-_MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
+_MAIL = 20  # connections that bring mail, at once
 
 
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
@@ -181,6 +182,7 @@ def serve(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.monitor import Monitor, configure_logging
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.service.sockets import inherited_sockets, is_loopback, parse_network
@@ -228,10 +230,13 @@ def serve(
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
         monitor.count_databases(lambda: mailboxes.open_count)
 
+        budget = MemoryBudget()
+
         def handler(name: str) -> ConnectionHandler:
             return _handler(
                 name, mailboxes, next_hop, options.current_judge_options(), tls, monitor,
                 {"reject": reject, **({"reject_text": reject_text} if reject_text else {})},
+                budget,
             )  # fmt: skip
 
         listeners = _listeners(stack, mailboxes, wanted, passed, handler)
@@ -326,6 +331,7 @@ def _handler(
     tls: ssl.SSLContext | None,
     monitor: Monitor,
     refusal: dict[str, Any],
+    budget: MemoryBudget,
 ) -> ConnectionHandler:
     """Return the handler of a kind of listener; only what it needs is imported."""
     if name == "ask":
@@ -335,7 +341,7 @@ def _handler(
     if name == "milter":
         from streamnb.mailbox.service.milter import milter
 
-        return milter(mailboxes, monitor, question, **refusal)
+        return milter(mailboxes, monitor, question, budget=budget, **refusal)
     if name == "http":
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
@@ -350,7 +356,7 @@ def _handler(
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
-    return proxy(hop, mailboxes, monitor, name == "lmtp", question, tls)
+    return proxy(hop, mailboxes, monitor, name == "lmtp", question, tls, budget)
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:

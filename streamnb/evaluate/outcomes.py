@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb._core import ranking
 
 RESAMPLES = 1000
 
@@ -206,7 +207,7 @@ class Outcomes:
         is_last = np.concatenate((ordered[1:] != ordered[:-1], [True])).astype(np.uint8)
         positive = self._indicators[1][order].astype(np.uint8)
         thresholds = np.array(list(_HM.values()))
-        positives, negatives, inversions, missed = _core.rank_resampled(
+        positives, negatives, inversions, missed = ranking.rank_resampled(
             order, positive, is_last, starts, ends, thresholds
         )
         with np.errstate(invalid="ignore"):  # a resampling may lack one of the classes

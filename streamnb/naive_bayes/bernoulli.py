@@ -94,20 +94,20 @@ class BernoulliNB(BernoulliParameters, CountingNB):
             x = x.select(present)
         return TokenCounts.unchecked(x.fingerprints, np.ones(len(x)), x.names, x.ends)
 
-    def _feature_weights(self, cells: Floats) -> Floats:
-        alpha = self._smoothing
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
+        alpha = self._smoothing(factor)
         absent = np.array(self.counts.weights) - cells
         return _core.log_cells(cells, alpha) - _core.log_cells(absent, alpha)
 
-    def _unseen_weights(self) -> list[float]:
+    def _unseen_weights(self, factor: float = 1.0) -> list[float]:
         # Not among the absent features that the base sums, so the whole of log p is due.
-        alpha = self._smoothing
+        alpha = self._smoothing(factor)
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
-    def _empty_log_likelihoods(self) -> list[float]:
+    def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
         """Return the log-likelihood of a message without features for each class, (K,)."""
         values, features = self.counts.count_histogram()
-        alpha = self._smoothing
+        alpha = self._smoothing(factor)
         base = []
         for k, weight in enumerate(self.counts.weights):
             occurs = features[:, k] > 0

@@ -69,15 +69,16 @@ class ComplementNB(ComplementParameters, CountingNB):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _feature_weights(self, cells: Floats) -> Floats:
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
         if not self.counts.features:
             return np.zeros_like(cells)
         totals = self.counts.totals
         total = math.fsum(totals)
-        smoothing = self._smoothing * self.counts.features
+        alpha = self._smoothing(factor)
+        smoothing = alpha * self.counts.features
         # Rounding of fractions can make a complement slightly negative.
         denominators = [
             _core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals
         ]
         others = cells.sum(axis=1, keepdims=True) - cells
-        return np.array(denominators) - _core.log_cells(others, self._smoothing)
+        return np.array(denominators) - _core.log_cells(others, alpha)

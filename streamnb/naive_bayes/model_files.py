@@ -7,7 +7,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from streamnb.errors import ModelFileError, OutputError, root_cause
 from streamnb.storage import read_array, write_arrays
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from zipfile import ZipFile
 
 FORMAT = "streamnb model"
@@ -136,7 +136,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     from zipfile import ZipFile
 
     try:
-        if isinstance(path, str | Path) and not stat.S_ISREG(os.stat(path).st_mode):
+        if isinstance(path, str | os.PathLike) and not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
         with ZipFile(path) as archive:
             header = json.loads(read_array(archive, "header", "u1").tobytes())

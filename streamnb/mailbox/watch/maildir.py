@@ -78,6 +78,11 @@ class MaildirAccount:
         self._scan()
         return [INBOX, *(name for name in self._folders if name != INBOX)]
 
+    def has_folder(self, folder: str) -> bool:
+        """Return whether a folder exists."""
+        path = self._folders.get(folder)
+        return path is not None and is_maildir(path)
+
     def _scan(self) -> None:
         """Find all Maildirs below the root, by their names as text."""
         self._folders = {INBOX: self._inbox}
