@@ -6,7 +6,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memchr, memset
-from streamnb._core import styles
+from streamnb._core import style_values as values
 from streamnb._core.arrays cimport grown
 from streamnb._core.buffers cimport (
     Buffer, CODE_POINTS, buffer_put, buffer_room, encode_utf8, is_letter, is_space, lowered,
@@ -294,12 +294,21 @@ cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
     return tag_kinds[slot].kind
 
 
-cdef int HIDES = styles.HIDES, SHRINKS = styles.SHRINKS, ENLARGES = styles.ENLARGES
-cdef int DISPLAYS = styles.DISPLAYS, CLIPS_ALL = styles.CLIPS | styles.HAS_NO_SIZE
-cdef int CONCEALS = styles.CONCEALS, REVEALS = styles.REVEALS, REMOVES = styles.REMOVES
-cdef int INHERITED = styles.INHERITED, UNKNOWN = styles.UNKNOWN, TRANSPARENT = styles.TRANSPARENT
-cdef int PARENT = styles.PARENT, CURRENT = styles.CURRENT, SAME_COLOUR = styles.SAME_COLOUR
-cdef object read_style = styles.read_style
+cdef int HIDES = values.HIDES, SHRINKS = values.SHRINKS, ENLARGES = values.ENLARGES
+cdef int DISPLAYS = values.DISPLAYS, CLIPS_ALL = values.CLIPS | values.HAS_NO_SIZE
+cdef int CONCEALS = values.CONCEALS, REVEALS = values.REVEALS, REMOVES = values.REMOVES
+cdef int INHERITED = values.INHERITED, UNKNOWN = values.UNKNOWN, TRANSPARENT = values.TRANSPARENT
+cdef int PARENT = values.PARENT, CURRENT = values.CURRENT, SAME_COLOUR = values.SAME_COLOUR
+cdef object _styles = None  # the module, which is imported for the first page with a style
+
+
+cdef object styles():
+    global _styles
+    if _styles is None:
+        from streamnb._core import styles as module
+
+        _styles = module
+    return _styles
 
 
 cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
@@ -333,7 +342,7 @@ cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
                 break
         else:
             return colour
-    return styles.read_attribute_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 128)))
+    return styles().read_attribute_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 128)))
 
 
 cdef int set_colour(Element *e, int32_t colour) noexcept nogil:
@@ -516,13 +525,14 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef Quotes quotes = last_quotes(p, n)
     cdef uint64_t tag_id
     cdef int64_t[2] span
-    variables = styles.Variables()
+    variables = None
     memset(&spans, 0, sizeof(Buffer))
     try:
         stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
         memset(stack, 0, sizeof(Element))
         stack[0].colour, stack[0].background = 0, 0xFFFFFF
         if is_complete:
+            variables = styles().Variables()
             style_page(stack, 0, rules, variables)
             rule_tags = hashed_tags(rules.tags)
             has_universal_rule = b"*" in rules.tags
@@ -590,7 +600,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 elif 4 <= k <= 7 or k == 10:
                     style_by_attribute(&element, &seen, p + attribute.name, k, p + attribute.value, end, tag_id == BODY)
             if not closing:
-                own_style = None if style == NULL else read_style(slice_of(style, 0, style_size))
+                own_style = None if style == NULL else styles().read_style(slice_of(style, 0, style_size))
                 if rules is not None and (
                     class_names != NULL or element_id != NULL or has_universal_rule or tag_id in rule_tags
                 ):
@@ -603,11 +613,12 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                     element.ancestors |= <uint64_t> mask
                     if own_style is None:
                         own_style = both_styles
-                    elif both_styles != styles.NO_STYLE:
-                        own_style = styles.combine_styles(
+                    elif both_styles != styles().NO_STYLE:
+                        own_style = styles().combine_styles(
                             sheet_style, slice_of(style, 0, style_size), important_style
                         )
                 if own_style is not None:
+                    variables = variables or styles().Variables()
                     style_in_scope(&element, own_style, variables)
                 if element.kind & IS_HIDDEN:
                     element.hides = 1
@@ -634,7 +645,8 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         if tag == b"style" and not is_complete and (
                             sheet_type == NULL or lowered_bytes(sheet_type, type_size).strip() in (b"", b"text/css")
                         ):
-                            rules = rules or styles.StyleRules()
+                            rules = rules or styles().StyleRules()
+                            variables = variables or styles().Variables()
                             sheet = page[i:end]
                             if media != NULL:
                                 sheet = b"@media %b{%b}" % (slice_of(media, 0, media_size), sheet)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _MAX_NOTICES = 3  # lines printed of a list of similar notices
-_INTERRUPTED = "interrupted; the figures are of the messages until then"
+_INTERRUPTED = "interrupted: the figures cover the messages read so far"
 
 
 column_options: Decorator = combine_options(

@@ -1,7 +1,7 @@
 """Figures of a run from its messages, and their 95 % intervals by a block bootstrap over time.
 
-All sums are exact and logarithms are computed by `streamnb._core`, so the figures are the same on
-every machine, whatever its linear algebra library and processor.
+All sums are exact, and `streamnb._core` computes the logarithms. So the figures do not depend on
+the machine's processor or linear algebra library.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb._core import ranking
 
 RESAMPLES = 1000
 
@@ -254,7 +255,7 @@ class Outcomes:
         is_last = np.concatenate((ordered[1:] != ordered[:-1], [True])).astype(np.uint8)
         positive = self._indicators[1][order].astype(np.uint8)
         thresholds = np.array(list(_HM.values()))
-        positives, negatives, inversions, missed = _core.rank_resampled(
+        positives, negatives, inversions, missed = ranking.rank_resampled(
             order, positive, is_last, starts, ends, thresholds
         )
         with np.errstate(invalid="ignore"):  # a resampling may lack one of the classes

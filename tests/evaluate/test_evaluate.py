@@ -18,7 +18,8 @@ from sklearn.metrics import (
     precision_recall_fscore_support,
 )
 
-from streamnb import BernoulliNB, ComplementNB, MultinomialNB, _core
+from streamnb import BernoulliNB, ComplementNB, MultinomialNB
+from streamnb._core import ranking
 from streamnb.evaluate import Example, RunningMetrics, Step, prequential
 from streamnb.evaluate.feedback import (
     Active,
@@ -182,7 +183,7 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
 def test_ranking_reads_nothing_beyond_the_run(order, starts, ends):
     marks = np.array([0, 1], np.uint8)
     with pytest.raises(ValueError, match=r"within the run|indices of the n messages"):
-        _core.rank_resampled(
+        ranking.rank_resampled(
             np.array(order), marks, marks, np.array([[starts]]), np.array([[ends]]), np.ones(1)
         )
 

@@ -247,7 +247,7 @@ def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):
     out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
     assert "Traceback" not in error
-    assert "the figures are of the messages until then" in error
+    assert "the figures cover the messages read so far" in error
     assert "interrupted" in out
 
 
