@@ -30,8 +30,8 @@ class ContextNB(DiscriminativeMultinomialNB):
     and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
     where V is 256^s. So the probability of a gram that is rare in a class comes from shorter
     contexts, as in models that compress text. The log-likelihood is the sum of log P over the
-    longest grams, divided by s, since each byte is in s of them, and by the length normalisation.
-    The model is counts of grams, which add, subtract and merge. They are learned as in
+    longest grams. It is divided by s, since each byte is in s of them, and by the length
+    normalisation. The counts of grams add, subtract and merge, and are learned as in
     `DiscriminativeMultinomialNB`.
 
     A feature that is not a gram of `ByteGrams` has no context.

@@ -131,9 +131,9 @@ _LogLikelihoods = tuple[TokenCounts, Counts, tuple[int, int], tuple[float, ...]]
 class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatchMixin, TextModel):
     """Base class of Naive Bayes models over a table of counts.
 
-    A subclass defines the weight of a feature given its counts (`_feature_weights`) and, if a
-    message without features has one, a log-likelihood to begin with (`_empty_log_likelihoods`).
-    The state is the counts alone.
+    A subclass defines the weight of a feature given its counts (`_feature_weights`). It can also
+    define the log-likelihood of a message without features (`_empty_log_likelihoods`). The state
+    is the counts alone.
 
     X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
     pandas, polars or pyarrow frame. Column i of a matrix is the feature i, so

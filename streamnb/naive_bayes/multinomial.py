@@ -34,13 +34,13 @@ class MultinomialParameters(CountingParameters):
 class MultinomialNB(MultinomialParameters, CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
-    With n_cw the count of feature w in class c, N_c the sum of all counts of c, and V the number of
-    features that have a count, the joint log-likelihood of message x is
+    The count of feature w in class c is n_cw, N_c is the sum of all counts of c, and V the number
+    of features that have a count. The joint log-likelihood of message x is
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
-    Where classes are many and some are small, what a small one does not show is better judged by
-    how frequent a word is in all of them: `background_mass` lets alpha grow by that.
+    If there are many classes, some have few messages. Then the frequency of a word in all classes
+    is a better estimate for a word without a count: `background_mass` adds it to alpha.
 
     Attributes
     ----------

@@ -465,5 +465,5 @@ def _queue_id(attributes: dict[str, str]) -> str:
 
 
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what waits for others in a thread of our own: a hop that hangs holds up nobody else."""
+    """Call a function that may block in a thread, so that other connections go on."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)

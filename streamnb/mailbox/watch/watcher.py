@@ -339,7 +339,7 @@ class Watcher:
             self._classify(location)
 
     def _store(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
-        """Store where a message is, and that it is no longer where it was."""
+        """Store the location of a message, and delete the previous one."""
         with self.mailbox.database.writing():
             self._put(location, previous)
 
