@@ -60,7 +60,21 @@ def _are_costs(value: Any) -> bool:
 # as it is with half or twice this.
 _CLEAR_LOG_ODDS = 1e3
 
-COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+
+class _CostsConstraint(Constraint):
+    """Three costs."""
+
+    listed = True
+
+    def __init__(self) -> None:
+        super().__init__(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+
+    def plain(self, value: Any) -> Any:
+        """Return the costs as a list."""
+        return list(value)
+
+
+COSTS = _CostsConstraint()
 _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
