@@ -136,7 +136,7 @@ class Watcher:
         self._listed_folders = listed
 
     def _depart(self, locations: dict[str, MessageLocation], now: float) -> None:
-        """Store that messages are no longer where they were."""
+        """Store that messages have left their folder."""
         if locations:
             self._has_departures = True
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
