@@ -50,9 +50,16 @@ class PresetParameters(DecisionParameters):
     background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
-        "With more than two classes, additive smoothing also by how frequent a feature is in all, "
-        "up to so many times alpha (`MultinomialNB`).",
-        default=3.0,
+        "Without `complement` and with more than two classes, additive smoothing also by how "
+        "frequent a feature is in all, up to so many times alpha (`MultinomialNB`); 3 is good.",
+        default=0.0,
+    )
+    complement: bool = parameter(
+        Boolean(),
+        "teaching",
+        "With more than two classes, score a class by the counts of all other classes "
+        "(`MultinomialNB`).",
+        default=True,
     )
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
@@ -281,6 +288,7 @@ class PresetClassifier(PresetParameters, Classifier):
 _OF_MEMBERS = (
     "alpha",
     "background_mass",
+    "complement",
     "length_norm",
     "length_norm_power",
     "decay",
