@@ -8,7 +8,6 @@ are the values in model files, and the rules for a sweep and for changes after t
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import re
 import textwrap
@@ -408,6 +407,8 @@ def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]
     for foreign, synonym in _SYNONYMS.items():
         if foreign not in params or foreign in table or synonym.name not in table:
             continue
+        if foreign in getattr(cls, "foreign_names", ()):
+            continue
         value = params[foreign]
         if synonym.values is not None:
             if not (isinstance(value, bool | np.bool_) and value in synonym.values):
@@ -456,10 +457,12 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     >>> unknown_name_error(Tokenizer, "sublinear_tf")
     "a Tokenizer has no parameter 'sublinear_tf': use sublinear=True"
     """
+    import difflib  # here: only errors need it
+
     table = cls.parameter_table
     message = f"a {cls.__name__} has no {kind} {name!r}"
     near = difflib.get_close_matches(name, table, n=1)
-    foreign = _FOREIGN_NAMES.get(name, "")
+    foreign = {**_FOREIGN_NAMES, **getattr(cls, "foreign_names", {})}.get(name, "")
     named = re.match(r"use (\w+)=", foreign)
     if foreign and (named is None or named[1] in table):
         return f"{message}: {foreign}"
@@ -500,6 +503,8 @@ class ParametersMixin:
 
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
+    # Names of other libraries that mean something else in this class, and a remedy for each.
+    foreign_names: ClassVar[Mapping[str, str]] = {}
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # neither pickled nor copied
     lock: threading.RLock
 
@@ -542,9 +547,10 @@ class ParametersMixin:
         With `include_attributes` it is a copy with everything that was learned.
         """
         if not include_attributes:
+            new_params = translate_names(type(self), new_params or {})
             return super().clone(new_params)  # type: ignore[misc]  # of river's base classes
         same = copy.deepcopy(self)
-        for name, value in (new_params or {}).items():
+        for name, value in translate_names(type(self), new_params or {}).items():
             setattr(same, name, value)
         return same
 

@@ -103,24 +103,52 @@ cdef inline Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n)
     return -1
 
 
-cdef inline Py_ssize_t read_value(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *begin, Py_ssize_t *end) noexcept nogil:
-    """Set the bounds of the attribute value at p[i] without quotes; return the position after it."""
-    cdef uint8_t quote = p[i] if i < n else 0
-    cdef const uint8_t *stop
-    if quote == c'"' or quote == c"'":
+cdef struct Attribute:
+    Py_ssize_t name, name_end
+    Py_ssize_t value, value_end # equal if it has no value
+
+cdef struct Quotes:  # the last ones of a page, -1 for none: an attribute behind them has no end
+    Py_ssize_t double, single
+
+
+cdef inline Quotes last_quotes(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    cdef Quotes quotes
+    quotes.double = quotes.single = n - 1
+    while quotes.double >= 0 and p[quotes.double] != c'"':
+        quotes.double -= 1
+    while quotes.single >= 0 and p[quotes.single] != c"'":
+        quotes.single -= 1
+    return quotes
+
+
+cdef inline Py_ssize_t read_attribute(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const Quotes *quotes,
+                                      Attribute *attribute) noexcept nogil:
+    """Set the bounds of the next attribute of a tag, by the rules of browsers; return the position after it.
+
+    At the end of the tag its name is empty.
+    """
+    cdef Py_ssize_t after
+    while i < n and (is_space(p[i]) or p[i] == c"/"):
         i += 1
-        begin[0] = i
-        stop = <const uint8_t *> memchr(p + i, c"<", n - i)  # a value ends before the next tag
-        end[0] = n if stop == NULL else stop - p
-        stop = <const uint8_t *> memchr(p + i, quote, end[0] - i)
-        if stop == NULL:
-            return end[0]
-        end[0] = stop - p
-        return end[0] + 1
-    begin[0] = i
-    while i < n and not is_space(p[i]) and p[i] != c">" and p[i] != c"<":
+    attribute.name = i
+    while i < n and not is_space(p[i]) and p[i] != c"/" and p[i] != c">" and (p[i] != c"=" or i == attribute.name):
         i += 1
-    end[0] = i
+    attribute.name_end = attribute.value = attribute.value_end = after = i
+    while after < n and is_space(p[after]):
+        after += 1
+    if i == attribute.name or after >= n or p[after] != c"=":
+        return i
+    i = after + 1
+    while i < n and is_space(p[i]):
+        i += 1
+    if i < n and (p[i] == c'"' and i < quotes.double or p[i] == c"'" and i < quotes.single):
+        attribute.value = i + 1
+        attribute.value_end = <const uint8_t *> memchr(p + i + 1, p[i], n - i - 1) - p
+        return attribute.value_end + 1
+    attribute.value = i
+    while i < n and not is_space(p[i]) and p[i] != c">":
+        i += 1
+    attribute.value_end = i
     return i
 
 

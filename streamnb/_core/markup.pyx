@@ -6,7 +6,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memchr, memset
-from streamnb._core import styles
+from streamnb._core import style_values as values
 from streamnb._core.arrays cimport grown
 from streamnb._core.buffers cimport (
     Buffer, CODE_POINTS, buffer_put, buffer_room, encode_utf8, is_letter, is_space, lowered,
@@ -116,10 +116,23 @@ cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py
     return 0
 
 
-# Tags that do not end a word: "V<b></b>iagra" is one word.
-INLINE_TAGS = frozenset(
-    b"a abbr acronym b bdo big cite code del em font i ins kbd o:p s samp small span strike strong sub sup tt u wbr".split()
+# Elements that browsers call special: an end tag of another element does not close them. All other
+# tags, unknown ones too, are part of a line.
+SPECIAL_TAGS = frozenset(
+    b"""address applet area article aside base basefont bgsound blockquote body br button caption
+    center col colgroup dd details dir div dl dt embed fieldset figcaption figure footer form frame
+    frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe img input keygen li link listing
+    main marquee menu meta nav noembed noframes noscript object ol p param plaintext pre script
+    search section select source style summary table tbody td template textarea tfoot th thead title
+    tr track ul wbr xmp""".split()
 )
+# Tags that end a word. No others do: "V<b></b>iagra" is one word.
+BREAKING_TAGS = SPECIAL_TAGS - frozenset(
+    b"base link meta noembed noframes param script source style template title track wbr".split()
+)
+# Elements in which tags are text, and those of them that no reader shows.
+_UNSHOWN_RAW_TAGS = frozenset((b"title", b"iframe", b"noembed", b"noframes"))
+RAW_TEXT_TAGS = _UNSHOWN_RAW_TAGS | {b"script", b"style", b"textarea", b"xmp"}
 _entities: dict = {}
 
 
@@ -193,19 +206,28 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
 # Text of HTML that no reader sees, by the styles of its elements: one linear pass over the tags.
 
 cdef enum:
-    SAME_COLOUR = 24 # largest gap of a channel (0 to 255) at which no reader sees text
-
-    VOID = 1         # of a tag: it has no content
-    INLINE = 2       # it does not end a paragraph
-    RAW = 4          # script and style
-    UNSHOWN = 8      # template
-    LINK = 16        # a
-    PARAGRAPH = 32   # ends an open p
-    ITEM = 64        # li, dt, dd, option: ends another one
-    CELL = 128       # td, th: ends another one
-    TABLE_ROW = 256  # tr: ends a cell and another one
+    VOID = 1           # of a tag: it has no content
+    SPECIAL = 2        # see SPECIAL_TAGS
+    RAW = 4            # tags in it are text
+    UNSHOWN = 8        # no reader shows it
+    LINK = 16          # a, nobr, button: ends another one
+    PARAGRAPH = 32     # ends an open p
+    ITEM = 64          # li, dt, dd, option: ends another one
+    CELL = 128         # td, th: ends another one
+    TABLE_ROW = 256    # tr: ends a cell and another one
     IS_P = 512
-    IN_HEAD = 1024   # elements before the body: no reader sees text in them
+    IN_HEAD = 1024     # elements before the body: no reader sees text in them
+    ROWS = 2048        # thead, tbody, tfoot: ends a cell, a row and another one
+    TABLE = 4096
+    LIST = 8192
+    HEADING = 16384    # the end tag of one ends any other
+    CLOSED = 32768     # details, dialog: no reader shows it unless it is open
+    SUMMARY = 65536    # is shown in closed details
+    IS_A = 131072
+    HAS_TARGET = 1 << 20     # of an element: it has a href
+    HAS_OWN_COLOUR = 1 << 21
+    IS_HIDDEN = 1 << 22      # it has the attribute hidden
+    HIDDEN_IN_DETAILS = 2    # value of `Element.hides`
     TAG_SLOTS = 512
 
     MAX_ELEMENTS = 1024  # open elements that are tracked
@@ -221,11 +243,19 @@ cdef struct Element:
     uint8_t conceals
     uint32_t kind
     uint64_t ancestors # mask of `StyleRules`, its own atoms included
+    Py_ssize_t scope   # of `styles.Variables`
 
 _VOID = frozenset(
     b"area base br col embed hr img input link meta param source track wbr basefont bgsound frame keygen".split()
 )
-INLINE_TAGS_ELEMENTS = INLINE_TAGS | {b"a", b"label", b"nobr"}
+_UNSHOWN_TAGS = _UNSHOWN_RAW_TAGS | frozenset(
+    b"template datalist audio video canvas meter progress rp desc defs annotation annotation-xml".split()
+)
+_PARAGRAPH_TAGS = frozenset(
+    b"""address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption
+    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p plaintext pre
+    search section summary table ul xmp""".split()
+)
 cdef struct TagKind:
     uint64_t tag
     uint32_t kind
@@ -238,9 +268,13 @@ cdef int set_tag_kinds() except -1:
     cdef Py_ssize_t slot
     kinds = {}
     for kind, tags in (
-        (VOID, _VOID), (INLINE, INLINE_TAGS_ELEMENTS), (RAW, (b"script", b"style")), (UNSHOWN, (b"template", b"datalist", b"noframes")),
-        (IN_HEAD, b"html head meta title link style base script".split()), (LINK, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")), (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (IS_P, (b"p",)),
-        (PARAGRAPH, b"p div table ul ol dl h1 h2 h3 h4 h5 h6 form hr pre center blockquote".split()),
+        (VOID, _VOID), (SPECIAL, SPECIAL_TAGS), (RAW, RAW_TEXT_TAGS), (UNSHOWN, _UNSHOWN_TAGS),
+        (IN_HEAD, b"html head meta title link style base script".split()),
+        (LINK, (b"a", b"nobr", b"button")), (IS_A, (b"a",)), (ITEM, (b"li", b"dt", b"dd", b"option")),
+        (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (ROWS, (b"thead", b"tbody", b"tfoot")),
+        (TABLE, (b"table",)), (LIST, b"ul ol dl menu dir select".split()), (IS_P, (b"p",)),
+        (HEADING, b"h1 h2 h3 h4 h5 h6".split()), (CLOSED, (b"details", b"dialog")),
+        (SUMMARY, (b"summary",)), (PARAGRAPH, _PARAGRAPH_TAGS),
     ):
         for tag in tags:
             kinds[tag] = kinds.get(tag, 0) | kind
@@ -260,10 +294,21 @@ cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
     return tag_kinds[slot].kind
 
 
-cdef int HIDES = styles.HIDES, SHRINKS = styles.SHRINKS, ENLARGES = styles.ENLARGES
-cdef int CONCEALS = styles.CONCEALS, REVEALS = styles.REVEALS, REMOVES = styles.REMOVES
-cdef int INHERITED = styles.INHERITED, UNKNOWN = styles.UNKNOWN, TRANSPARENT = styles.TRANSPARENT
-cdef object read_style = styles.read_style, read_colour = styles.read_colour
+cdef int HIDES = values.HIDES, SHRINKS = values.SHRINKS, ENLARGES = values.ENLARGES
+cdef int DISPLAYS = values.DISPLAYS, CLIPS_ALL = values.CLIPS | values.HAS_NO_SIZE
+cdef int CONCEALS = values.CONCEALS, REVEALS = values.REVEALS, REMOVES = values.REMOVES
+cdef int INHERITED = values.INHERITED, UNKNOWN = values.UNKNOWN, TRANSPARENT = values.TRANSPARENT
+cdef int PARENT = values.PARENT, CURRENT = values.CURRENT, SAME_COLOUR = values.SAME_COLOUR
+cdef object _styles = None  # the module, which is imported for the first page with a style
+
+
+cdef object styles():
+    global _styles
+    if _styles is None:
+        from streamnb._core import styles as module
+
+        _styles = module
+    return _styles
 
 
 cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
@@ -294,24 +339,51 @@ cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
             elif c"a" <= c <= c"f":
                 colour = colour << 4 | (c - c"a" + 10)
             else:
-                return UNKNOWN
-        return colour
-    return read_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 64)))
+                break
+        else:
+            return colour
+    return styles().read_attribute_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 128)))
 
 
-cdef int style_by_attribute(Element *e, const uint8_t *name, Py_ssize_t size, const uint8_t *value, Py_ssize_t n,
-                            bint is_body) except -1:
+cdef int set_colour(Element *e, int32_t colour) noexcept nogil:
+    if colour == INHERITED:
+        return 0
+    e.kind |= HAS_OWN_COLOUR
+    if colour != PARENT:
+        e.colour = colour
+    return 0
+
+
+cdef enum:  # attributes that an element has; the first of a name holds
+    SEEN_COLOUR = 1
+    SEEN_BACKGROUND = 2
+    SEEN_TEXT = 4
+    IS_OPEN = 8
+
+
+cdef int style_by_attribute(Element *e, uint32_t *seen, const uint8_t *name, Py_ssize_t size, const uint8_t *value,
+                            Py_ssize_t n, bint is_body) except -1:
     """Change an element by one of its attributes other than its style."""
-    if size == 5 and same(name, b"color", 5):
-        e.colour = attribute_colour(value, n)
-    elif size == 7 and same(name, b"bgcolor", 7):
-        e.background = attribute_colour(value, n)
-    elif size == 4 and is_body and same(name, b"text", 4):
-        e.colour = attribute_colour(value, n)
+    cdef int32_t background
+    if size == 5 and not seen[0] & SEEN_COLOUR and same(name, b"color", 5):
+        seen[0] |= SEEN_COLOUR
+        set_colour(e, attribute_colour(value, n))
+    elif size == 7 and not seen[0] & SEEN_BACKGROUND and same(name, b"bgcolor", 7):
+        seen[0] |= SEEN_BACKGROUND
+        background = attribute_colour(value, n)
+        if background != INHERITED:
+            e.background = background
+    elif size == 4 and is_body and not seen[0] & SEEN_TEXT and same(name, b"text", 4):
+        seen[0] |= SEEN_TEXT
+        set_colour(e, attribute_colour(value, n))
+    elif size == 4 and same(name, b"href", 4):
+        e.kind |= HAS_TARGET
+    elif size == 4 and same(name, b"open", 4):
+        seen[0] |= IS_OPEN
     elif size == 4 and same(name, b"size", 4):
         e.shrinks = 0
     elif size == 6 and same(name, b"hidden", 6):
-        e.hides = 1
+        e.kind |= IS_HIDDEN
     elif size == 10 and same(name, b"background", 10):
         e.background = UNKNOWN
     return 0
@@ -320,30 +392,84 @@ cdef int style_by_attribute(Element *e, const uint8_t *name, Py_ssize_t size, co
 cdef int style_element(Element *e, style) except -1:
     """Change an element by a `Style`."""
     cdef int flags = style[0]
-    cdef int32_t colour = style[1], background = style[2]
-    if flags & (HIDES | REMOVES):
+    cdef int32_t background = style[2]
+    if flags & (HIDES | REMOVES) or flags & CLIPS_ALL == CLIPS_ALL:
         e.hides = 1
+    if flags & DISPLAYS:
+        e.kind &= ~<uint32_t> IS_HIDDEN
     if flags & (SHRINKS | ENLARGES):
         e.shrinks = flags & SHRINKS != 0
     if flags & (CONCEALS | REVEALS):
         e.conceals = flags & CONCEALS != 0
-    if colour != INHERITED:
-        e.colour = colour
-    if background != INHERITED:
+    set_colour(e, style[1])
+    if background == CURRENT:
+        e.background = e.colour
+    elif background != INHERITED:
         e.background = background
     return 0
 
 
-cdef int style_page(Element *stack, Py_ssize_t used, rules) except -1:
+cdef int style_in_scope(Element *e, style, variables) except -1:
+    """Change an element by a `Style` that may set or use custom properties."""
+    if style[3]:
+        e.scope, style = variables.resolve(e.scope, style)
+    return style_element(e, style)
+
+
+cdef int style_page(Element *stack, Py_ssize_t used, rules, variables) except -1:
     """Change the open elements, which are before the body, by the rules about the whole page."""
     cdef Py_ssize_t k
     for k in range(used + 1):
         for tag in (b"html", b"body"):
-            style_element(&stack[k], rules.styles(tag, b"", b"", 0)[3])
+            style_in_scope(&stack[k], rules.styles(tag, b"", b"", 0)[3], variables)
         stack[k].hides = 0
         if rules.has_unknown_background:
             stack[k].background = UNKNOWN
     return 0
+
+
+cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t tag_id, uint32_t kind) noexcept nogil:
+    """Return the number of open elements after a start tag of a kind has ended others."""
+    cdef Py_ssize_t k, kept = used
+    cdef uint32_t ended, barrier
+    if kind & (CELL | TABLE_ROW | ROWS):
+        ended = CELL
+        if not kind & CELL:
+            ended |= TABLE_ROW if kind & TABLE_ROW else TABLE_ROW | ROWS
+        for k in range(used, max(used - MAX_SEARCH, 0), -1):
+            if stack[k].kind & TABLE:
+                break
+            if stack[k].kind & ended:
+                kept = k - 1
+        return kept
+    if kind & (ITEM | LINK):
+        barrier = SPECIAL if kind & LINK else LIST | TABLE | CELL
+        for k in range(used, max(used - MAX_SEARCH, 0), -1):
+            if stack[k].tag == tag_id or stack[k].kind & kind & ITEM:
+                return k - 1
+            if stack[k].kind & barrier:
+                break
+    if kind & PARAGRAPH:
+        for k in range(used, max(used - MAX_SEARCH, 0), -1):
+            if stack[k].kind & IS_P:
+                return k - 1
+            # What is hidden by itself, such as <b hidden>, is opened again behind the paragraph.
+            if stack[k].kind & SPECIAL or is_hidden(&stack[k]) != is_hidden(&stack[k - 1]):
+                break
+    return used
+
+
+cdef Py_ssize_t close_element(const Element *stack, Py_ssize_t used, uint64_t tag_id, uint32_t kind) noexcept nogil:
+    """Return the number of open elements after an end tag."""
+    cdef Py_ssize_t k
+    for k in range(used, max(used - MAX_SEARCH, 0), -1):
+        if stack[k].tag == tag_id or stack[k].kind & kind & HEADING:
+            return k - 1
+        if not kind & SPECIAL and stack[k].kind & SPECIAL:
+            break
+        if stack[k].kind & (CELL | TABLE) and not kind & (CELL | TABLE_ROW | ROWS | TABLE):
+            break
+    return used
 
 
 cdef inline bint same(const uint8_t *p, const char *name, Py_ssize_t n) noexcept nogil:
@@ -377,13 +503,13 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     """
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(page)
     cdef const uint8_t *next_tag
-    cdef Py_ssize_t n = len(page), i = 0, begin, end, name_begin, name_end, value_begin = 0, value_end = 0, k, tag_start
+    cdef Py_ssize_t n = len(page), i = 0, begin, end, tag_end = 0, k, tag_start
     cdef Py_ssize_t used = 0, region = -1
     cdef Element *stack = NULL
     cdef Element element
     cdef Buffer spans
-    cdef bint closing, hidden
-    cdef uint32_t kind, open_kind
+    cdef bint closing, hidden, is_shown
+    cdef uint32_t kind
     cdef set unclosed = set()
     cdef bint is_complete = rules is not None, is_in_head = True, has_universal_rule = False
     cdef set rule_tags = set()
@@ -391,16 +517,23 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef const uint8_t *style = NULL
     cdef const uint8_t *class_names = NULL
     cdef const uint8_t *element_id = NULL
-    cdef Py_ssize_t style_size = 0, class_size = 0, id_size = 0
+    cdef const uint8_t *media = NULL
+    cdef const uint8_t *sheet_type = NULL
+    cdef uint32_t seen = 0
+    cdef Py_ssize_t style_size = 0, class_size = 0, id_size = 0, media_size = 0, type_size = 0
+    cdef Attribute attribute
+    cdef Quotes quotes = last_quotes(p, n)
     cdef uint64_t tag_id
     cdef int64_t[2] span
+    variables = None
     memset(&spans, 0, sizeof(Buffer))
     try:
         stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
         memset(stack, 0, sizeof(Element))
         stack[0].colour, stack[0].background = 0, 0xFFFFFF
         if is_complete:
-            style_page(stack, 0, rules)
+            variables = styles().Variables()
+            style_page(stack, 0, rules, variables)
             rule_tags = hashed_tags(rules.tags)
             has_universal_rule = b"*" in rules.tags
         while i < n:
@@ -408,12 +541,10 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
             if next_tag == NULL:
                 break
             i = tag_start = next_tag - p
-            if i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
+            if i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-":
                 end = comment_end(p, i + 4, n)
-                if end < 0:
-                    unclosed.add(b"<!--")
-                    i += 4
-                    continue
+                if end < 0:  # it reaches to the end of the page
+                    end = n
                 if region < 0:
                     span[0], span[1] = i, end
                     buffer_put(&spans, span, sizeof(span))
@@ -432,60 +563,49 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
             begin = i
             while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
                 i += 1
-            end = min(i, begin + 32)
+            tag_end = min(i, begin + 32)
             tag_id = 0
-            for k in range(begin, end):
+            for k in range(begin, tag_end):
                 tag_id = (tag_id ^ lowered(p[k])) * <uint64_t> 0x100000001B3
             kind = kind_of_tag(tag_id)
             if not closing:
-                open_kind = stack[used].kind
-                if (kind & PARAGRAPH and open_kind & IS_P) or kind & open_kind & (ITEM | CELL):
-                    used -= 1
-                elif kind & TABLE_ROW:
-                    if stack[used].kind & CELL:
-                        used -= 1
-                    if stack[used].kind & TABLE_ROW:
-                        used -= 1
+                used = close_implied(stack, used, tag_id, kind)
                 element = stack[used]
                 element.tag, element.kind = tag_id, kind
                 is_in_head = is_in_head and kind & IN_HEAD
-                style = class_names = element_id = NULL
+                if kind & SUMMARY and element.hides == HIDDEN_IN_DETAILS:
+                    element.hides = 0
+                style = class_names = element_id = media = sheet_type = NULL
+                seen = 0
                 if kind & UNSHOWN:
                     element.hides = 1
-            while i < n and p[i] != c">" and p[i] != c"<":
-                if not is_letter(p[i]):
-                    i += 1
+            while True:
+                i = read_attribute(p, i, n, &quotes, &attribute)
+                k = attribute.name_end - attribute.name
+                if k == 0:
+                    break
+                if closing or k > 10:
                     continue
-                name_begin = i
-                while i < n and (is_letter(p[i]) or p[i] == c"-"):
-                    i += 1
-                name_end = i
-                while i < n and is_space(p[i]):
-                    i += 1
-                value_begin = value_end = i
-                if i < n and p[i] == c"=":
-                    i += 1
-                    while i < n and is_space(p[i]):
-                        i += 1
-                    i = read_value(p, i, n, &value_begin, &value_end)
-                k = name_end - name_begin
-                if closing:
-                    continue
-                if k == 5 and same(p + name_begin, b"style", 5):
-                    style, style_size = p + value_begin, min(value_end - value_begin, MAX_STYLE)
-                elif k == 5 and same(p + name_begin, b"class", 5):
-                    class_names, class_size = p + value_begin, min(value_end - value_begin, MAX_STYLE)
-                elif k == 2 and same(p + name_begin, b"id", 2):
-                    element_id, id_size = p + value_begin, min(value_end - value_begin, MAX_STYLE)
+                end = min(attribute.value_end, attribute.value + MAX_STYLE) - attribute.value
+                if k == 5 and style == NULL and same(p + attribute.name, b"style", 5):
+                    style, style_size = p + attribute.value, end
+                elif k == 5 and class_names == NULL and same(p + attribute.name, b"class", 5):
+                    class_names, class_size = p + attribute.value, end
+                elif k == 2 and element_id == NULL and same(p + attribute.name, b"id", 2):
+                    element_id, id_size = p + attribute.value, end
+                elif k == 5 and kind & RAW and media == NULL and same(p + attribute.name, b"media", 5):
+                    media, media_size = p + attribute.value, end
+                elif k == 4 and kind & RAW and sheet_type == NULL and same(p + attribute.name, b"type", 4):
+                    sheet_type, type_size = p + attribute.value, end
                 elif 4 <= k <= 7 or k == 10:
-                    style_by_attribute(&element, p + name_begin, k, p + value_begin, value_end - value_begin, tag_id == BODY)
+                    style_by_attribute(&element, &seen, p + attribute.name, k, p + attribute.value, end, tag_id == BODY)
             if not closing:
-                own_style = None if style == NULL else read_style(slice_of(style, 0, style_size))
+                own_style = None if style == NULL else styles().read_style(slice_of(style, 0, style_size))
                 if rules is not None and (
                     class_names != NULL or element_id != NULL or has_universal_rule or tag_id in rule_tags
                 ):
                     mask, sheet_style, important_style, both_styles = rules.styles(
-                        lowered_bytes(p + begin, end - begin),
+                        lowered_bytes(p + begin, tag_end - begin),
                         b"" if class_names == NULL else slice_of(class_names, 0, class_size),
                         b"" if element_id == NULL else slice_of(element_id, 0, id_size),
                         stack[used].ancestors,
@@ -493,37 +613,52 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                     element.ancestors |= <uint64_t> mask
                     if own_style is None:
                         own_style = both_styles
-                    elif both_styles != styles.NO_STYLE:
-                        own_style = styles.cascade((sheet_style, own_style, important_style))
+                    elif both_styles != styles().NO_STYLE:
+                        own_style = styles().combine_styles(
+                            sheet_style, slice_of(style, 0, style_size), important_style
+                        )
                 if own_style is not None:
-                    style_element(&element, own_style)
+                    variables = variables or styles().Variables()
+                    style_in_scope(&element, own_style, variables)
+                if element.kind & IS_HIDDEN:
+                    element.hides = 1
+                elif kind & CLOSED and not element.hides and not seen & IS_OPEN:
+                    element.hides = HIDDEN_IN_DETAILS
             if i < n and p[i] == c">":
                 i += 1
             if closing:
-                for k in range(used, max(used - MAX_SEARCH, 0), -1):
-                    if stack[k].tag == tag_id:
-                        used = k - 1
-                        break
-                    if kind & INLINE and not stack[k].kind & INLINE:
-                        break  # an inline element does not end a block within it
+                used = close_element(stack, used, tag_id, kind)
             elif kind & RAW:
-                tag = lowered_bytes(p + begin, end - begin)
+                tag = lowered_bytes(p + begin, tag_end - begin)
                 if tag not in unclosed:
                     end = find_bytes(p, i, n, b"</" + tag)
+                    is_shown = end >= 0 and not kind & UNSHOWN or tag == b"textarea" or tag == b"xmp"
+                    is_shown = is_shown and not is_hidden(&element)
+                    if end < 0 and not is_shown:  # it reaches to the end of the page
+                        end = n
                     if end < 0:
                         unclosed.add(tag)
                     else:
-                        if tag == b"style" and not is_complete:
-                            rules = rules or styles.StyleRules()
-                            if rules.add_sheet(page[i:end]):
+                        if not is_shown and region < 0 and end > i:
+                            span[0], span[1] = i, end
+                            buffer_put(&spans, span, sizeof(span))
+                        if tag == b"style" and not is_complete and (
+                            sheet_type == NULL or lowered_bytes(sheet_type, type_size).strip() in (b"", b"text/css")
+                        ):
+                            rules = rules or styles().StyleRules()
+                            variables = variables or styles().Variables()
+                            sheet = page[i:end]
+                            if media != NULL:
+                                sheet = b"@media %b{%b}" % (slice_of(media, 0, media_size), sheet)
+                            if rules.add_sheet(sheet):
                                 rule_tags = hashed_tags(rules.tags)
                                 has_universal_rule = b"*" in rules.tags
                                 has_late_sheet[0] = has_late_sheet[0] or not is_in_head
                                 if is_in_head:
-                                    style_page(stack, used, rules)
+                                    style_page(stack, used, rules, variables)
                         i = end
             elif not kind & VOID and used < MAX_ELEMENTS:
-                if kind & LINK and element.colour == stack[used].colour and element.colour >= 0:
+                if kind & IS_A and element.kind & HAS_TARGET and not element.kind & HAS_OWN_COLOUR and element.colour >= 0:
                     element.colour = 0x0000EE  # browsers' colour of links
                 used += 1
                 stack[used] = element

@@ -5,7 +5,7 @@
 import unicodedata
 
 from streamnb._core.hashing import DEFAULT_KEY, fingerprint
-from streamnb._core.markup import INLINE_TAGS
+from streamnb._core.markup import BREAKING_TAGS, RAW_TEXT_TAGS
 
 cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -21,7 +21,8 @@ from streamnb._core.buffers cimport (
 )
 from streamnb._core.hashing cimport PyUnicode_IS_ASCII, read_key, snb_copy, snb_siphash13, snb_siphash13_padded, utf8
 from streamnb._core.markup cimport (
-    comment_end, find_bytes, has_encoded_word, lowered_bytes, read_entity, read_value, unescaped,
+    Attribute, Quotes, comment_end, find_bytes, has_encoded_word, last_quotes, lowered_bytes, read_attribute,
+    read_entity, unescaped,
 )
 from streamnb._core.table cimport table_find, table_free, table_row
 
@@ -631,58 +632,55 @@ cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
     return i
 
 
-cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
+cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n,
+                         const Quotes *quotes, Py_ssize_t *raw_end) except -1:
     """Count the tag whose name begins at p[i], and its attributes; return the position after it.
 
-    `unclosed` holds the elements without an end tag, so that each end is searched once.
+    `raw_end` is set to the end of the text of an element in which tags are text. `unclosed` holds the
+    elements without an end tag, so that each end is searched once.
     """
-    cdef Py_ssize_t begin = i, end = 0, stop
+    cdef Py_ssize_t begin = i, stop
     cdef bint closing = p[i] == c"/"
     cdef bytes tag, name
+    cdef Attribute attribute
     if closing:
         begin += 1
         i += 1
     while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
         i += 1
     tag = lowered_bytes(p + begin, min(i - begin, 32))
-    if tag not in INLINE_TAGS:
+    if tag in BREAKING_TAGS:
         buffer_put(&scanner.plain, b" ", 1)
         if scanner.hidden.size:
             buffer_put(&scanner.hidden, b" ", 1)
     if not closing:
         scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), HTML, 5)
-    while i < n and p[i] != c">" and p[i] != c"<":
-        if not is_letter(p[i]):
-            i += 1
-            continue
-        begin = i
-        while i < n and (is_letter(p[i]) or p[i] == c"-"):
-            i += 1
-        name = lowered_bytes(p + begin, min(i - begin, 32))
-        while i < n and is_space(p[i]):
-            i += 1
-        if i < n and p[i] == c"=":
-            i += 1
-            while i < n and is_space(p[i]):
-                i += 1
-            i = read_value(p, i, n, &begin, &end)
-            if not closing:
-                count_attribute(scanner, name, p + begin, end - begin)
+    while True:
+        i = read_attribute(p, i, n, quotes, &attribute)
+        if attribute.name == attribute.name_end:
+            break
+        if not closing and attribute.value_end > attribute.name_end:
+            name = lowered_bytes(p + attribute.name, min(attribute.name_end - attribute.name, 32))
+            count_attribute(scanner, name, p + attribute.value, attribute.value_end - attribute.value)
     if i < n and p[i] == c">":
         i += 1
-    if not closing and (tag == b"script" or tag == b"style") and tag not in unclosed:
+    if not closing and tag in RAW_TEXT_TAGS and tag not in unclosed:
         stop = find_bytes(p, i, n, b"</" + tag)
-        if stop >= 0:
+        if stop < 0:
+            unclosed.add(tag)
+        elif tag == b"script" or tag == b"style":
             return stop
-        unclosed.add(tag)
+        else:
+            raw_end[0] = stop
     return i
 
 
 cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes spans) except -1:
-    cdef Py_ssize_t i = 0, run, end, k = 0, count = 0 if spans is None else len(spans) // 16
+    cdef Py_ssize_t i = 0, run, end, k = 0, count = 0 if spans is None else len(spans) // 16, raw_end = 0
     cdef const int64_t *span = NULL if spans is None else <const int64_t *> PyBytes_AS_STRING(spans)
     cdef Buffer *out = &scanner.plain
     cdef set unclosed = set()
+    cdef Quotes quotes = last_quotes(p, n)
     scanner.plain.size = scanner.hidden.size = 0
     while i < n:
         while k < count and span[2 * k + 1] <= i:
@@ -696,6 +694,9 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
             break
         if p[i] == c"&":
             i = read_entity(out, p, i, n)
+        elif i < raw_end:
+            buffer_put(out, b" ", 1)
+            i += 1
         elif i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-" and b"<!--" not in unclosed:
             end = comment_end(p, i + 4, n)
             if end < 0:
@@ -704,7 +705,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
                 count_comment(scanner, p + i + 4, end - i - 4)
             i = i + 4 if end < 0 else end
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
-            i = read_tag(scanner, unclosed, p, i + 1, n)
+            i = read_tag(scanner, unclosed, p, i + 1, n, &quotes, &raw_end)
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
             while i < n and p[i] != c">":
                 i += 1

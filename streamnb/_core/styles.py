@@ -13,20 +13,33 @@ from collections.abc import Iterable, Iterator
 from html import unescape
 from typing import NamedTuple
 
-HIDES = 1  # no opacity, no size, off-screen
-SHRINKS = 2  # font-size: 0
-ENLARGES = 4  # any other font-size
-CONCEALS = 8  # visibility: hidden
-REVEALS = 16  # visibility: visible
-REMOVES = 32  # display: none
-DISPLAYS = 64  # any other display
-_ALTERNATIVES = (SHRINKS | ENLARGES, CONCEALS | REVEALS, REMOVES | DISPLAYS)  # the last one holds
+from streamnb._core.style_values import (
+    CLIPS,
+    CONCEALS,
+    CURRENT,
+    DISPLAYS,
+    ENLARGES,
+    HAS_NO_SIZE,
+    HIDES,
+    INHERITED,
+    OVERFLOWS,
+    PARENT,
+    REMOVES,
+    REVEALS,
+    SAME_COLOUR,
+    SHRINKS,
+    TRANSPARENT,
+    UNKNOWN,
+)
 
-INHERITED = -1  # of a colour: not set
-UNKNOWN = -2  # set to something that is not understood
-TRANSPARENT = -4  # of text: no reader sees it
+_ALTERNATIVES = (  # the last one holds
+    SHRINKS | ENLARGES,
+    CONCEALS | REVEALS,
+    REMOVES | DISPLAYS,
+    CLIPS | OVERFLOWS,
+)
 
-_MAX_VALUE = 80  # bytes of a value that are read
+_MAX_VALUE = 200  # bytes of a value that are read
 _MAX_SHEETS = 65536  # bytes of the style sheets of a page that are read
 _MAX_SHEET_COUNT = 64  # each has a cost of its own
 _MAX_SELECTOR = 200  # bytes
@@ -37,26 +50,46 @@ _MAX_CHECKS = 1 << 18  # rules that are compared with the elements of a page: ab
 _MAX_CACHED = 4096
 _MAX_KEY = 500  # bytes of a style whose effect is cached
 _MIN_OPACITY = 0.05  # no reader sees text of less
+_MAX_UNREADABLE_SIZE = 2.0  # pixels of a font that nobody can read
+_MAX_NO_SIZE = 1.0  # pixels of a box that shows nothing
+_MIN_SPACING = -8.0  # pixels between letters at which they lie upon each other
+_FAR_BEFORE, _FAR_BEHIND = -100.0, 1000.0  # pixels beyond the edge of a window
+_MAX_VARIABLES = 64  # custom properties of an element
+_MAX_SCOPES = 500  # elements of a page that set custom properties
+_MAX_RESOLVED = 2000  # styles of a page in which var() is replaced
+_MAX_REPLACED = 1 << 18  # bytes of values in which var() is replaced: about 50 ms
+_MAX_REPLACEMENTS = 8  # a custom property can be made of others
 _PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: every reader's window is within
 
 _COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->")
 _ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # \64 is d
-_ZERO = re.compile(rb"[+-]?0*\.?0*(?:px|pt|em|rem|ex|ch|%|vw|vh|in|cm|mm|pc)?\Z")
-_TINY = re.compile(rb"(?:0?\.\d+|1)px|0?\.\d+(?:pt|em|rem)|[0-5](?:\.\d+)?%\Z")
-_FAR = re.compile(
-    rb"-\s*\d{3,}(?:\.\d+)?(?:px|pt|em|rem|%|vw|vh)|-?\d{2,}(?:em|rem)|-\d{3,}%|\d{4,}(?:px|pt|%)"
-)
-_NO_AREA = re.compile(
-    rb"rect\((?:[01]?(?:px)?[\s,]*){4}\)|inset\((?:50|100)%|circle\(0|polygon\((?:0[px%]*[\s,]*)+\)"
-)
-_FAR_OR_NO_SIZE = re.compile(rb"scale(?:[xyz]|3d)?\(\s*0\s*[,)]|translate(?:[xy]|3d)?\(\s*-\d{4,}")
+_LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
+# Pixels of a unit. Those of text and window are typical ones.
+_PIXELS = {
+    b"": 1.0, b"px": 1.0, b"pt": 4 / 3, b"pc": 16.0, b"in": 96.0, b"cm": 37.8, b"mm": 3.78,
+    b"q": 0.945, b"em": 16.0, b"rem": 16.0, b"ex": 8.0, b"ch": 8.0, b"vw": 10.0, b"vh": 10.0,
+    b"vmin": 10.0, b"vmax": 10.0, b"%": 1.0,
+}  # fmt: skip
+_RELATIVE_UNITS = frozenset((b"em", b"ex", b"ch", b"%"))  # of the parent's font
+_RELATIVE_SIZES = frozenset((b"smaller", b"larger", b"inherit", b"unset"))
+_FONT_PERCENT = 0.16  # pixels
+_FUNCTION = re.compile(rb"(?<![a-z0-9-])([a-z0-9-]++)\(([^()]*)\)")
+_MATH = re.compile(rb"(calc|min|max|clamp)\((.*)\)", re.S)
+_WORDS = re.compile(rb"(?:[^\s()]++|\((?:[^()]++|\([^()]*+\))*+\))++")  # with functions as one
+_SUM = re.compile(rb"\s[+-]\s")
+_VARIABLE = re.compile(rb"var\(\s*+(--[\w\x80-\xff-]{1,64})\s*+(?:,((?:[^()]++|\([^()]*+\))*+))?\)")
+_QUARTER_TURNS = frozenset((b"90deg", b"270deg", b"-90deg", b".25turn", b"0.25turn", b"100grad"))
 _NO_OPACITY = re.compile(rb"opacity\s*[(=]\s*([\d.]+%?)")
 _IMPORTANT = re.compile(rb"!\s*important")
 
-_COLOUR = re.compile(rb"#([0-9a-f]{3,8})\b|(rgb|hsl|hwb)a?\(([^)]{1,80})\)|([a-z]+)")
+_COLOUR = re.compile(
+    rb"#([0-9a-f]{3,8})\b|(rgb|hsl|hwb|oklab|oklch|lab|lch|color)a?\(([^()]{1,80})\)"
+    rb"|(?<![\w-])([a-z]++)(?![(-])"
+)
+_NOT_HEX = re.compile(rb"[^0-9a-f]")
 _HUE_UNITS = {b"turn": 1.0, b"rad": 0.15915494, b"grad": 0.0025, b"deg": 1 / 360, b"": 1 / 360}
 _COMPONENT = re.compile(rb"([+-]?[\d.]{1,20}(?:e-?\d)?)(%|[a-z]{0,4})\Z")
-# Named colours of CSS Color Module Level 4.
+# Named colours of CSS Color Module Level 4, system colours of a light theme, and the initial one.
 _COLOUR_NAMES = b"""
 aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc
 bisque ffe4c4 black 000000 blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a
@@ -87,17 +120,22 @@ sienna a0522d silver c0c0c0 skyblue 87ceeb slateblue 6a5acd slategray 708090 sla
 snow fffafa springgreen 00ff7f steelblue 4682b4 tan d2b48c teal 008080 thistle d8bfd8
 tomato ff6347 turquoise 40e0d0 violet ee82ee wheat f5deb3 white ffffff whitesmoke f5f5f5
 yellow ffff00 yellowgreen 9acd32
+canvas ffffff canvastext 000000 window ffffff windowtext 000000 field ffffff fieldtext 000000
+buttonface f0f0f0 buttontext 000000 linktext 0000ee graytext 808080 initial 000000
 """.split()
 _COLOURS = {
     name: int(digits, 16)
     for name, digits in zip(_COLOUR_NAMES[::2], _COLOUR_NAMES[1::2], strict=True)
 }
-_UNSET = frozenset((b"inherit", b"none", b"initial", b"unset", b"auto"))
-_PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom"))
+_OF_PARENT = frozenset((b"inherit", b"unset", b"currentcolor", b"revert"))
+_PICTURE = re.compile(rb"url\(|image-set\(|element\(|cross-fade\(|paint\(|color-mix\(")
+_PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"inset"))
+_SIZES = re.compile(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
 
 _BRACE = re.compile(rb"[{}]")
 _COMBINATOR = re.compile(rb"\s*>\s*|\s+")
 _ATTRIBUTE = re.compile(rb"\[\s*(class|id)\s*[~|^*$]?=\s*[\"']?([\w\x80-\xff-]+)[\"']?\s*\]")
+_ROOT = re.compile(rb"(?:html)?:root\b")
 _NEGATION = re.compile(rb":not\([^()]*\)")
 _COMPOUND = re.compile(rb"(\*|[a-z][\w-]*)?((?:[.#][\w\x80-\xff-]+)*)")
 _ATOM = re.compile(rb"[.#][\w\x80-\xff-]+")
@@ -107,11 +145,22 @@ _WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
 
 
 class Style(NamedTuple):
-    """The effect of declarations on text: a sum of flags, its colour and its background."""
+    """The effect of declarations on text.
+
+    Attributes
+    ----------
+    flags
+        A sum of flags.
+    colour, background
+        0xRRGGBB or one of the constants.
+    pending
+        The declarations that set or use custom properties: see `Variables`.
+    """
 
     flags: int = 0
     colour: int = INHERITED
     background: int = INHERITED
+    pending: bytes = b""
 
 
 NO_STYLE = Style()
@@ -120,7 +169,7 @@ _colours: dict[bytes, int] = {}
 
 
 def read_colour(text: bytes) -> int:
-    """Return a colour as 0xRRGGBB, INHERITED, TRANSPARENT, or UNKNOWN.
+    """Return a colour of CSS as 0xRRGGBB, INHERITED if it is not valid, or another constant.
 
     Examples
     --------
@@ -136,11 +185,9 @@ def read_colour(text: bytes) -> int:
 
 
 def _read_colour(text: bytes) -> int:
-    if re.match(rb"[0-9a-f]{6}(?![a-z])", text):  # an attribute without its #
-        return int(text[:6], 16)
     match = _COLOUR.match(text)
     if match is None:
-        return UNKNOWN
+        return UNKNOWN if b"(" in text else INHERITED
     digits, function, arguments, name = match.groups()
     if digits:
         if len(digits) in (4, 8) and int(digits[len(digits) // 4 * 3 :], 16) == 0:
@@ -152,11 +199,44 @@ def _read_colour(text: bytes) -> int:
         return _read_colour_function(function, arguments)
     if name == b"transparent":
         return TRANSPARENT
-    return INHERITED if name in _UNSET else _COLOURS.get(name, UNKNOWN)
+    return PARENT if name in _OF_PARENT else _COLOURS.get(name, INHERITED)
+
+
+def read_attribute_colour(text: bytes) -> int:
+    """Return the colour of an attribute such as bgcolor, in which any text is a colour.
+
+    The rules are those of the HTML standard for legacy colours.
+
+    Examples
+    --------
+    >>> hex(read_attribute_colour(b"FFFFFF")), hex(read_attribute_colour(b"chucknorris"))
+    ('0xffffff', '0xc00000')
+    """
+    text = text.strip().lower()[:128]
+    if not text or text == b"transparent":
+        return INHERITED
+    colour = _COLOURS.get(text)
+    if colour is not None:
+        return colour
+    if text.startswith((b"rgb(", b"rgba(", b"hsl(")):  # some mail programs read them
+        return read_colour(text)
+    if len(text) == 4 and text[:1] == b"#" and not _NOT_HEX.search(text, 1):
+        return int(bytes(c for digit in text[1:] for c in (digit, digit)), 16)
+    digits = _NOT_HEX.sub(b"0", text.removeprefix(b"#")) or b"0"
+    digits += b"0" * (-len(digits) % 3)
+    size = len(digits) // 3
+    channels = [digits[start : start + size][-8:] for start in range(0, 3 * size, size)]
+    while len(channels[0]) > 2 and all(channel[:1] == b"0" for channel in channels):
+        channels = [channel[1:] for channel in channels]
+    red, green, blue = (int(channel[:2], 16) for channel in channels)
+    return red << 16 | green << 8 | blue
 
 
 def _read_colour_function(function: bytes, arguments: bytes) -> int:
-    """Return the colour of rgb(), hsl() or hwb(), with commas or blanks."""
+    """Return the colour of a function such as rgb(), with commas or blanks."""
+    space = b""
+    if function == b"color":
+        space, _, arguments = arguments.strip().partition(b" ")
     parts = arguments.replace(b",", b" ").replace(b"/", b" ").split()
     components = [_COMPONENT.match(b"0" if part == b"none" else part) for part in parts[:4]]
     try:
@@ -167,20 +247,35 @@ def _read_colour_function(function: bytes, arguments: bytes) -> int:
         return UNKNOWN
     if len(values) > 3 and values[3][0] / (100 if values[3][1] else 1) < _MIN_OPACITY:
         return TRANSPARENT
-    if function == b"rgb":
-        channels = [value / (100 if unit else 255) for value, unit in values[:3]]
-    else:
-        hue = values[0][0] * _HUE_UNITS.get(values[0][1], 1 / 360) % 1.0
-        second, third = (min(max(value / 100, 0.0), 1.0) for value, _ in values[1:3])
-        if function == b"hsl":
-            channels = list(colorsys.hls_to_rgb(hue, third, second))
-        else:  # hue, whiteness, blackness
-            scale = max(second + third, 1.0)
-            white, black = second / scale, third / scale
-            pure = colorsys.hls_to_rgb(hue, 0.5, 1.0)
-            channels = [channel * (1 - white - black) + white for channel in pure]
+    channels = _channels(function, space, values)
+    if channels is None:
+        return UNKNOWN
     red, green, blue = (round(255 * min(max(channel, 0.0), 1.0)) for channel in channels)
     return red << 16 | green << 8 | blue
+
+
+def _channels(
+    function: bytes, space: bytes, values: list[tuple[float, bytes]]
+) -> list[float] | None:
+    """Return red, green and blue, 0 to 1, of a function of colour; None if it is not understood."""
+    if function == b"rgb":
+        return [value / (100 if unit else 255) for value, unit in values[:3]]
+    if function == b"color":
+        is_rgb = space in (b"srgb", b"display-p3", b"srgb-linear")
+        return [value / (100 if unit else 1) for value, unit in values[:3]] if is_rgb else None
+    if function in (b"lab", b"lch", b"oklab", b"oklch"):
+        lightness, unit = values[0]
+        grey = lightness / (1 if function[:2] == b"ok" and not unit else 100)
+        has_hue = values[1][0] if function.endswith(b"lch") else max(abs(v[0]) for v in values[1:3])
+        return None if has_hue > 0.02 and 0.0 < grey < 1.0 else [grey] * 3
+    hue = values[0][0] * _HUE_UNITS.get(values[0][1], 1 / 360) % 1.0
+    second, third = (min(max(value / 100, 0.0), 1.0) for value, _ in values[1:3])
+    if function == b"hsl":
+        return list(colorsys.hls_to_rgb(hue, third, second))
+    scale = max(second + third, 1.0)  # hwb: hue, whiteness, blackness
+    white, black = second / scale, third / scale
+    pure = colorsys.hls_to_rgb(hue, 0.5, 1.0)
+    return [channel * (1 - white - black) + white for channel in pure]
 
 
 def read_style(declarations: bytes) -> Style:
@@ -193,7 +288,7 @@ def read_style(declarations: bytes) -> Style:
     """
     style = _styles.get(declarations)
     if style is None:
-        style = _read_style(declarations.lower())
+        style = _read_style(declarations)
         if len(_styles) < _MAX_CACHED and len(declarations) <= _MAX_KEY:
             _styles[declarations] = style
     return style
@@ -208,82 +303,213 @@ def _unescape(text: bytes) -> bytes:
     return _COMMENT.sub(b"", text) if b"*" in text or b"-->" in text or b"<!--" in text else text
 
 
-def _read_style(style: bytes) -> Style:
-    flags, colour, background = 0, INHERITED, INHERITED
-    is_clipped = False
-    has_no_size: dict[bytes, bool] = {}
-    if b"&" in style:
-        style = unescape(style.decode("latin-1")).lower().encode("latin-1", "replace")
-    for declaration in _unescape(style).split(b";"):
+def _read_declarations(text: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the (name, value) pairs of a style attribute, in lower case, important ones last."""
+    text = text.lower()
+    if b"&" in text:
+        text = unescape(text.decode("latin-1")).lower().encode("latin-1", "replace")
+    normal: list[tuple[bytes, bytes]] = []
+    important: list[tuple[bytes, bytes]] = []
+    for declaration in _unescape(text).split(b";"):
         name, _, value = declaration.partition(b":")
-        name, value = name.strip(), value.strip()[:_MAX_VALUE]
+        value = value.strip()[:_MAX_VALUE]
         if b"!" in value:
-            value = _IMPORTANT.sub(b"", value).strip()
-        if value.startswith(b"calc("):
-            value = value[5:].rstrip(b") ")
-        flag = 0
-        if name == b"display":
-            flag = REMOVES if value == b"none" else DISPLAYS
-        elif name == b"mso-hide":
-            flag = REMOVES if value == b"all" else 0
-        elif name == b"visibility":
-            if value in (b"hidden", b"collapse"):
-                flag = CONCEALS
-            elif value == b"visible":
-                flag = REVEALS
-        elif name == b"font-size" or name == b"font":
-            flag = _font_size(value.partition(b"/")[0].split() if name == b"font" else [value])
-            flag = ENLARGES if name == b"font-size" and not flag else flag
-        elif name == b"color":
-            colour = read_colour(value)
+            important.append((name.strip(), _IMPORTANT.sub(b"", value).strip()))
+        elif value:
+            normal.append((name.strip(), value))
+    return normal + important
+
+
+def _read_style(text: bytes) -> Style:
+    flags, colour, fill, background, picture = 0, INHERITED, INHERITED, INHERITED, INHERITED
+    pending: dict[bytes, bytes] = {}
+    for name, value in _read_declarations(text):
+        if b"var(" in value or name.startswith(b"--"):
+            pending[name] = value
+            continue
+        if pending:
+            pending.pop(name, None)
+        if name == b"color":
+            valid_colour = read_colour(value)
+            colour = colour if valid_colour == INHERITED else valid_colour
+        elif name == b"-webkit-text-fill-color":
+            fill = read_colour(value)
         elif name == b"background-color":
-            background = read_colour(value)
+            background = _background(value)
         elif name == b"background":
-            has_picture = b"url(" in value or b"gradient" in value
-            background = UNKNOWN if has_picture else _background(value)
+            background, picture = _background(value), INHERITED
         elif name == b"background-image":
-            background = background if value == b"none" else UNKNOWN
-        elif name in (b"width", b"height", b"max-width", b"max-height"):
-            side = name[-5:]
-            has_no_size[side] = _ZERO.match(value) is not None or has_no_size.get(side, False)
-        elif name in (b"overflow", b"overflow-x", b"overflow-y"):
-            is_clipped = is_clipped or value in (b"hidden", b"clip")
-        elif _is_hiding(name, value):
-            flag = HIDES
-        flags = _combine(flags, flag)
-    if is_clipped and any(has_no_size.values()):
-        flags |= HIDES
-    if background == TRANSPARENT:
-        background = INHERITED
-    return Style(flags, colour, background)
+            picture = _background(value)
+        else:
+            flags = _combine(flags, _flag(name, value))
+    colour = colour if fill in (INHERITED, PARENT) else fill
+    background = background if picture == INHERITED else picture
+    joined = b";".join(b"%b:%b" % item for item in pending.items())
+    return Style(flags, colour, background, joined)
 
 
-def _font_size(values: list[bytes]) -> int:
-    """Return the flag of the size among the values of a font; 0 if there is none."""
-    sizes = [value for value in values if value[:1].isdigit() or value[:1] == b"."]
-    if any(_ZERO.match(size) or _TINY.match(size) for size in sizes):
-        return SHRINKS
-    return ENLARGES if sizes else 0
+def _flag(name: bytes, value: bytes) -> int:
+    """Return the flag of a declaration, 0 if it does nothing to visibility."""
+    if name == b"display":
+        return REMOVES if value == b"none" else DISPLAYS
+    if name == b"mso-hide":
+        return REMOVES if value == b"all" else 0
+    if name == b"visibility":
+        return _VISIBILITIES.get(value, 0)
+    if name == b"font-size" or name == b"font":
+        return _font_size(name, value)
+    if name == b"overflow" or name == b"overflow-x" or name == b"overflow-y":
+        return OVERFLOWS if value == b"visible" else CLIPS
+    if _SIZES.fullmatch(name):
+        return HAS_NO_SIZE if _is_no_size(name, value) else 0
+    if name == b"text-indent" and value.endswith(b"%") and value[:1] != b"-":
+        size = _pixels(value)
+        return HAS_NO_SIZE if size is not None and size >= 100.0 else 0
+    return HIDES if _is_hiding(name, value) else 0
+
+
+def _is_no_size(name: bytes, value: bytes) -> bool:
+    """Return True if a box of this size shows nothing of its text, where it is clipped."""
+    size = _pixels(value, percent=10.0)
+    if name == b"width":  # cells of a table are as wide as their text
+        return size is not None and size <= 0.0
+    if name == b"line-height" and size and value[-1:].isdigit():  # in sizes of the font
+        return size <= _MIN_OPACITY
+    return size is not None and size <= _MAX_NO_SIZE
+
+
+_VISIBILITIES = {b"hidden": CONCEALS, b"collapse": CONCEALS, b"visible": REVEALS}
+
+
+def _pixels(value: bytes, percent: float = 1.0) -> float | None:
+    """Return a length in pixels, None if it is none; `percent` is the size of one percent.
+
+    Examples
+    --------
+    >>> _pixels(b"0.75em"), _pixels(b"calc(2 * 3px - 1pt)"), _pixels(b"auto")
+    (12.0, 4.666666666666667, None)
+    """
+    match = _LENGTH.fullmatch(value)
+    if match is not None:
+        size = percent if match[2] == b"%" else _PIXELS.get(match[2])
+        return None if size is None else float(match[1]) * size
+    function = _MATH.fullmatch(value)
+    if function is None:
+        return None
+    if function[1] == b"calc":
+        return _sum(function[2], percent)
+    sizes = [_sum(argument, percent) for argument in function[2].split(b",")]
+    known_sizes = [size for size in sizes if size is not None]
+    if len(known_sizes) < len(sizes):
+        return None
+    if function[1] == b"clamp":
+        return sorted(known_sizes)[len(known_sizes) // 2]
+    return min(known_sizes) if function[1] == b"min" else max(known_sizes)
+
+
+def _sum(expression: bytes, percent: float) -> float | None:
+    """Return the value of a sum of products of lengths; None if it is not understood."""
+    total, position, sign = 0.0, 0, 1.0
+    for operator in (*_SUM.finditer(expression), None):
+        end = len(expression) if operator is None else operator.start()
+        product = 1.0
+        factors = expression[position:end].replace(b"/", b"*/").split(b"*")
+        for factor in factors:
+            size = _pixels(factor.lstrip(b"/").strip(), percent)
+            if size is None or (factor[:1] == b"/" and size == 0.0):
+                return None
+            product = product / size if factor[:1] == b"/" else product * size
+        total += sign * product
+        if operator is not None:
+            position, sign = operator.end(), -1.0 if b"-" in operator[0] else 1.0
+    return total
+
+
+def _font_size(name: bytes, value: bytes) -> int:
+    """Return the flag of a font or its size; 0 if the size is that of the parent or not there."""
+    values = value.partition(b"/")[0].split() if name == b"font" else [value]
+    for text in values:
+        size = _pixels(text, _FONT_PERCENT)
+        if size is not None and (
+            size == 0.0 or name == b"font-size" or not text[-1:].isdigit()  # 700 is a weight
+        ):
+            if size <= _MAX_UNREADABLE_SIZE:
+                return SHRINKS
+            match = _LENGTH.fullmatch(text)
+            return 0 if match is not None and match[2] in _RELATIVE_UNITS else ENLARGES
+    is_relative = name == b"font" or value in _RELATIVE_SIZES
+    return 0 if is_relative else ENLARGES
 
 
 def _is_hiding(name: bytes, value: bytes) -> bool:
     """Return True if a declaration makes text invisible: no opacity, no area, off-screen."""
-    if name == b"opacity":
+    if name == b"opacity" or name == b"zoom":
         return _is_transparent(value)
-    if name in _PLACES:
-        return _FAR.match(value) is not None
-    if name.startswith(b"margin"):
-        return any(side.startswith(b"-") and _FAR.match(side) for side in value.split())
+    if name in _PLACES or name.startswith(b"margin"):
+        return any(_is_far(_pixels(side)) for side in _WORDS.findall(value))
+    if name == b"letter-spacing":
+        size = _pixels(value)
+        return size is not None and (size <= _MIN_SPACING or size >= _FAR_BEHIND)
     if name == b"clip" or name == b"clip-path":
-        return _NO_AREA.match(value) is not None
+        return any(_has_no_area(*function) for function in _FUNCTION.findall(value))
     if name == b"transform":
-        return _FAR_OR_NO_SIZE.search(value) is not None
+        return any(_moves_away(*function) for function in _FUNCTION.findall(value))
+    if name == b"scale" or name == b"translate":
+        return _moves_away(name, value)
     if name == b"filter" or name == b"-ms-filter":
         match = _NO_OPACITY.search(value)
         return match is not None and _is_transparent(match[1])
-    if name == b"zoom":
-        return _ZERO.match(value) is not None
+    if name == b"font-size-adjust":
+        return _pixels(value) == 0.0
     return name == b"content-visibility" and value == b"hidden"
+
+
+def _is_far(size: float | None) -> bool:
+    return size is not None and not _FAR_BEFORE < size < _FAR_BEHIND
+
+
+def _has_no_area(function: bytes, arguments: bytes) -> bool:
+    """Return True if a shape of clip or clip-path shows nothing of a box."""
+    points = [
+        [_pixels(text) for text in point.partition(b" at ")[0].split()]
+        for point in arguments.partition(b" round ")[0].split(b",")
+    ]
+    sizes = [size for point in points for size in point]
+    if function == b"polygon":
+        corners = [point for point in points if len(point) == 2 and None not in point]
+        return len(corners) == len(points) and any(
+            len({corner[axis] for corner in corners}) == 1 for axis in (0, 1)
+        )
+    if function in (b"circle", b"ellipse"):
+        return any(size is not None and size <= _MAX_NO_SIZE for size in sizes)
+    if function not in (b"rect", b"inset") or not 1 <= len(sizes) <= 4:
+        return False
+    top, right, bottom, left_edge = (sizes * 4)[:4] if len(sizes) < 3 else (sizes + sizes[1:2])[:4]
+    for first, second in ((top, bottom), (left_edge, right)):
+        if first is None or second is None:
+            continue
+        if function == b"inset" and b"%" in arguments and first + second >= 100.0:
+            return True
+        if function == b"rect" and second - first <= _MAX_NO_SIZE:
+            return True
+    return False
+
+
+def _moves_away(function: bytes, arguments: bytes) -> bool:
+    """Return True if a function of transform leaves nothing of a box in the window."""
+    parts = arguments.replace(b",", b" ").split()
+    sizes = [_pixels(part) for part in parts]
+    if function.startswith(b"scale"):
+        return any(size is not None and abs(size) < _MIN_OPACITY for size in sizes)
+    if function.startswith(b"translate"):
+        return any(size is not None and abs(size) >= _FAR_BEHIND for size in sizes)
+    if function in (b"rotatex", b"rotatey"):
+        return parts[:1] != [] and parts[0] in _QUARTER_TURNS
+    if function == b"matrix" and len(sizes) == 6 and None not in sizes:
+        a, b, c, d, x, y = (size or 0.0 for size in sizes)
+        has_no_area = abs(a * d - b * c) < _MIN_OPACITY**2
+        return has_no_area or max(abs(x), abs(y)) >= _FAR_BEHIND
+    return False
 
 
 def _is_transparent(value: bytes) -> bool:
@@ -295,11 +521,30 @@ def _is_transparent(value: bytes) -> bool:
 
 
 def _background(value: bytes) -> int:
-    """Return the colour among the values of a background; functions have blanks in them."""
-    colour = read_colour(value)
-    colours = [colour] if colour >= 0 else [read_colour(part) for part in value.split()]
+    """Return the colour of a background; UNKNOWN if it has a picture, or colours that differ."""
+    if _PICTURE.search(value):
+        return UNKNOWN
+    colours = [read_colour(match[0]) for match in _COLOUR.finditer(value)]
+    if PARENT in colours and b"currentcolor" in value:
+        return CURRENT
     opaque_colours = [colour for colour in colours if colour >= 0]
-    return opaque_colours[0] if opaque_colours else UNKNOWN if UNKNOWN in colours else INHERITED
+    if b"gradient" in value:
+        has_others = UNKNOWN in colours or TRANSPARENT in colours
+        if not opaque_colours:
+            return UNKNOWN if UNKNOWN in colours else INHERITED
+        if has_others or not all(
+            _is_similar(colour, opaque_colours[0]) for colour in colours if colour >= 0
+        ):
+            return UNKNOWN
+    elif not opaque_colours and UNKNOWN in colours:
+        return UNKNOWN
+    return opaque_colours[0] if opaque_colours and value != b"initial" else INHERITED
+
+
+def _is_similar(colour: int, other: int) -> bool:
+    return all(
+        abs((colour >> shift & 255) - (other >> shift & 255)) <= SAME_COLOUR for shift in (0, 8, 16)
+    )
 
 
 def _combine(flags: int, further_flags: int) -> int:
@@ -312,12 +557,78 @@ def _combine(flags: int, further_flags: int) -> int:
 
 def cascade(styles: Iterable[Style]) -> Style:
     """Return the style that several ones make, the strongest last."""
-    flags, colour, background = NO_STYLE
+    flags, colour, background, pending = NO_STYLE
     for style in styles:
         flags = _combine(flags, style.flags)
         colour = colour if style.colour == INHERITED else style.colour
         background = background if style.background == INHERITED else style.background
-    return Style(flags, colour, background)
+        if style.pending:
+            pending += b";" + style.pending
+    return Style(flags, colour, background, pending)
+
+
+def combine_styles(sheet_style: Style, own: bytes, important_style: Style) -> Style:
+    """Return the style of an element with a style attribute and rules of style sheets."""
+    if b"!" not in own:
+        return cascade((sheet_style, read_style(own), important_style))
+    normal, important = _split_importance(own)
+    return cascade((sheet_style, read_style(normal), important_style, read_style(important)))
+
+
+def _split_importance(declarations: bytes) -> tuple[bytes, bytes]:
+    parts = declarations.split(b";")
+    return (
+        b";".join(part for part in parts if b"!" not in part),
+        b";".join(part for part in parts if b"!" in part),
+    )
+
+
+class Variables:
+    """The custom properties (`--name`) of the elements of a page.
+
+    A scope is the number of a set of them. Scope 0 has none; children have that of their parent.
+    """
+
+    def __init__(self) -> None:
+        self._scopes: list[dict[bytes, bytes]] = [{}]
+        self._resolved: dict[tuple[int, Style], tuple[int, Style]] = {}
+        self._bytes_left = _MAX_REPLACED
+
+    def resolve(self, scope: int, style: Style) -> tuple[int, Style]:
+        """Return the scope of an element and its style without var(); `scope` is the parent's."""
+        key = scope, style
+        resolved = self._resolved.get(key)
+        if resolved is None:
+            if len(self._resolved) >= _MAX_RESOLVED:
+                return scope, style
+            resolved = self._resolved[key] = self._resolve(scope, style)
+        return resolved
+
+    def _resolve(self, scope: int, style: Style) -> tuple[int, Style]:
+        variables = self._scopes[scope]
+        declarations = _read_declarations(style.pending)
+        own = {name: value for name, value in declarations if name.startswith(b"--")}
+        if own and len(self._scopes) < _MAX_SCOPES:
+            variables = dict(list((variables | own).items())[-_MAX_VARIABLES:])
+            scope = len(self._scopes)
+            self._scopes.append(variables)
+        text = b";".join(
+            b"%b:%b" % (name, self._replace(value, variables))
+            for name, value in declarations
+            if not name.startswith(b"--")
+        )
+        return scope, cascade((style, read_style(text)))
+
+    def _replace(self, value: bytes, variables: dict[bytes, bytes]) -> bytes:
+        """Return a value without var(); one that is not set, and has no fallback, is empty."""
+        for _ in range(_MAX_REPLACEMENTS):
+            if b"var(" not in value or self._bytes_left < 0:
+                break
+            self._bytes_left -= len(value)
+            value = _VARIABLE.sub(
+                lambda match: variables.get(match[1], match[2] or b""), value
+            ).strip()[:_MAX_VALUE]
+        return value
 
 
 class _Rule(NamedTuple):
@@ -366,9 +677,7 @@ class StyleRules:
             return False
         before = self._order, self.has_unknown_background
         for selectors, declarations in _read_rules(_unescape(sheet.lower())):
-            parts = declarations.split(b";")
-            style = read_style(b";".join(part for part in parts if b"!" not in part))
-            important_style = read_style(b";".join(part for part in parts if b"!" in part))
+            style, important_style = map(read_style, _split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
             for selector in selectors.split(b","):
@@ -483,6 +792,7 @@ def _read_selector(selector: bytes) -> list[frozenset[bytes]] | None:
             lambda match: (b"." if match[1] == b"class" else b"#") + match[2], selector
         )
     if b":" in selector:
+        selector = _ROOT.sub(b"html", selector)
         selector = _NEGATION.sub(b"", selector)
     compounds = []
     for part in _COMBINATOR.split(selector):

@@ -50,8 +50,8 @@ class PresetParameters(DecisionParameters):
     background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
-        "Without `complement` and with more than two classes, additive smoothing also by how "
-        "frequent a feature is in all, up to so many times alpha (`MultinomialNB`); 3 is good.",
+        "Without `complement` and with more than two classes, a feature that is frequent in all of "
+        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
         default=0.0,
     )
     complement: bool = parameter(
@@ -128,14 +128,15 @@ class PresetParameters(DecisionParameters):
     min_update: float = parameter(
         Number(0, 1),
         "teaching",
-        "What would be learned less than so many times is not counted; 0 counts all.",
+        "A view skips a message whose update weight is smaller than this; 0 skips none.",
         default=0.03,
     )
     systems: int = parameter(
         Integer(1, 4),
         "counts",
-        "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
-        "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
+        "Number of values of alpha that read the same counts, weighted by how well they predict. "
+        "As multiples of `alpha`: 1 system has 1; 2 have 1 and 10; 3 have 0.32, 1 and 10; 4 have "
+        "0.32, 1, 3.2 and 10.",
         default=4,
     )
     label_noise: float | None = parameter(
@@ -148,8 +149,8 @@ class PresetParameters(DecisionParameters):
     words: MailTokenizer | Tokenizer | None = parameter(
         OPTIONAL_TOKENIZER,
         "counts",
-        "Tokenizer of the view of words, or a function from a text to its tokens; None for the "
-        "default.",
+        "Tokenizer of the view of words: a MailTokenizer, Tokenizer or function from a text to its "
+        "tokens. Only a MailTokenizer has views of header and body. None for the default.",
         default=None,
     )
     keep_names: bool = parameter(
@@ -229,7 +230,12 @@ class PresetClassifier(PresetParameters, Classifier):
                 view.headers, view.drop_headers = words.headers, words.drop_headers
         if unknown := set(self._chosen) - set(views):
             kind = "a mail" if mail else "plain text"
-            raise ValueError(f"views: {kind} has no {' or '.join(sorted(unknown))}")
+            problem = f"{kind} has no {' or '.join(sorted(unknown))}"
+            if self.views is None:
+                raise ValueError(
+                    f"words: {problem}: give a MailTokenizer, or choose views=('words', ...)"
+                )
+            raise ValueError(f"views: {problem}")
         return Views([views[view] for view in self._chosen], mail)
 
     def _has_learned(self) -> bool:

@@ -25,6 +25,7 @@ from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.transfer.ledger_export import MergeResult
+    from streamnb.mailbox.undo import Redone
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
@@ -88,12 +89,13 @@ def status(as_json: bool) -> None:
             f"of the last {report.recent:,} labels by a person, {report.wrong:,} "
             f"({report.wrong / report.recent:.1%}) were predicted wrongly"
         )
-    console.print(f"labels corrected: {report.corrected:,}, removed: {report.taken_back:,}")
+    console.print(f"labels corrected: {report.corrected:,}, removed: {report.removed:,}")
 
 
 @click.command()
 @database_options
-def verify() -> None:
+@_json
+def verify(as_json: bool) -> None:
     """Sum up the ledger and compare it with the counts; exit status 4 if they differ.
 
     \b
@@ -103,6 +105,8 @@ def verify() -> None:
     with open_mailbox() as mailbox:
         problems = mailbox.verify()
         path = mailbox.path
+    if as_json:
+        click.echo(json.dumps({"path": str(path), "problems": problems}))
     for problem in problems:
         line = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
         echo_err(line)
@@ -112,7 +116,8 @@ def verify() -> None:
             "ledger to a new one"
         )
         raise click.exceptions.Exit(4)
-    click.echo(printable(f"{path}: counts and ledger agree"))
+    if not as_json:
+        click.echo(printable(f"{path}: counts and ledger agree"))
 
 
 @click.command()
@@ -126,7 +131,8 @@ def verify() -> None:
     "only if the database has lost the names.",
 )
 @database_options
-def recover(new: str, classes: tuple[str, ...]) -> None:
+@_json
+def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     """Copy every sound row of a damaged database's ledger to the database NEW.
 
     The damaged database is only read. Each row that is left out is reported on standard error.
@@ -146,7 +152,10 @@ def recover(new: str, classes: tuple[str, ...]) -> None:
     warn_of_other_owner(new)
     for line in recovered.losses:
         echo_err(f"{damaged}: left out: {line}")
-    click.echo(printable(f"{new}: {recovered.rows_added:,} messages kept"))
+    if as_json:
+        click.echo(json.dumps(recovered._asdict()))
+    else:
+        click.echo(printable(f"{new}: {recovered.rows_added:,} messages kept"))
     if recovered.losses:
         raise click.exceptions.Exit(4)
 
@@ -172,7 +181,10 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_dry_run
 @database_options
-def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool) -> None:
+@_json
+def undo(
+    since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool, as_json: bool
+) -> None:
     """Restore the labels of an earlier time: unlearn what was learned since.
 
     Name the time by --since or --last, or reverse the last undo by --redo. Labels that were
@@ -184,7 +196,7 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
       streamnb undo --last
       streamnb undo --redo
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.undo import last_learned, moment_of
+    from streamnb.mailbox.undo import Undone, last_learned, moment_of
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
@@ -194,33 +206,42 @@ def undo(since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bo
     since_s = None if since is None else parse_time(since)
     with open_mailbox() as mailbox:
         if redo:
-            learned, removed, skipped = redo_last(mailbox)
-            text = f"{learned:,} labels learned again, {removed:,} earlier ones removed again"
-            click.echo(text if learned or removed or skipped else "there is nothing to redo")
-            if skipped:
-                click.echo(f"{skipped:,} labels unchanged: these messages were labelled since")
+            _print_redone(redo_last(mailbox), as_json)
             return
         if last is not None:
             since_s = last_learned(mailbox, last)
-        if since_s is None:
-            click.echo("nothing was learned")
-            return
-        start = datetime.fromtimestamp(since_s)
-        if since is not None:
-            since_s = moment_of(mailbox, since_s)
-        done = mailbox.undo(since_s, dry_run=True)
-        if not dry_run:
+        done = Undone(0, 0, 0)
+        if since_s is not None:
+            moment = since_s if last is not None else moment_of(mailbox, since_s)
+            done = mailbox.undo(moment, dry_run=True)
+        if since_s is not None and not dry_run:
             if done.unlearned + done.restored > _MAX_UNCONFIRMED and not yes:
                 _confirm(f"{done.unlearned:,} labels would be removed and {done.restored:,} "
                          "earlier ones restored")  # fmt: skip
-            done = mailbox.undo(since_s)
+            done = mailbox.undo(moment)
+    if as_json:
+        click.echo(json.dumps({"since": since_s, **done._asdict(), "dry_run": dry_run}))
+        return
+    if since_s is None:
+        click.echo("nothing was learned")
+        return
     would = "would be " if dry_run else ""
     click.echo(
-        f"since {start:%F %T}: {done.unlearned:,} labels {would}removed"
+        f"since {datetime.fromtimestamp(since_s):%F %T}: {done.unlearned:,} labels {would}removed"
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:
         click.echo(f"{done.retired:,} labels unchanged: `compact` dropped their features")
+
+
+def _print_redone(redone: Redone, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(redone._asdict()))
+        return
+    text = f"{redone.learned:,} labels learned again, {redone.removed:,} earlier ones removed again"
+    click.echo(text if any(redone) else "there is nothing to redo")
+    if redone.unchanged:
+        click.echo(f"{redone.unchanged:,} labels unchanged: these messages were labelled since")
 
 
 def _confirm(change: str) -> None:
@@ -239,7 +260,7 @@ def _confirm(change: str) -> None:
     default=180,
     show_default=True,
     metavar="DAYS",
-    help="Drop features that a single message had, at least DAYS ago.",
+    help="Drop features of a single message, if it was learned at least DAYS ago.",
 )
 @click.option(
     "--ledger",
@@ -254,8 +275,8 @@ def _confirm(change: str) -> None:
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
     """Drop features that were seen once, old rows with --ledger, and shrink the file.
 
-    Few verdicts change: a feature that a single message had half a year ago seldom occurs again.
-    Print the numbers first with --dry-run.
+    Few verdicts change, because such features seldom occur again. Print the numbers first with
+    --dry-run.
 
     \b
     Example:
@@ -330,7 +351,8 @@ def _result_line(result: MergeResult) -> str:
     "word list of bogofilter.",
 )
 @database_options
-def import_(file: str, kind: str | None, replace: bool) -> None:
+@_json
+def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
     """Add an export, a model file of `streamnb replay --save`, or the output of `bogoutil -d`.
 
     Known messages are not added again, and neither is the same file. After the import of a word
@@ -352,24 +374,31 @@ def import_(file: str, kind: str | None, replace: bool) -> None:
     is_new = "://" not in path and not os.path.exists(path)
     try:
         with open_mailbox(create=True) as mailbox:
-            click.echo(_result_line(import_file(mailbox, file, kind, replace)))
+            result = import_file(mailbox, file, kind, replace)
             with mailbox.reading():
-                for label in mailbox.labels:
-                    text = readiness(mailbox.classifier, label)
-                    if text != "ready":
-                        click.echo(printable(f"{label}: unsure at first, {text}"))
+                missing = {
+                    str(label): readiness(mailbox.classifier, label) for label in mailbox.labels
+                }
     except BaseException:
         if is_new:  # a failed import leaves no empty database
             for ending in ("", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     os.unlink(path + ending)
         raise
+    if as_json:
+        click.echo(json.dumps({**result._asdict(), "readiness": missing}))
+        return
+    click.echo(_result_line(result))
+    for label, text in missing.items():
+        if text != "ready":
+            click.echo(printable(f"{label}: unsure at first, {text}"))
 
 
 @click.command()
 @click.argument("other")
 @database_options
-def merge(other: str) -> None:
+@_json
+def merge(other: str, as_json: bool) -> None:
     """Add the messages of the database OTHER.
 
     A message that both databases have is not added again. If its labels differ, a person's label
@@ -387,4 +416,5 @@ def merge(other: str) -> None:
         Mailbox(other, create=False, wait=shared_value("wait")) as other_mailbox,
         open_mailbox(create=True) as mailbox,
     ):
-        click.echo(_result_line(merge_mailboxes(mailbox, other_mailbox)))
+        result = merge_mailboxes(mailbox, other_mailbox)
+    click.echo(json.dumps(result._asdict()) if as_json else _result_line(result))

@@ -72,6 +72,8 @@ class UnlabelledData:
         Whether the input names its columns.
     is_literal
         Whether double quotes stand for themselves in the input, whose delimiter is a tab.
+    may_be_empty
+        Whether data without messages is no error: a table with a header.
     """
 
     names: list[str]
@@ -80,6 +82,7 @@ class UnlabelledData:
     delimiter: str = ","
     has_header: bool = True
     is_literal: bool = False
+    may_be_empty: bool = False
 
 
 def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> UnlabelledData:
@@ -169,7 +172,9 @@ def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
     has_header = table.has_header or table.format != "csv"
     is_literal = is_tabs and table.quoting == "none"
     output_format = "tsv" if is_tabs else "csv"
-    return UnlabelledData(table.names, items(), output_format, delimiter, has_header, is_literal)
+    return UnlabelledData(
+        table.names, items(), output_format, delimiter, has_header, is_literal, has_header
+    )
 
 
 def _open_json_lines(path: Path, text_column: str | None) -> UnlabelledData:

@@ -67,6 +67,7 @@ class CorpusConfig(Section):
     path: str | tuple[str, ...] | None = key(_convert_paths, default=None)
     kind: str | None = key(Choice(KINDS, none=True), default=None)
     order: str = key(_convert_order, default="indexed")
+    skip: int = key(Integer(0), default=0)
     limit: int | None = key(OPTIONAL_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)
     label_column: str | None = key(convert_optional_name, default=None)
@@ -107,7 +108,7 @@ class ClassifierConfig(
     _ModelSection,
     kind="classifier",
     parameters=PresetClassifier,
-    exclude=("positive", "costs", "on", "words"),
+    exclude=("on", "words"),
 ):
     """Parameters of the default classifier."""
 

@@ -23,29 +23,6 @@ class SubsetCounts(MemoryCounts):
         """Number of features of the whole table that have a count."""
         return len(self.table) + self.table.unloaded
 
-    @classmethod
-    def from_cells(
-        cls,
-        fingerprints: Keys,
-        cells: Floats,
-        labels: list[Label],
-        weights: list[float],
-        totals: list[float],
-        features: int,
-    ) -> SubsetCounts:
-        """Return counts (n, K) of features, with labels, weights and totals of the whole table.
-
-        `features` is the number of features of the whole table.
-        """
-        counts = SubsetCounts(keep_names=False)
-        counts.add_classes(labels)
-        counts.weights = list(weights)
-        is_counted = cells.any(axis=1)
-        counted_cells = np.ascontiguousarray(cells[is_counted])
-        counts.table.load(fingerprints[is_counted], None, None, counted_cells, list(totals))
-        counts.table.unloaded = features - len(counts.table)
-        return counts
-
 
 class BufferedCounts(SubsetCounts):
     """Counts checked out of a database, to learn in memory and write once.
@@ -93,7 +70,7 @@ class BufferedCounts(SubsetCounts):
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
         """Raise UnsupportedError: numbers of messages only grow here."""
-        raise UnsupportedError("nothing is taken back of counts that are lent")
+        raise UnsupportedError("counts that are lent cannot be unlearned")
 
     def times(self) -> TokenCounts:
         """Return the number of learned messages of each feature, with the features' names."""

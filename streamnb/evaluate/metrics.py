@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb._core import ranking
 from streamnb.evaluate.outcomes import (
     MIN_PROBABILITY,
     Interval,
@@ -291,7 +292,7 @@ class RunningMetrics:
             return ScoredPrediction(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
         score = self.score_of(predicted, scores)
         index = list(scores).index
-        losses_and_probabilities = _core.prediction_losses(
+        losses_and_probabilities = ranking.prediction_losses(
             list(scores.values()),
             index(y) if y in scores else -1,
             index(predicted) if predicted in scores else -1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -178,3 +178,14 @@ class TokenCounts:
     def to_dict(self) -> dict[Feature, float]:
         """Return the counts by feature name."""
         return {self.name(i): float(count) for i, count in enumerate(self.counts)}
+
+
+class CountedMessages(list[TokenCounts]):
+    """The `TokenCounts` of the messages of a series or a frame, and these messages.
+
+    So predictions of a pipeline are a series or a frame with the same index.
+    """
+
+    def __init__(self, counts: Iterable[TokenCounts], messages: Any) -> None:
+        super().__init__(counts)
+        self.messages = messages

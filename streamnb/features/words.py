@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from river import base
 
 from streamnb import _core
-from streamnb.features.token_counts import TokenCounts
+from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.features.vectorizer import VectorizerMixin
 from streamnb.mail.decode import normalize_nfc
 from streamnb.parameters import (
@@ -97,9 +97,9 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
                 "X must be a list or series of messages; for a data frame set `on` to a column"
             )
         if isinstance(X, (list, tuple)) or self.on is None:
-            return [self.count(x) for x in X]
+            return CountedMessages(map(self.count, X), X)
         with self.lock:
-            return [self._count(x) for x in X[self.on]]
+            return CountedMessages(map(self._count, X[self.on]), X)
 
     @property
     def tokenizers(self) -> list[ScanningTransformer]:
@@ -214,7 +214,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     """Counts of the words of a text; a river transformer.
 
     A word is a run of letters, digits and underscores of any script, with their combining marks,
-    normalize_nfc (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
+    normalized (NFC). Invisible characters (soft hyphens, zero-width spaces) are skipped, so they
     cannot split a word. In scripts without spaces (Chinese, Japanese, Thai ...) each pair of
     adjacent characters is a token. A text is a str or UTF-8 bytes.
 
@@ -257,7 +257,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """Return a stop word as the scanner writes it: folded, normalize_nfc, all visible."""
+        """Return a stop word as the scanner writes it: folded, normalized (NFC), all visible."""
         if self.analyzer == "word":
             single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)

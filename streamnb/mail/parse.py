@@ -21,15 +21,18 @@ from streamnb.mail.decode import (
     to_utf8,
     transfer_encoding,
 )
+from streamnb.patterns import lazy_pattern
 
 _BLANKS = rb"(?:\s|%b)*+" % COMMENT
-_TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
-_ANY_MULTIPART = re.compile(rb"%b\"?multipart\b" % _BLANKS, re.I)
+_TYPE = lazy_pattern(
+    rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
+)
+_ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
-_CRS_BEFORE_LF = re.compile(rb"(?<!\r)\r\r++\n")
-_BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
+_CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
+_BEFORE_HEADER = lazy_pattern(rb"(?:\0|\xef\xbb\xbf)+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
-_EMLX = re.compile(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
+_EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
 # Types whose text no part of streamnb can read, and their names in defects.
 _OPAQUE = {
@@ -46,17 +49,34 @@ _Slice = tuple[bytes, int, int, int, str, str]
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
+# Types that say nothing of the content, or name text wrongly: the file name and the content decide.
+_VAGUE_TYPE = lazy_pattern(
+    r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
+    r"|application/(?:x-)?(?:text|plain|html|txt)|(?:binary|unknown|file|plain|html|\*)/.*"
+)
+_TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
+_HTML_NAME = lazy_pattern(r".*\.[sx]?html?", re.I | re.S)
+_HTML_START = lazy_pattern(
+    rb"(?:\s|\xef\xbb\xbf|<!--.{0,500}?-->|<\?xml[^>]{0,200}>)*+"
+    rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
+    re.I | re.S,
+)
+# Bytes that no text has, in a charset of any kind; ESC is of ISO-2022.
+_NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
+_SNIFFED = 1024  # bytes by which a part of a vague type is taken for text
+_UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
-_ENCODED_FIELD = re.compile(rb"(?:charset|boundary|name)=3D", re.I)
-_ENCODED_BODY = re.compile(
+_ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
+_ENCODED_BODY = lazy_pattern(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
 )
-_FIELD = re.compile(rb"\s*[!-9;-~]+[ \t]*:")
-_VISIBLE = re.compile(rb"\S")
+_FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
+_VISIBLE = lazy_pattern(rb"\S")
 # A picture in the source of a page: its data is no text, and must not use up the budget.
-_DATA_URI = re.compile(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
+_DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is not declared, or not as it is written there.
-_UNDECLARED = re.compile(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
+_UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
 _MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
 _CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
@@ -110,6 +130,8 @@ class Part:
         The charset of undeclared text: that of the first part that declares one, or "".
     is_cut
         True if the payload was cut at the limit of `Limits.size`.
+    read_as
+        The content type that the part is read as, if the declared one is vague or wrong; else "".
     """
 
     fields: Fields
@@ -119,6 +141,7 @@ class Part:
     index: Index = field(default_factory=dict, repr=False)
     fallback: str = ""
     is_cut: bool = False
+    read_as: str = ""
     _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _hidden_spans: bytes | Literal[False] | None = field(
         default=False, init=False, repr=False, compare=False
@@ -150,12 +173,12 @@ class Part:
     @property
     def is_text(self) -> bool:
         """True if the payload is text."""
-        return _is_text(self.content_type)
+        return _is_text(self.read_as or self.content_type)
 
     @property
     def is_html(self) -> bool:
         """True if the payload is HTML."""
-        return self.content_type in _HTML
+        return (self.read_as or self.content_type) in _HTML
 
     @property
     def hidden_spans(self) -> bytes | None:
@@ -180,7 +203,7 @@ class Part:
 
     @property
     def utf8(self) -> bytes:
-        """The text as normalize_nfc UTF-8; cached, because several views read it."""
+        """The text as normalized (NFC) UTF-8; cached, because several views read it."""
         if self._utf8 is None:
             self._utf8 = (
                 to_utf8(self.content, self.charset, self.is_html, self.fallback)
@@ -257,6 +280,19 @@ def _content_type(value: bytes) -> str:
     if match is None:
         return "multipart/mixed" if _ANY_MULTIPART.match(value) else "text/plain"
     return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
+
+
+def _guess_type(part: Part) -> str:
+    """Return the type of text that a part of a vague type has by its name or content, or ""."""
+    encoding = transfer_encoding(part.index)
+    sample = decode_transfer(part.payload[: 2 * _SNIFFED], encoding)[:_SNIFFED]
+    if sample[:2] not in _UTF16_STARTS and _NOT_TEXT.search(sample):
+        return ""
+    if _HTML_NAME.fullmatch(part.filename) or _HTML_START.match(sample):
+        return "text/html"
+    if _TEXT_NAME.fullmatch(part.filename):
+        return "text/plain"
+    return "" if _NO_READER_TEXT.match(sample) or not sample.strip() else "text/plain"
 
 
 def _delimiters(
@@ -399,14 +435,19 @@ class _Parser:
     ) -> None:
         """Add a leaf; of text only as many bytes as the budget allows."""
         size = granted = end - start
-        if _is_text(content_type):
-            if content_type in _HTML and size > self.limits.size // 4:
+        read_as = ""
+        if not _is_text(content_type) and _VAGUE_TYPE.fullmatch(content_type):
+            read_as = _guess_type(
+                Part(fields, content_type, data[start : start + 2 * _SNIFFED], index=index)
+            )
+        if _is_text(read_as or content_type):
+            if (read_as or content_type) in _HTML and size > self.limits.size // 4:
                 data, fields, index = self.without_pictures(data[start:end], fields, index)
                 start, size = 0, len(data)
             granted = self.spend(size, role)
         payload = data[start : start + granted]
         self.mail.parts.append(
-            Part(fields, content_type, payload, role, index, is_cut=granted < size)
+            Part(fields, content_type, payload, role, index, is_cut=granted < size, read_as=read_as)
         )
         if content_type in _OPAQUE:
             self.add_defect(f"{_OPAQUE[content_type]} content is not read")

@@ -31,11 +31,11 @@ class Compacted(NamedTuple):
     Attributes
     ----------
     features
-        Features that only one message had, long ago.
+        Number of features that a single message had, long ago.
     retired
-        Messages whose features were dropped: their counts stay, and cannot be taken back.
+        Number of messages whose features were dropped. Their counts stay and cannot be unlearned.
     history
-        Learnings that had been taken back long ago: `undo` does not reach there any more.
+        Number of labels that were removed long ago. `undo` cannot restore them any more.
     before, after
         Size of the database in bytes.
     """

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mail import Limits, Mail, parse
+from streamnb.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    import hashlib
 
 # The fields that a sender writes and no hop rewrites. The second row counts only in a message
 # without Message-ID.
 _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
+_ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
+_QUOTES = str.maketrans('"', " ", "\\")  # an encoded word has none, a name in ASCII may have them
 # Parts that no reader shows: mail programs and lists change the text around the parts.
-_UNSHOWN_ROLES = frozenset(("preamble", "epilogue", "damaged"))
+_UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
+_LONGEST_DATE = 200  # characters; a longer one is compared as it stands
 # A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
 # be the end of a longer one, so quotes are passed over anywhere.
-_QUOTED_FROM = re.compile(rb"(?<!>)>++(?=From )")
+_QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
 # The content of all parts counts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
@@ -26,12 +32,34 @@ def _identity_fields(mail: Mail) -> Iterator[bytes]:
     """Yield the decoded fields that identify a message, white space normalised."""
     names = _SENDER_FIELDS if mail.index.get(b"message-id") else _SENDER_FIELDS + _FURTHER_FIELDS
     for name in names:
-        value = " ".join(mail.get(name).split())
+        value = mail.get(name)
+        if name in _ADDRESS_FIELDS:
+            value = value.translate(_QUOTES)
+        value = _normalize_date(value) if name == "date" else " ".join(value.split())
         yield f"{name}:{value}".encode("utf-8", "surrogatepass")
 
 
+def _normalize_date(text: str) -> str:
+    """Return a date as seconds since 1970, or as it is written if it is no date.
+
+    Examples
+    --------
+    >>> _normalize_date("Mon, 01 Jan 2024 01:00:00 +0100 (CET)")
+    '1704067200'
+    """
+    from email.utils import mktime_tz, parsedate_tz  # here: classifying needs none
+
+    try:
+        parsed = parsedate_tz(text) if len(text) <= _LONGEST_DATE else None
+        if parsed is not None:
+            return str(mktime_tz(parsed))
+    except (ValueError, OverflowError, TypeError, LookupError):
+        pass
+    return " ".join(text.split())
+
+
 def _content(mail: Mail) -> Iterator[bytes]:
-    """Yield type and content of each part, decoded: text as UTF-8 with LF line ends."""
+    """Yield type and content of each part, decoded: text as UTF-8, all with LF line ends."""
     for part in mail.parts:
         if part.role in _UNSHOWN_ROLES:
             continue
@@ -39,14 +67,13 @@ def _content(mail: Mail) -> Iterator[bytes]:
             yield from _identity_fields(Mail(part.fields, index=part.index, charset=part.charset))
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
-        if part.is_text:
-            text = _QUOTED_FROM.sub(b"", part.utf8.replace(b"\r\n", b"\n"))
-            yield text.rstrip(b"\n")
-        else:
-            yield part.content
+        content = part.utf8 if part.is_text else part.content
+        yield _QUOTED_FROM.sub(b"", content.replace(b"\r\n", b"\n")).rstrip(b"\n")
 
 
 def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
+    import hashlib  # here: classifying needs none
+
     sha = hashlib.sha256()
     for piece in pieces:
         sha.update(len(piece).to_bytes(8, "little"))

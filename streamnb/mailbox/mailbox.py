@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamnb.classifier import Verdict
 from streamnb.counts.protocol import Label
@@ -13,8 +13,10 @@ from streamnb.mailbox.blend import verdict_of_both
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_origin
 from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
-from streamnb.mailbox.undo import Undone, undo
-from streamnb.mailbox.verify import verify
+from streamnb.naive_bayes.text_model import check_feedback
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.undo import Undone
 
 
 class Mailbox(StoredClassifier):
@@ -68,6 +70,7 @@ class Mailbox(StoredClassifier):
         source: str = "learn",
         timestamp: float | None = None,
         run_first: Callable[[], None] | None = None,
+        feedback: str | None = None,
     ) -> Outcome:
         """Learn a message; another label than before is a correction.
 
@@ -85,9 +88,13 @@ class Mailbox(StoredClassifier):
             Seconds since 1970; None for now.
         run_first
             Called first in the same transaction, so that both are committed or none.
+        feedback
+            "all" if every message gets a label, "errors" if only wrong predictions are corrected.
+            None to infer it.
         """
         key = digest(message)
         check_origin(labelled_by, source)
+        check_feedback(feedback)
         if timestamp is not None and not math.isfinite(timestamp):
             raise ValueError(f"timestamp: a finite number, not {timestamp}")
         counted = counted_by(self, message)
@@ -98,16 +105,25 @@ class Mailbox(StoredClassifier):
             return (counted if same else counted_by(self, message))[:2]
 
         return self.transact(
-            lambda: self.learn_features(count, key, label, labelled_by, source, timestamp),
+            lambda: self.learn_features(
+                count, key, label, labelled_by, source, timestamp, feedback
+            ),
             run_first,
         )
 
     def learn_counted(
-        self, counted: Any, key: bytes, label: Label, source: str = "learn"
+        self,
+        counted: Any,
+        key: bytes,
+        label: Label,
+        source: str = "learn",
+        feedback: str | None = None,
     ) -> Outcome:
         """Learn a person's label of a message from its features and digest, like `learn`."""
         return self.transact(
-            lambda: self.learn_features(lambda: (counted, None), key, label, HUMAN, source, None)
+            lambda: self.learn_features(
+                lambda: (counted, None), key, label, HUMAN, source, None, feedback
+            )
         )
 
     def learn_many(
@@ -215,6 +231,8 @@ class Mailbox(StoredClassifier):
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:
         """Restore the state at a time in seconds since 1970 (`streamnb.mailbox.undo`)."""
+        from streamnb.mailbox.undo import undo  # here: classifying needs none
+
         return undo(self, since, dry_run)
 
     def classify(
@@ -235,4 +253,6 @@ class Mailbox(StoredClassifier):
 
     def verify(self) -> list[str]:
         """Recount the ledger and return a line for each difference from the counts."""
+        from streamnb.mailbox.verify import verify  # here: classifying needs none
+
         return verify(self)

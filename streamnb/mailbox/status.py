@@ -33,10 +33,10 @@ class Class(NamedTuple):
     label
         The class.
     right, wrong
-        How often it was called rightly and wrongly, before messages were learned; None where the
-        model keeps no such record.
+        Numbers of correct and wrong predictions of the class, each made before the message was
+        learned. None if the model has no such record.
     ready
-        Whether that is often enough to be sure of any message, and enough of others is known.
+        Whether these numbers, and the messages of other classes, suffice for sure verdicts.
     """
 
     label: str
@@ -53,22 +53,22 @@ class Status(NamedTuple):
     path
         The database.
     bytes
-        Its size, with what is not yet written into it.
+        Its size, including its write-ahead log.
     learned
-        Messages by class, labelled_by and source.
+        Numbers of messages by class, `labelled_by` and source.
     classes
-        How well each class is known.
+        Reliability of each class.
     features
-        How many features are known, of each view.
+        Number of features of each view.
     recent, wrong
-        Of the last `RECENT` messages that a person labelled and something was known of before, how
-        many there are, and how many of them had been taken for another class.
-    corrected, taken_back
-        How many labels were replaced by another one, and how many just taken back.
+        Number of the last labels by a person for which the model had a prediction, at most
+        `RECENT`. Number of wrong predictions among them.
+    corrected, removed
+        Numbers of labels that were replaced by another one, and that were removed.
     last
-        When something was last learned, seconds since 1970; None where nothing was.
+        Time of the last learned message, in seconds since 1970. None if there is none.
     one_sided
-        Whether so many messages came in runs of one class that `learn` will learn all anew.
+        Whether the next `learn` learns all messages again, since many came in runs of one class.
     """
 
     path: str
@@ -79,7 +79,7 @@ class Status(NamedTuple):
     recent: int
     wrong: int
     corrected: int
-    taken_back: int
+    removed: int
     last: float | None
     one_sided: bool = False
 
@@ -104,7 +104,7 @@ def check_file(mailbox: Mailbox) -> None:
 
 
 def status(mailbox: Mailbox) -> Status:
-    """Return the numbers of learned messages, how well each class is known, and recent errors."""
+    """Return the numbers of learned messages, the reliability of each class, and recent errors."""
     try:
         return _status(mailbox)
     except (TypeError, ValueError, IndexError) as error:

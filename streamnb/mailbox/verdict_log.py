@@ -293,7 +293,9 @@ class VerdictLog:
         entry = self.entry(number)
         if entry is None:
             raise LookupError("no such message in the record")
-        return self.mailbox.learn_counted(self.counted(number), entry.digest, label, source=WEB)
+        return self.mailbox.learn_counted(
+            self.counted(number), entry.digest, label, source=WEB, feedback="errors"
+        )
 
     def erase(self, keys: Sequence[bytes] = (), sender: str | None = None) -> int:
         """Remove messages from the record and from the ledger, after unlearning them.

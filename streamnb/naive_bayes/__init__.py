@@ -1,4 +1,4 @@
-"""Naive Bayes models of texts: counts that are learned, formulas that are asked."""
+"""Naive Bayes models of texts: counts, and formulas over them."""
 
 from streamnb.naive_bayes.bernoulli import BernoulliNB
 from streamnb.naive_bayes.complement import ComplementNB

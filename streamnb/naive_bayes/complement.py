@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,26 +37,31 @@ class ComplementParameters(CountingParameters):
         '"none", "learned", "uniform", or a dict of labels to shares, whatever they add up to.',
         default="none",
     )
+    foreign_names: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("fit_prior", "class_prior"),
+        "scikit-learn ignores it if there are two classes or more; leave it out, or use prior=",
+    )
 
 
 @parameter_class()
 class ComplementNB(ComplementParameters, CountingNB):
-    r"""Naive Bayes over how badly a message fits all the other classes.
+    r"""Complement Naive Bayes: scores a class by the counts of all other classes.
 
-    With n_cw the count of feature w in class c, T_w = sum of n_cw over the classes, N_c the sum of
-    all counts of c, T their sum and V the number of features, the score of message x is
+    The count of feature w in class c is n_cw, and T_w is the sum of n_cw over all classes. N_c is
+    the sum of all counts of c, T is the sum of N_c over all classes, and V the number of features.
+    The score of message x is
 
         - sum over w of x_w [log(T_w - n_cw + alpha) - log(T - N_c + alpha V)]
 
-    The other classes have more counts together than a small class has alone, so small classes are
-    estimated better. There is no prior unless one is asked for. The scores are no log-likelihoods
-    of the class, so the "probabilities" made of them are only good for ranking. With two classes
-    this is the multinomial model without its prior.
+    The other classes together have more counts than a small class, so the estimates for small
+    classes are better. By default there is no prior. The scores are no log-likelihoods of the
+    class, so use the "probabilities" for ranking only. With two classes, this is the multinomial
+    model without its prior.
 
     Attributes
     ----------
     counts : MemoryCounts
-        Everything that was learned.
+        All counts.
 
     References
     ----------
@@ -75,5 +82,5 @@ class ComplementNB(ComplementParameters, CountingNB):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _feature_weights(self, cells: Floats) -> Floats:
-        return complement_weights(cells, self.counts, self._smoothing)
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
+        return complement_weights(cells, self.counts, self._smoothing(factor))

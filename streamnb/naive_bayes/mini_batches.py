@@ -14,7 +14,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, checked_weight
-from streamnb.features.token_counts import TokenCounts
+from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
@@ -465,7 +465,7 @@ class MiniBatchMixin(PredictManyMixin):
 
 def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
     """Return values (n, K) as a frame like X with a column for each label, or as they are."""
-    X = X.to_frame() if hasattr(X, "to_frame") else X
+    X = _source_frame(X)
     if not is_frame(X):
         return values
     columns = dict(zip(labels, values.T, strict=True))
@@ -480,8 +480,14 @@ def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
     return library.DataFrame(named) if hasattr(library, "DataFrame") else library.table(named)
 
 
+def _source_frame(X: Any) -> Any:
+    """Return the frame of a series or of counted messages, and anything else as it is."""
+    X = X.messages if isinstance(X, CountedMessages) else X
+    return X.to_frame() if hasattr(X, "to_frame") else X
+
+
 def _series_like(X: Any, values: NDArray[Any]) -> Any:
-    X = X.to_frame() if hasattr(X, "to_frame") else X
+    X = _source_frame(X)
     if not is_frame(X):
         return values
     library = frame_of(X).__native_namespace__()

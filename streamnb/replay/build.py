@@ -87,18 +87,19 @@ def prior_error(
 ) -> ConfigError | None:
     """Return the error if the classes of the configured prior are not the labels; else None.
 
-    A prior may name a class of which no message was read if the run ended early, by a limit or by
-    an interruption.
+    A prior may name a class of which no message was read if the run is of a part of the corpus, or
+    was interrupted.
     """
     prior = getattr(config.model, "prior", None)
     if not isinstance(prior, Mapping):
         return None
     names = [str(label) for label in labels]
+    is_part = config.corpus.limit is not None or config.corpus.skip > 0
     missing = set(names) - set(prior)
     unknown = set(prior) - set(names)
     if missing:
         problem = f"it has no probability for class {min(missing)!r}"
-    elif unknown and config.corpus.limit is None and not is_interrupted:
+    elif unknown and not is_part and not is_interrupted:
         problem = f"no message is of class {min(unknown)!r}"
     else:
         return None

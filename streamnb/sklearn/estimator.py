@@ -62,6 +62,16 @@ def _first_not_finite(values: Any) -> str:
     return ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), first, strict=False))
 
 
+def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
+    """Return classes as an array of a dtype (of dates, say) if it can hold them all."""
+    labels = classes.tolist()
+    try:
+        converted = np.array(labels, dtype=kind)
+    except (TypeError, ValueError, OverflowError):
+        return classes
+    return converted if converted.tolist() == labels else classes
+
+
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of the estimators.
 
@@ -206,7 +216,9 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
             self._declare(model, declared)
         self._learn_rows(model, rows, labels.tolist(), weights)
         self.model_ = model
-        self.classes_ = model._label_array(np.array(model._class_order(), dtype=np.intp))
+        kind = labels.dtype if reset else self.classes_.dtype
+        sorted_classes = model._label_array(np.array(model._class_order(), dtype=np.intp))
+        self.classes_ = _of_kind(sorted_classes, kind)
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

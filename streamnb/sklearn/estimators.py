@@ -77,7 +77,9 @@ class _CountsEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
-        texts = as_texts(X)
+        on = getattr(self.tokenizer, "on", None)  # the column of the texts
+        is_column = on is not None and hasattr(X, "columns")
+        texts = as_texts(X[on] if is_column else X)
         if not reset and (texts is not None) != self.text_:
             raise ValueError(
                 f"this {type(self).__name__} was fitted on {'text' if self.text_ else 'a matrix'}; "
@@ -85,7 +87,9 @@ class _CountsEstimator(Estimator):
             )
         if texts is not None:
             tokenizer = self._fitted_tokenizer(reset)
-            rows: Any = [tokenizer.count(text) for text in texts]
+            rows: Any = (
+                tokenizer.transform_many(X) if is_column else list(map(tokenizer.count, texts))
+            )
         else:
             _refuse_tokens(X)
             rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")

@@ -58,17 +58,18 @@ def _renumbered(keys: Keys, levels: Ints, features: Ints) -> Keys:
 class PairCounts(LevelCounts):
     """Counts of levels, and of pairs of a parent's level with another level of the same row.
 
-    A pair is one entry of a count table. How often a parent's level was there together with a
-    feature, at whatever level, is counted too: that is what pairs are divided by. Of sparse rows
-    only its own feature, and as its pair with itself how many other features there were with it.
+    A pair is one entry of a count table. The table also counts a parent's level together with a
+    feature at any level: the denominator of the pair's probability. For sparse rows, it counts the
+    parent's own feature only, and the pair of the level with itself counts the other features.
 
     Parameters
     ----------
     parents
-        Names of the features that are parents; or how many a row has at most, those whose names
-        have the smallest fingerprints (a choice that depends on the row alone); or None for all.
+        Names of the features that are parents, or their largest number in a row, or None for all.
+        By number, the parents are the features whose names have the smallest fingerprints, so that
+        the choice depends on the row alone.
     sparse
-        Whether rows name only what is there.
+        Whether rows name only the features that are present.
     """
 
     def __init__(self, parents: int | Collection[Hashable] | None, sparse: bool) -> None:
@@ -249,15 +250,16 @@ class AODEParameters(PriorParameter):
 
 @parameter_class()
 class AODE(AODEParameters, TabularNB):
-    r"""Averaged one-dependence estimators: each feature in turn is what all others depend on.
+    r"""Averaged one-dependence estimators: each feature in turn is the parent of all others.
 
         P(c) * mean over parents i of P(x_i | c) * product over j of P(x_j | c, x_i)
 
-    Every probability is a ratio of counts, (n + alpha) / (N + alpha L) with L the number of levels.
-    So two features can say together what neither says alone, and nothing has to be searched.
+    Every probability is a ratio of counts, (n + alpha) / (N + alpha L), where L is the number of
+    levels. The model sees pairs of features that say more together than each alone, and it needs
+    no search for a structure.
 
-    Levels are any hashable values; numbers should be cut into ranges before. Missing values are
-    left out. All parameters but `parents` and `sparse` can be set after training.
+    Levels are any hashable values. Cut numbers into ranges first. Missing values are left out. All
+    parameters but `parents` and `sparse` can be set after training.
 
     References
     ----------

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import ExactSums
+from streamnb._core.exact_sums import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
 from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
@@ -73,13 +73,13 @@ class Statistics(Protocol):
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """A generative classifier of rows with named values.
 
-    `statistics` holds what was learned; `_log_likelihoods` is a formula over it, whose parameters
-    that can change after training. Threads can share a model: each call of a public method is done
-    as a whole.
+    `statistics` holds the sums over all examples. `_evidence` is a formula over them, whose
+    parameters can change after training. Threads can share a model: a lock protects each call of a
+    public method.
     """
 
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
-    _cache: Any = None  # what was worked out of the sums as they are
+    _cache: Any = None  # results of the formula for the present sums
     statistics: Any
     prior: Prior
     receipt: None = None  # these unlearn without one
@@ -88,7 +88,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         self._reset()
 
     def _has_learned(self) -> bool:
-        return "statistics" in vars(self)  # what is counted is settled when a model is made
+        return "statistics" in vars(self)  # the constructor decides what is counted
 
     def _changed(self, name: str) -> None:
         self._cache = None
@@ -124,7 +124,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         """Return the indices of a class and a feature; ValueError if one was never learned."""
         place, j = self._places.get(label), features.get(feature)
         if place is None or j is None:
-            raise ValueError(f"nothing was ever learned of {feature!r:.80} in class {label!r:.80}")
+            raise ValueError(
+                f"the class {label!r:.80} or the feature {feature!r:.80} was never learned"
+            )
         return place, j
 
     def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -161,8 +163,8 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         Parameters
         ----------
         x
-            A dict of features and values; None and NaN are values that are missing, and so is
-            what is not there.
+            A dict of features and values. A value is missing if it is None or NaN, or if the dict
+            has no such feature.
         y
             Its label: str, bool, int or any other hashable.
         w
@@ -171,7 +173,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         Raises
         ------
         ValueError
-            For a value or weight that cannot be. The model is then unchanged.
+            If a value or the weight is not valid. The model is then unchanged.
         """
         with self.lock:
             rows = self.statistics.read(Columns.from_dict(x))
@@ -182,15 +184,15 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     ) -> None:
         """Undo `learn_one` with the same arguments.
 
-        Sums of numbers are what they were to the last bit. So are counts of levels while weights
-        are whole numbers and their sums below 2^53; of weights that differ by a factor of 10^9 and
-        more roundings can remain, which may even hide that a row was learned. A class of which
-        nothing is left stays known, with probability 0.
+        This restores sums of numbers to the last bit. It restores counts of levels exactly as long
+        as weights are whole numbers with a sum below 2^53. If weights differ by a factor of 10^9 or
+        more, counts of levels are rounded, and the error stays. A class without examples keeps its
+        name, and has the probability 0.
 
         Raises
         ------
         ValueError
-            Where this was never learned, as far as the sums can tell. The model is then unchanged.
+            If the sums show that the example was never learned. The model is then unchanged.
         """
         weight = checked_weight(w)
         with self.lock:

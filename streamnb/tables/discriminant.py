@@ -47,19 +47,21 @@ class DiscriminantParameters(PriorParameter):
 
 @parameter_class()
 class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
-    r"""Classes that are normally distributed, the covariance of their features included.
+    r"""Gaussian discriminant analysis: each class is a normal distribution with a full covariance.
 
         log P(c) - log det(2 pi S_c) / 2 - (x - m_c)' S_c^-1 (x - m_c) / 2
 
-    With one covariance shared by all classes the boundaries are planes (linear discriminant
-    analysis), with one each they are quadrics.
+    If all classes share one covariance, the boundaries are planes (linear discriminant analysis).
+    If each class has its own, they are quadrics.
 
-    An example is learned by adding its outer product to the sums of its class, without rounding, so
-    it can be taken back to the last bit. The factors are worked out at the first prediction after
-    that, in O(K d^3). A prior that is given has no part in the covariance, which scikit-learn's LDA
-    weighs by it. All parameters can be set after training, also the kind of covariance. A value
-    that is missing is integrated out in predicting; each pair of features learns from the examples
-    that have both (where these do not make a covariance, negative eigenvalues are lifted to 0).
+    Learning adds the outer product of an example to the sums of its class, without rounding. So an
+    example can be unlearned to the last bit. The first prediction after that factorises the
+    covariances, in O(K d^3). All parameters can be set after training, including the kind of
+    covariance. The given prior does not weight the shared covariance, as it does in scikit-learn's
+    LDA.
+
+    In prediction, a missing value is integrated out. The covariance of two features is taken over
+    the examples that have both. Negative eigenvalues, which can then arise, are set to 0.
 
     References
     ----------
@@ -68,7 +70,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
 
     Examples
     --------
-    The sign of a product: no line tells it, and no independent features.
+    The sign of a product, which needs more than a linear boundary or independent features:
 
     >>> from streamnb import GaussianDiscriminantAnalysis
     >>> model = GaussianDiscriminantAnalysis(covariance="own", shrinkage=0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from streamnb._core import gaussian_rows, normal_parameters
+from streamnb._core.exact_sums import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Label
 from streamnb.parameters import parameter_class
 from streamnb.tables.base import TabularNB
@@ -27,14 +27,14 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
 
         log P(c) + sum over j of -log(2 pi v_cj) / 2 - (x_j - m_cj)^2 / (2 v_cj)
 
-    What is kept are the sums of weights, values and squares of each class and feature, without
-    rounding: so mean and variance are right also far from zero, what was learned can be taken back
-    to the last bit, and two models merge into exactly that of both streams.
+    The model stores the sums of weights, values and squares for each class and feature, without
+    rounding. So means and variances are accurate far from zero, unlearning restores the last bit,
+    and two merged models equal one that learned both streams.
 
-    Weights count as so many examples do, in the variances too.
+    An example of weight w counts as w examples, in the variances too.
 
-    All parameters can be set after training; nothing has to be learned again. Values that are
-    missing (not in the dict, None or NaN) are left out, in learning and in predicting.
+    All parameters can be set after training. Missing values (not in the dict, None or NaN) are
+    left out, in training and in prediction.
 
     References
     ----------

@@ -34,7 +34,7 @@ class WindowOfRows(LevelCounts):
     Parameters
     ----------
     size
-        How many are kept.
+        The number of examples.
     """
 
     def __init__(self, size: int) -> None:
@@ -149,16 +149,16 @@ class LazyParameters:
 
 @parameter_class()
 class LazyBayesianRules(LazyParameters, TabularNB):
-    r"""For each question a naive Bayes of its own, over examples that are like it where it counts.
+    """Lazy Bayesian rules: naive Bayes over the examples that share some values with the query.
 
-    Beginning with all examples, the feature is looked for whose value, fixed to that of the
-    question, leaves examples of which naive Bayes over the other features makes fewer errors (each
-    left out in turn) than before on the same ones: significantly fewer, by a sign test. That goes
-    on as long as there is one. So what depends on each other is looked up, and only the rest
-    multiplied.
+    A prediction begins with all examples, and fixes one feature after another to the value of the
+    query. Fixing a feature selects the examples with that value. Naive Bayes over the other
+    features must then make significantly fewer leave-one-out errors on them than before, by a sign
+    test. It stops if no feature does that. So dependent features select examples, and naive Bayes
+    multiplies the others.
 
-    Levels are any hashable values; numbers should be cut into ranges before. Missing values are
-    left out. `alpha` and `level` can be set at any time.
+    Levels are any hashable values. Cut numbers into ranges first. Missing values are left out.
+    `alpha` and `level` can be set at any time.
 
     References
     ----------

@@ -25,9 +25,9 @@ class Levels(NamedTuple):
     names
         Names of the columns.
     levels
-        For each column the different levels in it.
+        The distinct levels of each column.
     places
-        int64, shape (n, d): which of them each row has; MISSING for none.
+        int64, shape (n, d): the index of each row's level in `levels`, or MISSING.
     """
 
     names: list[Hashable]
@@ -46,13 +46,13 @@ class LevelCounts(Statistics):
     Attributes
     ----------
     features, names
-        The number of each feature, and its name; F in all.
+        The index and the name of each of the F features.
     ids
-        For each feature, the number of each of its levels; V in all, over all features.
+        For each feature, the index of each of its levels. All features have V levels together.
     feature_of
         Shape (V,): the feature of each level.
     alive
-        Shape (F,): how many levels of each feature have a count.
+        Shape (F,): the number of levels with a count, for each feature.
     totals
         Shape (K,): the sum of the counts of each class.
     """
@@ -234,8 +234,8 @@ class LevelCounts(Statistics):
     def logs(self, rows: Levels, alpha: float, smooth_unseen: bool) -> tuple[Floats, Bools]:
         """Return log((n_kv + alpha) / (n_k + alpha L)), shape (n, d, K), and their validity.
 
-        L is the number of levels of the feature, n_k the weight of the examples of the class that
-        have it. A class that has none of them has all levels alike.
+        L is the number of levels of the feature, and n_k the weight of the examples of the class
+        that have the feature. If there is none, all levels have the same probability.
         """
         features, codes = self.codes(rows)
         n, d, classes = *codes.shape, self._counts.shape[1]

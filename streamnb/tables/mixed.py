@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import gaussian_rows, normal_parameters
+from streamnb._core.exact_sums import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Ints
 from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
@@ -124,8 +124,8 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
 class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
-    All parameters but the names can be set after training. Values that are missing (not in the
-    dict, None or NaN) are left out, in learning and in predicting.
+    All parameters but the names can be set after training. Missing values (not in the dict, None
+    or NaN) are left out, in training and in prediction.
 
     References
     ----------

@@ -208,7 +208,7 @@ class _Site:
         )
 
     def _did(self, query: Any) -> dict[str, Any]:
-        """Return the last action of the user, which the page offers to take back."""
+        """Return the last action of the user, which the page offers to undo."""
         did, label = query.get("did", ""), query.get("as", "")
         words = query.get("ids", "")[:20_000].split(",")
         ids = [_number(word) for word in words if word.isdecimal() and len(word) < 18]

@@ -506,6 +506,49 @@ def test_probabilities_follow_the_shares_of_a_mixed_stream(rare, classes):
     assert right > 0.99
 
 
+def decisive_words(classes, n, seed):
+    """Texts of which one word in 31 tells the class."""
+    numbers = random.Random(seed)
+    for _ in range(n):
+        k = numbers.randrange(classes)
+        words = [f"o{int(20000 ** numbers.random())}" for _ in range(30)] + [f"t{k}"]
+        yield " ".join(numbers.sample(words, 31)), f"class {k}"
+
+
+@pytest.mark.parametrize("classes", [3, 10])
+def test_one_decisive_word_among_many_classes_is_found(classes):
+    errors = {}
+    for complement in (True, False):
+        model, wrong = TextClassifier(complement=complement, keep_names=False), 0
+        for x, y in decisive_words(classes, 600, classes):
+            wrong += model.predict_one(x) != y
+            model.learn_one(x, y)
+        errors[complement] = wrong
+    assert errors[True] < 0.8 * errors[False]
+    assert errors[True] < 0.2 * 600
+
+
+def test_two_classes_have_no_complement_of_others():
+    """For two classes both formulas are the same, so the scores are equal to the last bit."""
+    models = [TextClassifier(complement=complement) for complement in (True, False)]
+    for x, y in decisive_words(2, 100, 1):
+        first, second = (model.joint_log_likelihood(x) for model in models)
+        assert first == second
+        for model in models:
+            model.learn_one(x, y)
+
+
+def test_the_first_message_of_a_third_class_changes_little_for_the_others():
+    model = TextClassifier()
+    for x, y in decisive_words(2, 300, 1):
+        model.learn_one(x, y)
+    texts = [x for x, _ in decisive_words(2, 50, 2)]
+    before = [model.predict_proba_one(x)["class 0"] for x in texts]
+    model.learn_one("a text of another kind", "class 2")
+    after = [model.predict_proba_one(x)["class 0"] for x in texts]
+    assert after == pytest.approx(before, abs=0.1)
+
+
 def test_with_decay_what_has_changed_is_not_taken_for_wrong_labels():
     numbers, model = random.Random(1), TextClassifier(decay=0.99)
     right = [0] * 8

@@ -28,7 +28,7 @@ def test_misspelt_parameters_get_a_suggestion(make):
 # A word of scikit-learn, a model that has the same by another name, and that name.
 FOREIGN = [
     ("fit_prior", streamnb.MultinomialNB, "prior='uniform'"),
-    ("fit_prior", estimators.ComplementNB, "prior='uniform'"),
+    ("fit_prior", estimators.ComplementNB, "scikit-learn ignores it"),
     ("force_alpha", streamnb.BernoulliNB, "alpha is never changed"),
     ("norm", streamnb.ComplementNB, "length_norm="),
     ("lowercase", estimators.MultinomialNB, "tokenizer.*casefold="),
@@ -50,7 +50,7 @@ SYNONYMS = [
     (streamnb.MultinomialNB, {"fit_prior": False, "class_prior": None}, {"prior": "uniform"}),
     (streamnb.GaussianNB, {"priors": {"a": 1.0}}, {"prior": {"a": 1.0}}),
     (estimators.BernoulliNB, {"fit_prior": True, "force_alpha": True}, {"prior": "learned"}),
-    (estimators.ComplementNB, {"class_prior": [0.3, 0.7]}, {"prior": [0.3, 0.7]}),
+    (estimators.MultinomialNB, {"class_prior": [0.3, 0.7]}, {"prior": [0.3, 0.7]}),
     (estimators.GaussianNB, {"priors": (0.3, 0.7)}, {"prior": (0.3, 0.7)}),
     (streamnb.Tokenizer, {"ngram_range": (1, 2), "lowercase": False}, {"ngrams": (1, 2)}),
     (streamnb.MailTokenizer, {"ngram_range": (1, 2)}, {"ngrams": (1, 2)}),

@@ -213,6 +213,36 @@ def test_a_reader_that_has_gone_has_its_own_status(sample, tmp_path, command):
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_commands_on_a_database_print_one_json_object(sample, tmp_path):
+    spam, ham, db = sample / "data" / "005.eml", sample / "data" / "001.eml", tmp_path / "db"
+    streamnb_command("learn", "ham", ham, "--db", db)
+    streamnb_command("learn", "spam", spam, "--db", tmp_path / "other")
+    streamnb_command("export", tmp_path / "lines", "--db", tmp_path / "other")
+    results = {}
+    for command in (
+        f"merge {tmp_path}/other",
+        f"import {tmp_path}/lines",
+        "verify",
+        "undo --last --dry-run",
+        "undo --last",
+        "undo --redo",
+        f"recover {tmp_path}/new",
+        "compact",
+        "status",
+    ):
+        status, out, error = streamnb_command(*command.split(), "--json", "--db", db)
+        assert (status, error) == (0, ""), command
+        results[command.split(" /")[0]] = json.loads(out)
+    merged, imported = results["merge"], results["import"]
+    assert (merged["rows_added"], merged["unchanged"]) == (1, 0)
+    assert (imported["rows_added"], imported["unchanged"]) == (0, 1)
+    assert imported["readiness"].keys() == {"ham", "spam"}
+    assert results["verify"] == {"path": str(db), "problems": []}
+    assert results["undo --last"] == results["undo --last --dry-run"] | {"dry_run": False}
+    assert results["undo --last"]["unlearned"] == results["undo --redo"]["learned"] == 1
+    assert results["recover"] == {"rows_added": 2, "losses": []}
+
+
 def test_being_ended_leaves_nothing_half_written(sample, tmp_path):
     """SIGTERM when a part of a mailbox is written."""
     with Mailbox(tmp_path / "db") as mailbox:

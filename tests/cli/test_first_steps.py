@@ -112,6 +112,30 @@ def test_every_command_takes_the_same_line_for_the_header(tmp_path, header):
     assert json.loads(out)["messages"] == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "header"),
+    [
+        ("new.csv", "id,text\n", "id,text,label,probability,unsure\n"),
+        ("new.csv", "text,label\n", "text,label,predicted_label,probability,unsure\n"),
+        ("new.tsv", "id\ttext\n", "id\ttext\tlabel\tprobability\tunsure\n"),
+        ("new.csv", "", None),
+        ("new.txt", "\n\n", None),
+    ],
+)
+def test_predict_labels_no_rows_of_a_table_with_a_header_only(tmp_path, name, content, header):
+    table = write_table(tmp_path / "t.csv", ["spam", "ham"] * 10, "text,label")
+    streamnb_command("fit", table, "-o", tmp_path / "m.snb")
+    (tmp_path / name).write_text(content)
+    command = ["predict", tmp_path / "m.snb", tmp_path / name, "--out", tmp_path / "out"]
+    command += ["--format", "tsv" if name.endswith("tsv") else "csv"]
+    status, out, error = streamnb_command(*command)
+    if header is None:
+        assert (status, error.count("\n"), (tmp_path / "out").exists()) == (3, 1, False)
+    else:
+        assert (status, error, "no rows" in out) == (0, "", True)
+        assert (tmp_path / "out").read_text() == header
+
+
 def test_an_upgrade_from_nothing_makes_no_database(tmp_path):
     database, new = tmp_path / "mail.db", tmp_path / "new.db"
     (tmp_path / "m").write_text("Subject: a\n\nlunch\n")

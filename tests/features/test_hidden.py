@@ -100,7 +100,111 @@ HIDING = [
     ),
     "<em class=a>{}</em><style>.a{{display:none}}</style>",
     "<style>.a{{display:none!important}}</style><em class=a style='display:block'>{}</em>",
+    # Elements that no reader shows, and what reaches to the end of the page
+    "<title>{}</title>",
+    "<head><title>{}</title></head>",
+    "<title>a <b>{}</title>",
+    "<iframe>{}</iframe>",
+    "<noembed>{}</noembed>",
+    *(
+        f"<{tag}>{{}}</{tag}>"
+        for tag in (
+            "video",
+            "audio",
+            "canvas",
+            "dialog",
+            "details",
+            "meter",
+            "progress",
+            "rp",
+            "desc",
+        )
+    ),
+    "<details><summary>shown</summary>{}</details>",
+    # Colours
+    "<div style='color:#fff'><p style='color:currentcolor'>{}</p></div>",
+    "<div style='background:currentcolor'>{}</div>",
+    "<div style='color:red;background-color:currentColor'>{}</div>",
+    "<div style='-webkit-text-fill-color:transparent'>{}</div>",
+    "<div style='color:oklch(1 0 0)'>{}</div>",
+    "<div style='color:lab(100% 0 0)'>{}</div>",
+    "<div style='color:color(srgb 1 1 1)'>{}</div>",
+    "<div style='color:canvas'>{}</div>",
+    "<div style='color:white;color:no-such'>{}</div>",
+    "<font color=white><a href='http://a.example/' style='color:inherit'>{}</a></font>",
+    "<font color=white><a name=x>{}</a></font>",
+    "<table bgcolor=chucknorris><td><font color='#c00000'>{}</font></table>",
+    "<font color=fffffg>{}</font>",
+    # Custom properties
+    "<div style='--x:none;display:var(--x)'>{}</div>",
+    "<div style='--x:white'><p style='color:var(--x)'>{}</p></div>",
+    "<div style='--x:white'><p style='--y:var(--x)'><b style='color: var( --y )'>{}</b></p></div>",
+    "<div style='color:var(--no-such, white)'>{}</div>",
+    "<div style='color:var(--a, var(--b, rgb(255, 255, 255)))'>{}</div>",
+    "<div style='color:red;color:var(--x,#fff)'>{}</div>",
+    # Gradients of one colour
+    "<div style='background:linear-gradient(#fff,#fff);color:white'>{}</div>",
+    "<div style='background-image:linear-gradient(to right, navy 0%, navy 100%);color:navy'>{}</div>",
+    "<div style='background:radial-gradient(circle, rgb(0, 0, 9), #000010)'><font color=black>{}</font></div>",
+    "<div style='background-image:linear-gradient(red,red);background-color:blue;color:red'>{}</div>",
+    # Sizes and places
+    "<div style='letter-spacing:-9999px'>{}</div>",
+    "<div style='letter-spacing:-1em'>{}</div>",
+    "<div style='text-indent:100%;white-space:nowrap;overflow:hidden'>{}</div>",
+    "<div style='text-indent:-100vw'>{}</div>",
+    "<div style='text-indent:calc(-1 * 9999px)'>{}</div>",
+    "<div style='margin-left:calc(10px - 9999px)'>{}</div>",
+    "<div style='font-size:min(0px, 1em)'>{}</div>",
+    "<div style='font-size:1e-3px'>{}</div>",
+    "<div style='font-size:.01em'>{}</div>",
+    "<div style='font-size:2px'>{}</div>",
+    "<div style='font-size:0'><p style='font-size:2em'>{}</p></div>",
+    "<div style='font-size-adjust:0'>{}</div>",
+    "<div style='line-height:0;overflow:hidden'>{}</div>",
+    "<div style='max-height:1px;overflow:hidden'>{}</div>",
+    "<div style='block-size:0;overflow:clip'>{}</div>",
+    "<div style='position:absolute;inset:0 auto auto -9999px'>{}</div>",
+    "<div style='clip:rect(0,0,0,0)'>{}</div>",
+    "<div style='clip:rect(1px, 1px, 1px, 1px)'>{}</div>",
+    "<div style='clip:rect(auto, 0px, auto, 0px)'>{}</div>",
+    "<div style='clip-path:inset(0 100% 0 0)'>{}</div>",
+    "<div style='clip-path:inset(50%)'>{}</div>",
+    "<div style='clip-path:ellipse(0 50% at 50% 50%)'>{}</div>",
+    "<div style='clip-path:polygon(0 0, 100% 0, 50% 0)'>{}</div>",
+    "<div style='transform:translate(0,-9999px)'>{}</div>",
+    "<div style='transform:rotateX(90deg)'>{}</div>",
+    "<div style='transform:matrix(0,0,0,0,0,0)'>{}</div>",
+    "<div style='scale:0'>{}</div>",
+    "<div style='zoom:.01'>{}</div>",
+    # Elements as browsers nest them
+    "<p style='display:none' style='display:block'>{}</p>",
+    "<p hidden><b>a <i>{}</i></b></p>",
+    "<p><b hidden>a<div>{}</div></b>",
+    "<table><tr hidden><td>a<td><p>{}</table>",
+    "<table><td hidden><table><td>a</table></div>{}</table>",
+    "<ul><li hidden><ul><li>a</ul>{}</ul>",
+    "<span hidden>a<div>b</span> {}</div></span>",
+    "<div hidden>a</xyz></span> {}</div>",
+    # Attributes as browsers read them
+    "<div title='<' hidden>{}</div>",
+    "<div title='a>b' style='display:none'>{}</div>",
+    "<div < hidden>{}</div>",
+    "<div style='display:none!important;display:block'>{}</div>",
+    *(
+        f"<style>{sheet}</style><section><em class='b a' id=i>{{}}</em></section>"
+        for sheet in (
+            ":root{{--x:#fff}}.a{{color:var(--x)}}",
+            "html{{--x:none}}em{{display:var(--x)}}",
+            "section{{--x:0}}.a{{font-size:var(--x)}}",
+            "*{{--x:white}}.a{{color:var(--x)}}",
+            ".a{{overflow:hidden}}.b{{max-height:0}}",
+            ".a{{background:linear-gradient(white,white);color:white}}",
+        )
+    ),
+    "<style>.a{{overflow:hidden}}</style><em class=a style='height:0'>{}</em>",
+    "<style media=screen>.a{{display:none}}</style><em class=a>{}</em>",
 ]
+TO_THE_END = ["<title>{}", "<iframe>{}", "<style>{}", "<!-- {}"]
 SHOWING = [
     "<div style='font-size:0'><p style='font-size:14px'>{}</p></div>",
     "<div style='visibility:hidden'><p style='visibility:visible'>{}</p></div>",
@@ -141,8 +245,53 @@ SHOWING = [
             ".a{{display:none}}.a{{display:block}}",
             ".a{{display:none}}#i{{display:inline}}",
             ".a{{background:linear-gradient(red,blue);color:white}}",
+            ":root{{--x:none}}.a{{color:var(--x)}}",
+            ".c{{--x:none}}.a{{display:var(--x)}}",
+            ".a{{overflow:hidden}}.c{{max-height:0}}",
         )
     ),
+    "<style media=print>.a{{display:none}}</style><em class=a>{}</em>",
+    "<style>.a{{display:none!important}}</style><em class=a style='display:block!important'>{}</em>",
+    "<p style='font-size:.9em'>{}</p>",
+    "<p style='font-size:0.75rem'>{}</p>",
+    "<p style='font:700 12px/1 Arial'>{}</p>",
+    "<p style='text-indent:10em'>{}</p>",
+    "<p style='position:relative;left:12em'>{}</p>",
+    "<p style='letter-spacing:-.03em'>{}</p>",
+    "<p style='text-indent:100%'>{}</p>",
+    "<p style='margin-left:-50%'>{}</p>",
+    "<p style='clip:rect(auto,100px,auto,0)'>{}</p>",
+    "<p style='clip-path:inset(10px 20px)'>{}</p>",
+    "<p style='transform:translate(-50%,-50%) scale(.9)'>{}</p>",
+    "<p style='line-height:1;overflow:hidden'>{}</p>",
+    "<p style='color:currentcolor'>{}</p>",
+    "<p style='color:var(--no-such)'>{}</p>",
+    "<p style='--x:white;color:var(--x);color:black'>{}</p>",
+    "<p style='background:linear-gradient(white,navy);color:white'>{}</p>",
+    "<p style='background:white;background:linear-gradient(navy,navy);color:white'>{}</p>",
+    "<p hidden style='display:block'>{}</p>",
+    "<span hidden style='display:inline'>{}</span>",
+    "<p style='color:red' style='display:none'>{}</p>",
+    "<p style='display:none'>a<section>{}</section>",
+    "<p style='display:none'>a<b>b<fieldset>{}</fieldset>",
+    "<h1 style='display:none'>a</h2>{}",
+    "<table><tr style='display:none'><td>a<tbody><tr><td>{}</table>",
+    "<table><thead hidden><tr><td><b>a<tbody><tr><td>{}</table>",
+    "<table><tr hidden><td><p>a<tr><td>{}</table>",
+    "<a style='display:none'>a<a>{}</a>",
+    "<nobr hidden>a<nobr>{}</nobr>",
+    "<button hidden>a<button>{}</button>",
+    "<ul><li hidden><b>a<li>{}</ul>",
+    "<details open>{}</details>",
+    "<details><summary>{}</summary>a</details>",
+    "<style type='text/foo'>em{{display:none}}</style><em>{}</em>",
+    "<p data-x1hidden>{}</p>",
+    "<p title='hidden'>{}</p>",
+    "<p x1=hidden>{}</p>",
+    "<title><!--</title>{}<p>-->",
+    "<textarea><!--</textarea>{}<p>-->",
+    "<textarea>a<p hidden>{}</textarea>",
+    "<font color=white><a href='http://a.example/'><b>{}</b></a></font>",
 ]
 
 
@@ -159,11 +308,30 @@ def test_hidden_text_has_a_place_of_its_own(page):
     assert "secret" not in pairs
 
 
+@pytest.mark.parametrize("page", TO_THE_END)
+def test_element_without_an_end_hides_all_that_follows(page):
+    message = tokens("before " + page.format("secret words"))
+    assert {"hidden:secret", "hidden:words", "before"} <= set(message)
+    assert "secret" not in message
+
+
 @pytest.mark.parametrize("page", SHOWING)
 def test_shown_text_is_text(page):
     message = tokens(page.format("plain words"))
     assert {"plain", "words"} <= set(message)
     assert "plain" in WordPairs().transform_one(HEAD + page.format("plain words").encode())
+
+
+@pytest.mark.parametrize(
+    "tag", ["b", "xyz", "mark", "label", "wbr", "o:p", "time", "style", "link"]
+)
+def test_tags_within_a_line_do_not_split_words(tag):
+    assert tokens(f"now via<{tag}></{tag}>gra")["viagra"] == 1
+
+
+@pytest.mark.parametrize("tag", ["br", "div", "img", "td", "li", "section", "hr", "input"])
+def test_tags_between_lines_split_words(tag):
+    assert {"via", "gra"} <= set(tokens(f"now via<{tag}>gra"))
 
 
 @pytest.mark.parametrize("page", HIDING)
@@ -201,7 +369,11 @@ def test_invisible_characters_do_not_split_words(character):
      b"<p style='width:" + b"0" * 1_900 + b"x'>",
      b"<style>" + b".a p,.a{color:red}" * 3_000 + b"</style>" + b"<p class=a>" * 3_000,
      b"<style>" + b"@media all{" * 5_000 + b".a{color:red}}" * 5_000 + b"</style>",
-     b"<style>a:not(" + b"(" * 60_000 + b"{color:red}</style>", b"<style>p{color:red}</style><p class=a>"],
+     b"<style>a:not(" + b"(" * 60_000 + b"{color:red}</style>", b"<style>p{color:red}</style><p class=a>",
+     b"<p style='color:" + b"var(--a," * 200 + b"'>", b"<p style='--a:var(--a)var(--a);color:var(--a)'>",
+     b"<p style='--a:" + b"()" * 90 + b";color:var(--a," + b"()" * 90 + b"'>",
+     b"<p style='clip:" + b"a" * 1_900 + b"'>", b"<p style='width:" + b"calc(" * 300 + b"'>",
+     b"<p style='background:" + b"rgb(" * 400 + b"'>", b"<p a='", b'<p a="', b"<title>", b"<p a=b/"],
 )  # fmt: skip
 @pytest.mark.performance
 def test_hidden_text_takes_linear_time(page):

@@ -41,6 +41,10 @@ ENCODINGS = {
         quopri.encodestring(data).replace(b" ", b"=  \n ", 1),
     ),
     "nested comments": lambda data: (b"(x (y (z))) base64", base64.encodebytes(data)),
+    "base 64": lambda data: (b"base 64", base64.encodebytes(data)),
+    "BASE-64": lambda data: (b"BASE-64", base64.encodebytes(data)),
+    "encoded name": lambda data: (b"=?us-ascii?q?base64?=", base64.encodebytes(data)),
+    "quoted printable": lambda data: (b"Quoted Printable", quopri.encodestring(data)),
     "base64 (x)": lambda data: (b" (y) Base64 (x)", base64.encodebytes(data)),
 }
 
@@ -72,6 +76,11 @@ def undeclared(multipart: bytes, parameters: bytes) -> bytes:
     """Replace the parameters of the first Content-Type."""
     kind, _, tail = multipart.partition(b";")
     return kind + parameters + b"\n" + tail.partition(b"\n")[2]
+
+
+def typed(text: bytes, content_type: bytes) -> bytes:
+    """Replace the type of a part, but not its charset."""
+    return text.replace(b"text/plain", content_type, 1)
 
 
 def picture(size: int) -> bytes:
@@ -121,6 +130,13 @@ STRUCTURES = {
         + (b"quoted-printable\n" if b"base64" in text.lower() else b"base64\n")
         + text
     ),
+    "octet-stream with a name": lambda text: mixed(
+        typed(text, b"application/octet-stream; name=a.txt")
+    ),
+    "octet-stream with text": lambda text: mixed(typed(text, b"application/octet-stream")),
+    "unknown type": lambda text: typed(text, b"unknown/unknown"),
+    "download": lambda text: typed(text, b"application/force-download; name*=utf-8''%C3%A4.TXT"),
+    "text as an application": lambda text: mixed(typed(text, b"application/text")),
     "wrong label": lambda text: mixed(text).replace(
         b"\n\npreamble", b"\nContent-Transfer-Encoding: base64\n\npreamble"
     ),
@@ -138,7 +154,8 @@ LARGE = ("after three pictures", "behind many parts", "behind many fields", "beh
 # Structures that the standard library does not read, or reads as one text.
 UNREAD = {name for name in STRUCTURES if "encod" in name or "boundar" in name or name in (
     "news", "part of a message", "wrong label", "two types", "a type and a multipart", "no subtype",
-    "forty deep", "behind many parts",
+    "forty deep", "behind many parts", "octet-stream with a name", "octet-stream with text",
+    "unknown type", "download", "text as an application",
 )}  # fmt: skip
 
 
@@ -281,3 +298,44 @@ def test_the_type_is_read_past_comments_and_blanks(content_type):
 def test_blank_lines_at_the_end_are_no_part(blanks, count):
     raw = mixed(part("utf-8", "8bit"))
     assert MailTokenizer().transform_one(raw + blanks * count) == MailTokenizer().transform_one(raw)
+
+
+VAGUE_TYPES = [
+    "application/octet-stream",
+    "binary/octet-stream",
+    "application/download",
+    "x/unknown",
+]
+
+
+@pytest.mark.parametrize("encoding", ["8bit", "base64"])
+@pytest.mark.parametrize("content_type", VAGUE_TYPES)
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"plain words here", "text/plain"),
+        ("на русском".encode("koi8-r"), "text/plain"),
+        (b"\xff\xfep\0l\0a\0i\0n\0", "text/plain"),
+        (b" <!-- x --><HTML><p hidden>words", "text/html"),
+        (b"<!DOCTYPE html><p>words", "text/html"),
+        (b"PK\3\4\0words", ""),
+        (b"\x89PNG\r\n\x1a\n words", ""),
+        (b"%PDF-1.7 words", ""),
+        (b"-----BEGIN PGP MESSAGE-----\nwords", ""),
+        (b" \n", ""),
+    ],
+)
+def test_parts_of_vague_types_are_read_if_they_are_text(content, kind, content_type, encoding):
+    label, body = ENCODINGS[encoding](content)
+    head = b"Content-Type: %b\nContent-Transfer-Encoding: %b\n\n" % (content_type.encode(), label)
+    [part] = parse(head + body).parts
+    assert (part.read_as, part.content_type) == (kind, content_type)
+    assert part.is_text == bool(kind)
+    assert part.is_html == (kind == "text/html")
+
+
+def test_name_of_a_file_decides_between_text_and_html():
+    head = b"Content-Type: application/octet-stream; name=%b\n\n%b"
+    assert parse(head % (b"a.html", b"words")).parts[0].is_html
+    assert not parse(head % (b"a.txt", b"words")).parts[0].is_html
+    assert not parse(head % (b"a.txt", b"a\0b")).parts[0].is_text

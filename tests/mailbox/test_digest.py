@@ -164,3 +164,58 @@ def test_what_is_behind_megabytes_counts(kind, parts, size):
     if kind.startswith(b"text"):
         hop = b"Received: from a by b;\n\tMon, 1 Jan 2024 00:00:00 +0000\n" * 50
         assert digest(long_message(b"one")) == digest(hop + long_message(b"one", b"\r\n"))
+
+
+SAME = {
+    "quotes of a name": (b'From: "Ann Example" <a@b>', b"From: Ann Example <a@b>"),
+    "an encoded name": (
+        'From: "Änn Example" <a@b>'.encode(),
+        b"From: =?utf-8?q?=C3=84nn?= Example <a@b>",
+    ),
+    "the zone's name": (
+        b"Date: Mon, 6 Nov 2023 10:00:00 +0000",
+        b"Date: Mon, 6 Nov 2023 10:00:00 GMT",
+    ),
+    "a comment": (
+        b"Date: Mon, 6 Nov 2023 10:00:00 +0000",
+        b"Date: Mon, 06 Nov 2023 10:00:00 +0000 (UTC)",
+    ),
+    "another zone": (
+        b"Date: Mon, 6 Nov 2023 10:00:00 +0000",
+        b"Date: Mon, 6 Nov 2023 05:00:00 -0500",
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), SAME.values(), ids=SAME)
+def test_spellings_of_a_field_make_no_other_message(first, second):
+    end = b"\nSubject: x\n\nhello\n"
+    assert digest(first + end) == digest(second + end)
+    assert header_key(first + end) == header_key(second + end)
+
+
+@pytest.mark.parametrize(
+    "date", [b"", b"no date", b"99 Foo 9999999999999 9:9 +99999999999", b"(" * 500]
+)
+def test_dates_that_are_none_are_compared_as_they_stand(date):
+    end = b"\nSubject: x\n\nhello\n"
+    assert digest(b"Date: " + date + end) != digest(b"Date: " + date + b"x" + end)
+
+
+@pytest.mark.parametrize("kind", [b"application/json", b"text/calendar", b"application/pgp-keys"])
+def test_transfer_encodings_of_attachments_make_no_other_message(kind):
+    content = b"a\nFrom b\n\n"
+    head = b"Subject: x\nContent-Type: " + kind + b"\nContent-Transfer-Encoding: "
+    bare = digest(head + b"7bit\n\n" + content)
+    assert (
+        digest(head + b"base64\n\n" + base64.encodebytes(content.replace(b"\n", b"\r\n"))) == bare
+    )
+    assert digest(head + b"quoted-printable\n\n" + quopri.encodestring(content)) == bare
+    assert digest(head + b"7bit\n\n" + content.replace(b"From b", b">From b")) == bare
+    assert digest(head + b"7bit\n\n" + content + b"c") != bare
+
+
+def test_damaged_header_lines_tell_messages_apart():
+    message = b"Message-ID: <1@a>\nSubject: x\n \nPay 100 to A\n\nBye\n"
+    assert digest(message) != digest(message.replace(b"100 to A", b"900 to Z"))
+    assert digest(message) != digest(message.replace(b" \n", b"").replace(b"100", b"900"))

@@ -55,6 +55,24 @@ def test_wrong_labels_are_estimated_as_in_memory(sample, tmp_path):
         assert box.verify() == []
 
 
+@pytest.mark.parametrize(
+    ("feedback", "recorded"), [(None, None), ("all", 0), ("errors", 1)], ids=str
+)
+def test_a_caller_says_which_messages_get_labels(box, feedback, recorded):
+    box.learn(MESSAGES[0], "spam")
+    for number in range(4):  # the model is right about some of them: a mistake may be chance
+        box.learn(HAM + b"%d" % number, "ham")
+    with pytest.raises(ValueError, match="'all', 'errors' or None"):
+        box.learn(SPAM, "spam", feedback="mistakes")
+    box.learn(SPAM, "spam", feedback=feedback)
+    assert box.ledger.active(digest(SPAM)).receipt.deltas.get("corrected") == recorded
+    before = box.classify(HAM).probabilities
+    box.forget(SPAM)
+    box.learn(SPAM, "spam", feedback=feedback)
+    assert box.classify(HAM).probabilities == before
+    assert box.verify() == []
+
+
 def test_other_models_are_kept_too(sample, tmp_path):
     classifier = Classifier(MailTokenizer(), MultinomialNB(alpha=0.5))
     with Mailbox(tmp_path / "db", classifier=classifier) as box:
@@ -293,7 +311,7 @@ def test_status_counts_what_was_learned(sample, box):
     statistics = status(box)
     assert sum(item.messages for item in statistics.learned) == 31
     assert ("spam", HUMAN, "watch", 1) in statistics.learned
-    assert (statistics.corrected, statistics.taken_back) == (1, 0)
+    assert (statistics.corrected, statistics.removed) == (1, 0)
     assert statistics.recent == 30
     assert 0 < statistics.wrong < 30
     json.dumps(statistics.as_json())

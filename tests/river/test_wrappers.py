@@ -261,3 +261,30 @@ def test_parameter_grids_of_river():
     model = TextClassifier()
     model.mutate({"alpha": np.float64(0.7)})
     assert model.alpha == 0.7
+
+
+@pytest.mark.parametrize("on", [None, "text"])
+@pytest.mark.parametrize("model", [MultinomialNB, BernoulliNB, DiscriminativeMultinomialNB])
+def test_a_pipeline_predicts_a_series_or_frame_with_the_index_of_its_input(model, on):
+    frame = pd.DataFrame({"text": ["free offer", "lunch", "offer"]}, index=[7, 3, 5])
+    texts = frame["text"] if on is None else frame
+    pipeline = Tokenizer(on=on) | model()
+    pipeline.learn_many(texts, pd.Series(["spam", "ham", "spam"], index=frame.index))
+    labels, shares = pipeline.predict_many(texts), pipeline.predict_proba_many(texts)
+    assert labels.tolist() == ["spam", "ham", "spam"]
+    assert labels.index.tolist() == shares.index.tolist() == frame.index.tolist()
+    assert shares.columns.tolist() == ["ham", "spam"]
+    for index, text in frame["text"].items():
+        x = text if on is None else {"text": text}
+        assert shares.loc[index].to_dict() == pytest.approx(pipeline.predict_proba_one(x))
+
+
+def test_clones_take_the_words_of_scikit_learn():
+    assert Tokenizer().clone({"ngram_range": (1, 2)}).ngrams == (1, 2)
+    assert MultinomialNB().clone({"class_prior": {"a": 1}}).prior == {"a": 1}
+    learned = MultinomialNB()
+    learned.learn_one({"word": 1}, "a")
+    same = learned.clone({"fit_prior": False}, include_attributes=True)
+    assert (same.prior, same.labels) == ("uniform", ["a"])
+    with pytest.raises(TypeError, match="no parameter 'alhpa'"):
+        MultinomialNB().clone({"alhpa": 1})

@@ -498,6 +498,10 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
         {"result": "learned", "before": None},
     )
     assert web("POST", "/learn?label=spam&labelled_by=program", SPAM % 99)[1]["result"] == "kept"
+    for path in ("/learn?label=spam&feedback=all", "/learn?label=ham&feedback=errors"):
+        assert web("POST", path, SPAM % 99)[1]["result"] == "corrected"
+    status, response = web("POST", "/learn?label=ham&feedback=mistakes", SPAM % 99)
+    assert (status, response["error"]) == (400, "feedback: all or errors, not 'mistakes'")
     assert web("POST", "/forget", SPAM % 99) == (200, {"result": "forgotten", "before": "ham"})
     assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["result"] == "unknown"
     assert web("GET", "/status")[1]["learned"]
@@ -673,6 +677,42 @@ def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
 
     asyncio.run(cancelled_as_one_comes())
     assert faults == []
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3, 4, 7])
+def test_a_listener_that_was_full_accepts_again(clients):
+    """Also if all clients left at once, and none was waiting."""
+    limit = 3
+
+    async def greet(connection, activity):
+        reader, writer = await asyncio.open_connection(sock=connection)
+        writer.write(b"hello\n")
+        await reader.read()
+        writer.close()
+
+    async def come_and_go(address):
+        reader, writer = await asyncio.open_connection(*address)
+        greeting = asyncio.create_task(reader.readline())
+        if clients <= limit:
+            assert await asyncio.wait_for(asyncio.shield(greeting), 30) == b"hello\n"
+        return writer, greeting
+
+    async def rounds():
+        with listen(Address(None, "127.0.0.1")) as listening:
+            address = listening.getsockname()
+            accepting = asyncio.create_task(
+                accept(Listener("http", listening, greet, limit), Monitor())
+            )
+            for _ in range(4):
+                opened = [await come_and_go(address) for _ in range(clients)]
+                for writer, greeting in opened:  # who waited is served once another one leaves
+                    assert await asyncio.wait_for(greeting, 30) == b"hello\n"
+                    writer.close()
+                await asyncio.sleep(0.01)
+            accepting.cancel()
+            await asyncio.wait({accepting})
+
+    asyncio.run(rounds())
 
 
 def test_who_asks_nothing_by_http_is_given_up(monkeypatch):

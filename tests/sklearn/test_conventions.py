@@ -1,6 +1,7 @@
 """Columns, classes and parameters as scikit-learn's own scorers and meta-estimators read them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import VotingClassifier
@@ -101,3 +102,45 @@ def test_another_tokenizer_after_fit_is_refused(name):
         with pytest.raises(ValueError, match="tokenizer has changed since fit"):
             call()
     assert list(model.fit(texts, labels).predict(texts)) == labels
+
+
+LABEL_ARRAYS = [
+    np.array(["2026-01-31", "2026-02-01"], dtype="datetime64[D]"),
+    np.array(["2026-01-31T10", "2026-02-01T11"], dtype="datetime64[ns]"),
+    np.array([2**63 + 5, 7], dtype=np.uint64),
+    np.array([3, -3], dtype=np.int8),
+    np.array([1.0, 2.0], dtype=np.float32),
+    np.array([True, False]),
+    np.array(["spam", "ham"]),
+]
+
+
+@pytest.mark.parametrize("labels", LABEL_ARRAYS, ids=lambda labels: str(labels.dtype))
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_predictions_have_the_dtype_of_the_labels(name, labels):
+    X = np.array([[3, 0], [0, 3]] * 6)
+    X = ["free offer" if row[0] else "lunch at noon" for row in X] if "Classifier" in name else X
+    y = np.tile(labels, 6)
+    model = getattr(estimators, name)()
+    for fitted in (model.fit(X, y), model.partial_fit(X, y)):
+        assert fitted.classes_.dtype == y.dtype
+        assert fitted.predict(X).dtype == y.dtype
+        assert fitted.score(X, y) == 1.0
+    late = labels[:1] if labels.dtype.kind != "U" else np.array(["newsletter"])
+    assert set(late) <= set(model.partial_fit(X[:1], late).classes_)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_tokenizer_reads_its_column_of_a_frame(name):
+    frame = pd.DataFrame({"title": ["free offer", "lunch"] * 4, "size": range(8)})
+    y = ["spam", "ham"] * 4
+    model = getattr(estimators, name)(tokenizer=streamnb.Tokenizer(on="title")).fit(frame, y)
+    texts = getattr(estimators, name)().fit(frame["title"], y)
+    assert (model.predict_proba(frame) == texts.predict_proba(frame["title"])).all()
+
+
+@pytest.mark.parametrize("word", ["fit_prior", "class_prior"])
+def test_words_of_scikit_learn_that_mean_something_else_are_refused(word):
+    """There, complement Naive Bayes ignores the prior of two classes or more."""
+    with pytest.raises(TypeError, match="scikit-learn ignores it"):
+        estimators.ComplementNB(**{word: True})

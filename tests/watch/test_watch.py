@@ -112,6 +112,17 @@ def test_moves_are_learned_and_taken_back(scene):
     assert scene.label(1) == "spam"
 
 
+def test_a_move_is_learned_as_a_correction_of_a_mistake(scene):
+    scene.box.learn(mail(10), "spam")
+    for number in (11, 12, 13, 14):  # the model is right about the last ones
+        scene.box.learn(mail(number), "ham")
+    scene.dir.deliver(1)
+    scene.look()
+    scene.dir.move(1, "Junk")
+    scene.look()
+    assert scene.box.ledger.active(digest(mail(1))).receipt.deltas["corrected"] == 1
+
+
 @pytest.mark.parametrize("step", [-120.0, -40 * 86400.0])
 def test_a_clock_that_is_put_back_hides_no_move(scene, monkeypatch, step):
     real = time.time
@@ -743,7 +754,7 @@ def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
             scene.look()
             scene.dir.move(i, "Junk" if label == "spam" else "INBOX")
             scene.look()
-            other.learn(content, label)
+            other.learn(content, label, feedback="errors")
         assert scene.box.verify() == other.verify() == []
         for own_counts, other_counts in zip(scene.box.counts, other.counts, strict=True):
             a, b = own_counts.items(), other_counts.items()

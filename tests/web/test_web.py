@@ -153,7 +153,7 @@ def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
     assert f'value="{number}:ham"' in message_page
     assert re.search(r"50 to \d+ % 0? ?1 100\.0 %|% 1 (100|0)\.0 %", text_of(page.get("/figures")))
     status, folder_name, _ = page.post("/back", **{"id": number, "as": "spam"})
-    assert "Taken back: 1 message" in text_of(page.get(folder_name))
+    assert "Undone: 1 message" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).learned_label is None
     assert "m1" in text_of(page.get("/"))
     with Mailbox(tmp_path / "mail.db") as box:
@@ -452,8 +452,8 @@ def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
         tab.wait_for_load_state()  # keys are looked at when the page is whole
         tab.keyboard.press("z")
     else:
-        tab.get_by_role("button", name="Take it back").click()
-    tab.wait_for_selector("text=Taken back: 1 message")
+        tab.get_by_role("button", name="Undo").click()
+    tab.wait_for_selector("text=Undone: 1 message")
     assert entry(tmp_path, 1).learned_label is None
     tab.get_by_role("link", name="All", exact=True).click()
     tab.locator(".messages li").nth(2).wait_for()  # the click does not wait for the page

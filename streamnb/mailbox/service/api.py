@@ -76,7 +76,9 @@ def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
         raise RequestError("no mail was sent, but nothing or a binary file")
-    return mailbox.learn(message, _label(request), labelled_by, "http")._asdict()
+    feedback = _one_of(request, "feedback", ("all", "errors"))
+    outcome = mailbox.learn(message, _label(request), labelled_by, "http", feedback=feedback)
+    return outcome._asdict()
 
 
 def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
@@ -96,7 +98,7 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
 
 _PARAMETERS: dict[Action, tuple[str, ...]] = {
     _classify: ("user", "reasons", "threshold", "learn"),
-    _learn: ("user", "label", "labelled_by"),
+    _learn: ("user", "label", "labelled_by", "feedback"),
     _forget: ("user", "digest"),
     _status: ("user",),
 }

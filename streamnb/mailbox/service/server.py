@@ -244,7 +244,9 @@ class _Connections:
                 await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
                 is_waited_for = waiting.done()
             finally:
+                # Until it has ended: it then removes the reader of the socket, also another's.
                 waiting.cancel()
+                await asyncio.wait({waiting})
             if is_waited_for and len(self.tasks) >= self.listener.limit:
                 overdue_s = self._end_idlest()
                 pause_s = min(max(-overdue_s, 0.05), _PAUSE_S)
