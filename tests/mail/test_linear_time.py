@@ -1,5 +1,6 @@
 """Mail that is made to take long, or much memory, takes both in proportion to its size."""
 
+import functools
 import time
 
 import pytest
@@ -31,6 +32,21 @@ HOSTILE = {
     "carriage returns": lambda n: unwrap(b"Subject: a\n\n" + b"\r" * (100 * n) + b"x"),
     "style sheets": lambda n: hidden_spans(sheets(n)),
     "open elements": lambda n: hidden_spans(b"<title>" * 1024 + b"<style>a{color:red}</style>" * n),
+    "attached messages with an encoding": lambda n: parse(
+        b"Content-Type: message/rfc822\nContent-Transfer-Encoding: quoted-printable\n\n" * n
+    ),
+    "attached messages in base64": lambda n: parse(
+        b"Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n" * n
+    ),
+    **{
+        f"lines like {line!r}": functools.partial(
+            lambda line, n: parse(
+                b"Content-Type: multipart/mixed; boundary=b\n\n" + line * (50 * n)
+            ),
+            line,
+        )
+        for line in (b"--bx\n", b"--b x\n", b"--b--x\n", b"--b ")
+    },
     "containers": lambda n: parse(nested(8 * n)),
 }
 
@@ -69,3 +85,12 @@ def test_a_repeated_type_without_a_boundary_hides_no_page():
     (part,) = [part for part in parse(message).parts if part.role == "body"]
     assert part.is_html
     assert part.hidden_spans
+
+
+@pytest.mark.parametrize("similar", [b"--bx\n", b"--b--x\n", b"x --b\n"])
+def test_parts_behind_lines_like_a_delimiter_are_read(similar):
+    head = b"Content-Type: multipart/mixed; boundary=b\n\n"
+    parts = b"--b\n\none\n--b \t\n\ntwo\n--b--\nepilogue\n"
+    mail = parse(head + similar * 5000 + parts)
+    assert [part.text for part in mail.parts if part.role == "body"] == ["one", "two"]
+    assert mail.parts[-1].role == "epilogue"
