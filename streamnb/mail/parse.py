@@ -30,7 +30,7 @@ _TYPE = lazy_pattern(
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
-_BEFORE_HEADER = lazy_pattern(rb"(?:\0|\xef\xbb\xbf)+")
+_BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
@@ -80,6 +80,8 @@ _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*
 _MAX_SIMILAR = 1000  # lines that only begin like a delimiter, after which another search is faster
 _MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
 _CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
+_IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
+_CUT_FIELD = 1 << 12  # bytes of each in a header that is longer than half of `Limits.size`
 _LABEL_SAMPLE = 1 << 16  # bytes of a container by which a wrong label of its encoding is told
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
@@ -331,15 +333,24 @@ def _matching_delimiters(
 
 
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
-    """Return the first fields up to a size in bytes, and their index with all Content- fields."""
+    """Return the first fields up to a size in bytes, and their index.
+
+    Content- fields are in the index in any case; fields that identify a message, cut, are in both.
+    """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
-    fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
-    names = {name.lower() for name, _ in fields}
-    return fields, {
+    first_fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
+    names = {name.lower() for name, _ in first_fields}
+    needed = {
+        name: index[name][:_CUT_FIELD]
+        for name in _IDENTITY_FIELDS
+        if name in index and name not in names
+    }
+    others = {
         name: value
         for name, value in index.items()
         if name in names or name.startswith(b"content-")
     }
+    return first_fields + list(needed.items()), others | needed
 
 
 def _choose_content_fields(

@@ -2,9 +2,11 @@
 
 import functools
 import time
+import tracemalloc
 
 import pytest
 
+from streamnb import MailTokenizer
 from streamnb._core import hidden_spans, split_header, styles
 from streamnb.mail import parse, unwrap
 from streamnb.mailbox.digest import digest
@@ -63,9 +65,38 @@ def test_content_fields_beyond_the_limit_are_those_of_parts():
     names = [b"content-%x" % i for i in range(3000)] + [b"Content-Type"]
     message = b"".join(name + b": x\n" for name in names) + b"\nhi\n"
     fields, index, *_ = split_header(message, 0, len(message), 1000)
-    assert len(fields) == 1000
+    assert len(fields) == 1001
     assert len(index) == 1001
     assert index[b"content-type"] == b"x"
+
+
+@pytest.mark.parametrize("filler", [b"X: 1\n" * 1200, b"X: " + b"1 " * 600_000 + b"\n"])
+def test_fields_that_identify_a_message_are_read_behind_many_others(filler):
+    message = filler + b"Message-ID: <1@a>\nFrom: a@b\nSubject: words\n\nhi\n"
+    mail = parse(message)
+    assert (mail.get("subject"), mail.get("from")) == ("words", "a@b")
+    assert "subject:words" in MailTokenizer().transform_one(message)
+    assert digest(message) != digest(message.replace(b"words", b"other"))
+
+
+MEMORY = {
+    "zeros before the header": b"\0" * 8_000_000 + b"Subject: x\n\nhi\n",
+    "marks before the header": b"\xef\xbb\xbf" * 2_600_000 + b"Subject: x\n\nhi\n",
+    "uuencoded lines": b"Content-Transfer-Encoding: x-uuencode\n\n" + b"\xff\n" * 4_000_000,
+    "lines of padding": b"Content-Transfer-Encoding: base64\n\n" + b"=\n" * 4_000_000,
+    "quoted separators": b"Subject: x\n\n" + b"\n>From \n" * 1_000_000,
+}
+
+
+@pytest.mark.performance
+@pytest.mark.parametrize("kind", MEMORY)
+def test_hostile_mail_takes_little_memory(kind):
+    tracemalloc.start()
+    try:
+        digest(MEMORY[kind])
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(MEMORY[kind])
+    finally:
+        tracemalloc.stop()
 
 
 def test_cached_styles_are_short():
