@@ -50,8 +50,8 @@ class PresetParameters(DecisionParameters):
     background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
-        "With more than two classes, additive smoothing also by how frequent a feature is in all, "
-        "up to so many times alpha (`MultinomialNB`).",
+        "With more than two classes, a feature that is frequent in all of them is smoothed more: "
+        "up to this many times alpha in addition (`MultinomialNB`).",
         default=3.0,
     )
     length_norm: float | None = parameter(
@@ -121,14 +121,15 @@ class PresetParameters(DecisionParameters):
     min_update: float = parameter(
         Number(0, 1),
         "teaching",
-        "What would be learned less than so many times is not counted; 0 counts all.",
+        "A view skips a message whose update weight is smaller than this; 0 skips none.",
         default=0.03,
     )
     systems: int = parameter(
         Integer(1, 4),
         "counts",
-        "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
-        "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
+        "Number of values of alpha that read the same counts, weighted by how well they predict. "
+        "As multiples of `alpha`: 1 system has 1; 2 have 1 and 10; 3 have 0.32, 1 and 10; 4 have "
+        "0.32, 1, 3.2 and 10.",
         default=4,
     )
     label_noise: float | None = parameter(

@@ -161,11 +161,11 @@ class MemoryCounts:
         self.version += 1
 
     def decay(self, decay: float) -> None:
-        """Let everything learned so far weigh `decay` times as much as before.
+        """Multiply all counts by `decay`.
 
-        Nothing is touched: what is learned from now on weighs more instead. Only when that has
-        grown beyond 2^32 is the table gone through once, and what is left of less than a millionth
-        of an occurrence dropped.
+        The counts stay, and later messages get a larger weight instead. Once that weight exceeds
+        2^32, all counts are divided by it, and those below a millionth of an occurrence are
+        dropped.
         """
         self.scale /= decay
         self.version += 1

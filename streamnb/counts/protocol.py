@@ -51,10 +51,10 @@ def is_missing(value: Any) -> bool:
 class Counts(Protocol):
     """Counts of features by class, in memory or in a database.
 
-    With K classes and V features: `labels` (K) in the order they came, `weights` the weight of the
-    messages learned of each class (D_c), `totals` the sum of counts of each class (N_c), and
-    `features` how many features have a count (V). `in_transaction` is true if they can be read
-    within a transaction of a database only.
+    `labels` are the K classes in their order of arrival. For each class, `weights` has the weight
+    of its learned messages (D_c), and `totals` the sum of its counts (N_c). `features` is the
+    number of features with a count (V). `in_transaction` is true if the counts can be read only
+    within a transaction of a database.
 
     Operations that few models need (`decay`, `evict`, `count_histogram`, `merge`) may raise
     `UnsupportedError`.

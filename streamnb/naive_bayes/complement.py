@@ -34,8 +34,9 @@ class ComplementParameters(CountingParameters):
 class ComplementNB(ComplementParameters, CountingNB):
     r"""Complement Naive Bayes: scores a class by the counts of all other classes.
 
-    With n_cw the count of feature w in class c, T_w = sum of n_cw over the classes, N_c the sum of
-    all counts of c, T their sum and V the number of features, the score of message x is
+    The count of feature w in class c is n_cw, and T_w is the sum of n_cw over all classes. N_c is
+    the sum of all counts of c, T is the sum of N_c over all classes, and V the number of features.
+    The score of message x is
 
         - sum over w of x_w [log(T_w - n_cw + alpha) - log(T - N_c + alpha V)]
 
@@ -68,15 +69,16 @@ class ComplementNB(ComplementParameters, CountingNB):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _feature_weights(self, cells: Floats) -> Floats:
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
         if not self.counts.features:
             return np.zeros_like(cells)
         totals = self.counts.totals
         total = math.fsum(totals)
-        smoothing = self._smoothing * self.counts.features
+        alpha = self._smoothing(factor)
+        smoothing = alpha * self.counts.features
         # Rounding of fractions can make a complement slightly negative.
         denominators = [
             _core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals
         ]
         others = cells.sum(axis=1, keepdims=True) - cells
-        return np.array(denominators) - _core.log_cells(others, self._smoothing)
+        return np.array(denominators) - _core.log_cells(others, alpha)

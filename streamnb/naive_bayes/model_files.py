@@ -96,8 +96,8 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     Raises
     ------
     OutputError
-        Where the file cannot be written, or a label is of a type that cannot be, or the model of a
-        class that is none of streamnb's: nothing could read it.
+        If the file cannot be written, or cannot hold the type of a label, or the model's class is
+        not one of streamnb's.
     """
     name = type(model).__name__
     if SaveLoadMixin.saved_classes.get(name) is not type(model):

@@ -34,13 +34,13 @@ class MultinomialParameters(CountingParameters):
 class MultinomialNB(MultinomialParameters, CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
-    With n_cw the count of feature w in class c, N_c the sum of all counts of c, and V the number of
-    features that have a count, the joint log-likelihood of message x is
+    The count of feature w in class c is n_cw. N_c is the sum of all counts of c, and V the number
+    of features that have a count. The joint log-likelihood of message x is
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
-    Where classes are many and some are small, what a small one does not show is better judged by
-    how frequent a word is in all of them: `background_mass` lets alpha grow by that.
+    If there are many classes, some have few messages. Then the frequency of a word in all classes
+    is a better estimate for a word without a count: `background_mass` adds it to alpha.
 
     Attributes
     ----------
@@ -83,10 +83,10 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _feature_weights(self, cells: Floats) -> Floats:
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
         if not self.counts.features:
             return np.zeros_like(cells)
-        counts, alpha, background = self.counts, self._smoothing, self._background
+        counts, alpha, background = self.counts, self._smoothing(factor), self._background
         alpha_sum = alpha * counts.features
         alphas: Any = 0.0
         if background:
@@ -119,8 +119,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
         """Return the log-likelihoods of each class for each of several factors of alpha."""
-        smoothing = self._smoothing
-        alphas = [smoothing * factor for factor in factors]
+        alphas = [self._smoothing(factor) for factor in factors]
         grid, used = self.counts.log_likelihood_grid(
             tokens, alphas, self._background, self.unseen == "smooth"
         )
@@ -129,6 +128,6 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         divisor = self._length_divisor(used)
         return [_core.divide(sums, divisor) for sums in grid]
 
-    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
-        unseen = self.unseen == "smooth"
-        return self.counts.log_likelihood_sums(tokens, self._smoothing, self._background, unseen)
+    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
+        unseen, alpha = self.unseen == "smooth", self._smoothing(factor)
+        return self.counts.log_likelihood_sums(tokens, alpha, self._background, unseen)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats, Label, checked_weight
+from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
-from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.explanation_terms import ExplanationTerms
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.online_estimator import OnlineEstimator
 from streamnb.naive_bayes.receipt import Receipt
@@ -561,52 +560,47 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         view includes the intercepts and the difference to the pool; the base of each view includes
         what its bound takes off.
         """
-        return self.explanation_terms(x).explain(self._view_models)
+        with self.lock:
+            return self._explain_views(self.as_tokens(x))
 
-    def explain_later(
-        self, tokens: Any, cells: Sequence[Floats]
-    ) -> Callable[[], list[Explanation]]:
-        """Return a function that gives the explanations of a message by the state of now."""
-        if not all(model.can_freeze for model in self._view_models):
-            return super().explain_later(tokens, cells)
-        thaws = [
-            model.freeze(view, view_cells)
-            for model, view, view_cells in zip(self._view_models, tokens, cells, strict=True)
-        ]
-        terms = self.explanation_terms(tokens)
-        return lambda: terms.explain([thaw() for thaw in thaws])
-
-    def explanation_terms(self, x: Any) -> ExplanationTerms:
-        """Return what an explanation of a message has besides counts, by the state of now."""
-        prediction = self._predict(self.as_tokens(x))
-        active, length_bin = prediction.active, prediction.length_bin
-        if len(active) < 2:
-            return ExplanationTerms(
-                prediction.views, list(self.labels), active, {}, [], [], 1.0, self.bound
-            )
+    def _explain_views(self, views: tuple[TokenCounts, ...]) -> list[Explanation]:
+        prediction, labels = self._predict(views), list(self.labels)
+        if len(prediction.active) < 2:  # with a single class there is nothing to compare
+            zeros = dict.fromkeys(labels, 0.0)
+            return [Explanation(zeros, zeros, Contributions.none(view, labels)) for view in views]
         best = self.recalibration.best()
-        system = self.recalibration.systems[best]
+        system, length_bin = self.recalibration.systems[best], prediction.length_bin
         base = {
-            self.labels[k]: system.intercept(k, length_bin) + score - own
+            labels[k]: system.intercept(k, length_bin) + score - own
             for k, score, own in zip(
-                active, prediction.scores, prediction.system_scores[best], strict=True
+                prediction.active, prediction.scores, prediction.system_scores[best], strict=True
             )
         }
-        return ExplanationTerms(
-            prediction.views,
-            list(self.labels),
-            active,
-            base,
-            prediction.log_likelihoods[best],
+        explanations: list[Explanation] = []
+        for model, view, slope, bounded in zip(
+            self._view_models,
+            views,
             system.slopes(length_bin),
-            self._factors[best],
-            self.bound,
-        )
+            prediction.log_likelihoods[best],
+            strict=True,
+        ):
+            explanation = model.explain_tokens(view, [0.0] * len(labels), self._factors[best])
+            if self.bound is not None:
+                base = {
+                    label: value + slope * (bounded[k] - explanation.scores[label])
+                    for k, (label, value) in zip(prediction.active, base.items(), strict=True)
+                }
+            explanations.append(explanation.scaled(slope, base))
+            base = dict.fromkeys(base, 0.0)
+        return explanations
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views, or counts something else."""
         if type(other) is type(self) and other.systems != self.systems:
-            raise ValueError("cannot merge: the models have different systems")
+            raise ValueError(
+                f"cannot merge: systems={self.systems} here, systems={other.systems} in the other "
+                "model"
+            )
         if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
         for model, other_model in zip(self._view_models, other.view_models, strict=True):

@@ -6,10 +6,16 @@ import time
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Corpus, order_entries
+from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError, CorpusError, printable
 from streamnb.evaluate import PrequentialRun, ResultFiles, RunningMetrics, Step
-from streamnb.replay.examples import iterate_examples, labelled_entries, open_configured_corpus
+from streamnb.replay.examples import (
+    count_selected,
+    iterate_examples,
+    labelled_entries,
+    open_configured_corpus,
+    select_entries,
+)
 from streamnb.replay.interruption import Interruption
 from streamnb.replay.run import OnStep, Report, peak_memory, positive_error, top_tokens
 from streamnb.replay.workers import stream_features
@@ -50,13 +56,14 @@ def evaluate_model(
     _check_label_headers(corpus, classifier, name)
     run = PrequentialRun(classifier.model)
     config_text = f"# {printable(f'streamnb evaluate {name} {corpus.path}')}\n"
+    total = count_selected(corpus, config)
     start = time.perf_counter()
     with (
         ResultFiles(config.output.folder, config_text) as files,
         Interruption(bool) as interruption,
     ):
         labelled = labelled_entries(corpus, config, skipped)
-        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
+        entries = select_entries(labelled, config)
         features = stream_features(entries, classifier.tokenizer, config.jobs)
         stream = interruption.until_interrupted(features)
         for example in iterate_examples(stream, config, skipped, with_envelope=False):
@@ -68,7 +75,7 @@ def evaluate_model(
             if metrics.messages % config.evaluate.every == 0:
                 files.write_checkpoint(metrics.checkpoint())
             if on_step is not None:
-                on_step(metrics, corpus.size)
+                on_step(metrics, total)
         report.seconds = time.perf_counter() - start
         report.interrupted = interruption.requested
         if not metrics.messages and not report.interrupted:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from streamnb.config import Config
-from streamnb.corpus import Corpus, open_corpus
+from streamnb.corpus import Corpus, open_corpus, order_entries
 from streamnb.corpus.entry import Entry, message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example
@@ -40,6 +40,21 @@ def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iter
             reason = "has the label '?', which stands for no prediction in results; rename it"
         error = entry.problem or f"{entry.path}: message {entry.name} {reason}"
         skip_or_stop(config, error, skipped)
+
+
+def select_entries(entries: Iterable[Entry], config: Config) -> Iterator[Entry]:
+    """Return the entries that `corpus.order`, `skip` and `limit` choose."""
+    section = config.corpus
+    return order_entries(entries, section.order, section.limit, section.skip)
+
+
+def count_selected(corpus: Corpus, config: Config) -> int | None:
+    """Return how many messages `select_entries` returns at most; None if that is unknown."""
+    section = config.corpus
+    if corpus.size is None:
+        return section.limit
+    size = max(corpus.size - section.skip, 0)
+    return size if section.limit is None else min(size, section.limit)
 
 
 def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "") -> None:

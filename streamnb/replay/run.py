@@ -15,7 +15,7 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
-from streamnb.corpus import Corpus, order_entries
+from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import (
     Example,
@@ -33,7 +33,13 @@ from streamnb.replay.build import (
     resolved_yaml,
     training_key,
 )
-from streamnb.replay.examples import iterate_examples, labelled_entries, open_configured_corpus
+from streamnb.replay.examples import (
+    count_selected,
+    iterate_examples,
+    labelled_entries,
+    open_configured_corpus,
+    select_entries,
+)
 from streamnb.replay.interruption import Interruption
 from streamnb.replay.workers import stream_features
 
@@ -164,17 +170,13 @@ def replay_models(
     skipped: list[str] = []
     trainers: dict[Hashable, _ModelRun] = {}
     runs = [_ModelRun(each, corpus, skipped, trainers) for each in configs]
-    total = (
-        config.corpus.limit
-        if corpus.size is None
-        else min(corpus.size, config.corpus.limit or corpus.size)
-    )
+    total = count_selected(corpus, config)
     with ExitStack() as files, Interruption(should_stop) as interruption:
         for run in runs:
             files.enter_context(run.files)
         start = time.perf_counter()
         labelled = labelled_entries(corpus, config, skipped)
-        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
+        entries = select_entries(labelled, config)
         features = stream_features(entries, runs[0].classifier.tokenizer, config.jobs)
         with_envelope = any(needs_envelope(each) for each in configs)
         stream = interruption.until_interrupted(features)

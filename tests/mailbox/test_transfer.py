@@ -238,7 +238,7 @@ def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
         assert sum(a.counts[0].weights) == 30
         assert a.verify() == []
         before = exported(a)
-        with pytest.raises(StateError, match="counted twice"):
+        with pytest.raises(StateError, match="both contain messages whose features"):
             merge(a, b)
         assert exported(a) == before
         compact(a, rare_days=None, ledger=50)

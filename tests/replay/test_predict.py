@@ -433,3 +433,47 @@ def test_explain_takes_a_model_in_any_place(mail_model, tmp_path):
         status, out, error = streamnb_command("explain", *arguments)
         assert (status, out, error.count("\n")) == (2, "", 1)
         assert message_part in error
+
+
+def test_a_model_is_measured_on_the_part_of_a_corpus_that_it_has_not_learned(mail_model, tmp_path):
+    command = ["evaluate", mail_model, "corpora/sample", "--order", "shuffled", "--quiet"]
+    assert streamnb_command(*command, "--skip", 200, "--out", tmp_path / "rest")[0] == 0
+    assert streamnb_command(*command, "--limit", 200, "--out", tmp_path / "learned")[0] == 0
+    names = {
+        part: {
+            line.split()[0] for line in (tmp_path / part / "results.txt").read_text().splitlines()
+        }
+        for part in ("rest", "learned")
+    }
+    assert (len(names["rest"]), len(names["learned"])) == (100, 200)
+    assert not names["rest"] & names["learned"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_unsure"),
+    [
+        (["--costs", "1", "1", "0"], lambda p: True),
+        (["--costs", "1", "1", "1"], lambda p: False),
+        (["--threshold", "0.7"], lambda p: p < 0.7),
+        (["--threshold", "1"], lambda p: p < 1),
+    ],
+    ids=["always", "never", "threshold", "certainty"],
+)
+def test_costs_and_threshold_decide_what_is_unsure(model, tmp_path, options, is_unsure):
+    (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text in (*LOGIN, *REFUND, "lunch")))
+    status, out, _ = streamnb_command("predict", model, tmp_path / "new.txt", *options)
+    assert status == 0
+    for row in rows_of(out):
+        assert row["unsure"] == str(is_unsure(float(row["probability"]))).lower()
+
+
+def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
+    data = model.with_name("tickets.csv")
+    columns = ["--label-column", "topic", "--text-column", "subject"]
+    costs = ["--set", "model.costs=[5, 1, 0]", "--set", "model.positive=refund"]
+    path = tmp_path / "unsure.snb"
+    assert streamnb_command("fit", data, *columns, *costs, "-o", path)[0] == 0
+    classifier = Classifier.load(path)
+    assert (classifier.costs, classifier.positive) == ((5, 1, 0), "refund")
+    _, out, _ = streamnb_command("predict", path, data, "--text-column", "subject")
+    assert {row["unsure"] for row in rows_of(out)} == {"true"}
