@@ -43,7 +43,7 @@ class MultinomialParameters(CountingParameters):
 class MultinomialNB(MultinomialParameters, CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
-    The count of feature w in class c is n_cw, N_c is the sum of all counts of c, and V the number
+    The count of feature w in class c is n_cw. N_c is the sum of all counts of c, and V the number
     of features that have a count. The joint log-likelihood of message x is
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]

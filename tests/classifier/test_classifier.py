@@ -1174,6 +1174,7 @@ def test_what_decides_where_one_class_outweighs_all_others():
     assert all(0 < chance < 1 for chance in result.values())
 
 
+@pytest.mark.performance
 def test_classifying_takes_time_in_proportion_to_the_classes():
     classifier = TextClassifier()
     for number in range(3000):
