@@ -287,6 +287,7 @@ def make_config(
         data = read_yaml(config_file) if config_file is not None else {}
     if config_file is not None and not targets:
         resolve_paths(data, "corpus", ("path",), config_file)
+        resolve_paths(data, "spark", ("input",), config_file)
     values = {_KEYS[name]: value for name, value in options.items() if value is not None}
     if targets:
         values["corpus", "path"] = targets[0] if len(targets) == 1 else list(targets)

@@ -96,8 +96,8 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     Raises
     ------
     OutputError
-        If the file cannot be written, if a label has a type that a file cannot hold, or if the
-        model's class is not one of streamnb's.
+        If the file cannot be written, or cannot hold the type of a label, or the model's class is
+        not one of streamnb's.
     """
     name = type(model).__name__
     if SaveLoadMixin.saved_classes.get(name) is not type(model):

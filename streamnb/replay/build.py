@@ -13,7 +13,7 @@ from streamnb.errors import ConfigError
 from streamnb.evaluate import PrequentialRun, feedback
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes import COUNTING, ViewsNB, WindowNB
+from streamnb.naive_bayes import ViewsNB, WindowNB
 
 PRESETS: dict[str, type[MailClassifier | TextClassifier]] = {
     "text": TextClassifier,
@@ -59,7 +59,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
     parameters = {name: getattr(config.model, name) for name in names}
     try:
         if kind != "classifier":
-            return Classifier(tokenizer, COUNTING[kind](**parameters))
+            return Classifier(tokenizer, config.model.model_class(**parameters))
         preset = next(
             preset for preset in PRESETS.values() if type(tokenizer) is preset.tokenizer_class
         )
@@ -115,7 +115,7 @@ def training_key(config: Config) -> Hashable:
     Formula parameters are left out: they are read at prediction time. None if training depends
     on the model's own predictions.
     """
-    model_class = COUNTING.get(config.model.kind, ViewsNB)
+    model_class = ViewsNB if config.model.kind == "classifier" else config.model.model_class
     if model_class.discriminative or not all(
         policy.ignores_predictions for policy in make_feedback(config)
     ):

@@ -94,7 +94,7 @@ class Page:
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
+        self.process.wait(120)
         report_lines = self.process.stderr.read()
         self.process.stdout.close()
         self.process.stderr.close()

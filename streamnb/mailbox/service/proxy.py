@@ -72,8 +72,8 @@ def proxy(
     tls
         Context with which STARTTLS is offered. None to offer none.
     budget
-        Memory that all connections share. If it is used up, a large message waits; in the end its
-        client is asked to send it later (452).
+        Memory that all connections share. If it is used up, a large message waits. After a
+        time its client gets a 452 and sends it later.
     """
     budget = budget or MemoryBudget()
     log = monitor or Monitor()

@@ -127,7 +127,7 @@ class Watcher:
         self._last_look = now
 
     def _leave_missing_folders(self, listed: set[str], now: float) -> None:
-        """Store that the messages of folders that were deleted or renamed are no longer there."""
+        """Store that the messages of deleted and renamed folders are gone."""
         if listed == self._listed_folders:
             return
         for folder in self.locations.folders() - listed:
@@ -136,7 +136,7 @@ class Watcher:
         self._listed_folders = listed
 
     def _depart(self, locations: dict[str, MessageLocation], now: float) -> None:
-        """Store that messages are no longer where they were."""
+        """Store that messages have left their folder."""
         if locations:
             self._has_departures = True
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
