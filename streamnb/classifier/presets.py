@@ -50,9 +50,16 @@ class PresetParameters(DecisionParameters):
     background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
-        "Extra smoothing with more than two classes: up to this multiple of alpha is added for "
-        "features that are frequent in all classes (`MultinomialNB`).",
-        default=3.0,
+        "Without `complement` and with more than two classes, a feature that is frequent in all of "
+        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
+        default=0.0,
+    )
+    complement: bool = parameter(
+        Boolean(),
+        "teaching",
+        "With more than two classes, score a class by the counts of all other classes "
+        "(`MultinomialNB`).",
+        default=True,
     )
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
@@ -300,6 +307,7 @@ class PresetClassifier(PresetParameters, Classifier):
 _OF_MEMBERS = (
     "alpha",
     "background_mass",
+    "complement",
     "length_norm",
     "length_norm_power",
     "decay",

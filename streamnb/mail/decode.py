@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
+from io import BytesIO
 from itertools import islice
 from types import MappingProxyType
 from typing import AnyStr, NamedTuple
@@ -373,34 +374,43 @@ def _base64(data: bytes) -> bytes:
             pass
     # Bad padding, or a mailing list's footer behind the data: lines that are no base64 are text; of
     # the other lines, whole groups of letters are decoded.
-    letters: list[bytes] = []
-    text: list[bytes] = []
-    for line in data.split(b"\n"):
+    letters, text = bytearray(), bytearray()
+    for line in BytesIO(data):  # a list of all lines would need much memory
+        line = line.removesuffix(b"\n")
         base64_letters = line.translate(None, _NOT_BASE64)
-        (letters if len(base64_letters) >= 0.9 * len(line.rstrip(b"=")) else text).append(line)
-    decoded = [_whole_groups(run) for run in _PADDING.split(b"".join(letters))]
-    return b"".join(decoded + [b"\n" + line for line in text])
+        if len(base64_letters) >= 0.9 * len(line.rstrip(b"=")):
+            letters += line
+        else:
+            text += b"\n" + line
+    decoded, start = bytearray(), 0
+    for padding in _PADDING.finditer(letters):
+        decoded += _whole_groups(letters[start : padding.start()])
+        start = padding.end()
+    return bytes(decoded + _whole_groups(letters[start:]) + text)
 
 
-def _whole_groups(letters: bytes) -> bytes:
+def _whole_groups(letters: bytearray) -> bytes:
     letters = letters.translate(None, _NOT_BASE64)
     spare = len(letters) % 4
     return binascii.a2b_base64(letters[:-1] if spare == 1 else letters + b"=" * (-spare % 4))
 
 
 def _uuencoded(data: bytes) -> bytes:
-    out = []
-    for line in data.split(b"\n"):
+    out = bytearray()
+    for line in BytesIO(data):
+        line = line.removesuffix(b"\n")
         if not line.startswith((b"begin ", b"end")) and line:
             try:
-                out.append(binascii.a2b_uu(line))
+                out += binascii.a2b_uu(line)
             except binascii.Error:
                 size = (((line[0] - 32) & 63) * 4 + 5) // 3
                 try:
-                    out.append(binascii.a2b_uu(line[:size]))
+                    out += binascii.a2b_uu(line[:size])
                 except binascii.Error:
                     continue
-    return b"".join(out)
+            if len(out) > len(data):  # short lines stand for long ones
+                break
+    return bytes(out)
 
 
 def decode_transfer(data: bytes, encoding: bytes) -> bytes:

@@ -24,6 +24,7 @@ _LONGEST_DATE = 200  # characters; a longer one is compared as it stands
 # A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
 # be the end of a longer one, so quotes are passed over anywhere.
 _QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
+_PIECE = 1 << 20  # bytes that are searched for quotes at a time: each quote takes memory
 # The content of all parts counts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
@@ -67,8 +68,19 @@ def _content(mail: Mail) -> Iterator[bytes]:
             yield from _identity_fields(Mail(part.fields, index=part.index, charset=part.charset))
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
-        content = part.utf8 if part.is_text else part.content
-        yield _QUOTED_FROM.sub(b"", content.replace(b"\r\n", b"\n")).rstrip(b"\n")
+        content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")
+        yield (_unquote(content) if b">From " in content else content).rstrip(b"\n")
+
+
+def _unquote(content: bytes) -> bytes:
+    """Return content without the quotes of mailbox files, a piece of it at a time."""
+    pieces, start = bytearray(), 0
+    while start < len(content):
+        end = content.rfind(b"\n", start, start + _PIECE) + 1
+        end = end or min(start + _PIECE, len(content))
+        pieces += _QUOTED_FROM.sub(b"", content[start:end])
+        start = end
+    return bytes(pieces)
 
 
 def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:

@@ -103,6 +103,10 @@ class ContextNB(DiscriminativeMultinomialNB):
         is_longest = longest.astype(bool)
         yield fingerprints[is_longest], weights[is_longest] / self.step
 
+    @property
+    def _has_complement(self) -> bool:
+        return False  # no P of a gram is known for all other classes
+
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         # Log P of a gram depends on others, so the one call of the multinomial formula is no use.
         return CountingNB._sums(self, tokens, factor)

@@ -235,9 +235,13 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         """Return the divisor of the log-likelihoods of `used` distinct features."""
         if not self.length_norm or not used:
             return 1.0
-        if self.length_norm_power == 0.5:
+        power = self._length_power()
+        if power == 0.5:
             return self.length_norm * math.sqrt(used)
-        return self.length_norm * _core.exp(self.length_norm_power * _core.log(used))
+        return self.length_norm * _core.exp(power * _core.log(used))
+
+    def _length_power(self) -> float:
+        return self.length_norm_power
 
     def log_likelihoods(self, x: Any) -> list[float]:
         """Return the length-normalised log-likelihood of each class, without the prior, (K,).

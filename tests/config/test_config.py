@@ -94,13 +94,13 @@ def test_configurations_are_immutable():
         ("evaluate.positive", lambda value: {"evaluate": {"positive": value}}),
         ("model.prior", lambda value: {"model": {"kind": "bernoulli", "prior": {value: 1}}}),
         ("feedback.share", lambda value: {"feedback": {"kind": "noisy", "share": {value: 0.1}}}),
-        ("data.label", lambda value: {"data": {"kind": "csv", "path": "t", "label": value}}),
+        ("data.label", lambda value: {"data": {"kind": "table", "path": "t", "label": value}}),
         ("data.classes[0]", lambda value: {"data": {"kind": "bundled", "classes": [value, "a"]}}),
         (
             "data.columns[0]",
-            lambda value: {"data": {"kind": "csv", "path": "t", "columns": [value]}},
+            lambda value: {"data": {"kind": "table", "path": "t", "columns": [value]}},
         ),
-        ("data.text[0]", lambda value: {"data": {"kind": "csv", "path": "t", "text": [value]}}),
+        ("data.text[0]", lambda value: {"data": {"kind": "table", "path": "t", "text": [value]}}),
         (
             "models.m.prior",
             lambda value: {

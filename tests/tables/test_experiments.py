@@ -268,7 +268,7 @@ def test_prequential(experiments):
     config = configured(experiments, "weather")
     config = build_experiment(
         {
-            "data": {"kind": "csv", "path": config.data.path},
+            "data": {"kind": "table", "path": config.data.path},
             "models": {"a": {"kind": "categorical"}, "b": {"kind": "aode"}},
             "splits": {"kind": "prequential", "trials": 20},
         }
@@ -284,7 +284,7 @@ def test_prequential(experiments):
 def prequential(experiments, models, trials=3, on_trial=lambda done, total: None):
     wheat = configured(experiments, "wheat").data.path
     config_data = {
-        "data": {"kind": "csv", "path": wheat, "label": "variety"},
+        "data": {"kind": "table", "path": wheat, "label": "variety"},
         "models": models,
         "splits": {"kind": "prequential", "trials": trials},
     }
@@ -333,7 +333,7 @@ def test_questions_are_prepared_as_the_table_is(experiments):
     row = {"area": 15.26, "perimeter": 14.84, "compactness": 0.871}
     for prepared, model in (({"bins": 5}, "categorical"), ({"scale": "min-max"}, "gaussian")):
         config_data = {
-            "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
+            "data": {"kind": "table", "path": wheat, "label": "variety", **prepared},
             "models": {"m": {"kind": model}},
             "splits": {"kind": "none"},
             "queries": [row],
@@ -398,7 +398,7 @@ def test_all_models_answer(experiments):
     results = run(
         build_experiment(
             {
-                "data": {"kind": "csv", "path": path},
+                "data": {"kind": "table", "path": path},
                 "models": models,
                 "splits": {"kind": "none"},
                 "queries": [question],
@@ -512,7 +512,7 @@ def test_decimal_commas(tmp_path, cells, numbers):
 )
 def test_a_prior_must_name_the_classes(tmp_path, kind, prior, message):
     path = written(tmp_path / "t.csv", "a,y\n1,p\n2,q\n1,p\n0,q\n").path
-    data = {"kind": "csv", "path": path, "text": [] if kind == "bernoulli" else ["a"]}
+    data = {"kind": "table", "path": path, "text": [] if kind == "bernoulli" else ["a"]}
     models = {"m": {"kind": kind, "prior": prior}}
     with pytest.raises(ConfigError, match=message):
         run(build_experiment({"data": data, "models": models, "splits": {"trials": 1}}))
