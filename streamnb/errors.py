@@ -8,10 +8,11 @@ passed to a model) are ordinary `TypeError` and `ValueError`.
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from streamnb.patterns import lazy_pattern
 
 __all__ = [
     "AlreadyRunningError",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 # Control characters, Unicode line separators, and characters that change the writing direction.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MAX_FOREIGN_TEXT = 200  # characters of another library's error message that are repeated
 
 

@@ -8,7 +8,6 @@ are the values in model files, and the rules for a sweep and for changes after t
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import re
 import textwrap
@@ -458,6 +457,8 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     >>> unknown_name_error(Tokenizer, "sublinear_tf")
     "a Tokenizer has no parameter 'sublinear_tf': use sublinear=True"
     """
+    import difflib  # here: only errors need it
+
     table = cls.parameter_table
     message = f"a {cls.__name__} has no {kind} {name!r}"
     near = difflib.get_close_matches(name, table, n=1)

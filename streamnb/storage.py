@@ -10,7 +10,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from streamnb.errors import OutputError, root_cause
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from zipfile import ZipFile
 
 
@@ -85,6 +85,8 @@ def _write_error(path: str | Path, content: str, error: Exception) -> OutputErro
 
 def _replaceable_path(path: str | Path) -> Path:
     """Return the path with links resolved; raise OSError if it cannot be replaced by a file."""
+    from pathlib import Path  # here: most processes write no file
+
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError("a link to itself")
@@ -117,7 +119,7 @@ def write_arrays(path: str | Path | BinaryIO, arrays: dict[str, Any]) -> None:
     OutputError
         If the file cannot be written; the old file is then unchanged.
     """
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | os.PathLike):
         np.savez(path, **arrays)
         return
     with replace_file(path, "the model") as file:

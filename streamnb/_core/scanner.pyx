@@ -156,6 +156,7 @@ cdef class Scanner:
         free(self.line.bytes)
         free(self.plain.bytes)
         free(self.hidden.bytes)
+        free(self.attributes.bytes)
         free(self.ends)
         free(self.fingerprints)
         free(self.counts)
@@ -566,6 +567,7 @@ cdef class Scanner:
         buffer_shrink(&self.line)
         buffer_shrink(&self.plain)
         buffer_shrink(&self.hidden)
+        buffer_shrink(&self.attributes)
         if self.capacity > 65536:
             self.resize(512)
         else:
@@ -597,7 +599,7 @@ cdef enum:
 
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
-    cdef Py_ssize_t host, i
+    cdef Py_ssize_t host, i = 0, run
     cdef bytes link
     if name in _LINKS:
         if memchr(p, c"&", n) != NULL:
@@ -610,9 +612,15 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
         else:
             scanner.scan_path(p, n)
     elif name in _SEEN_TEXT:
-        buffer_put(&scanner.plain, b" ", 1)
-        buffer_put(&scanner.plain, p, n)
-        buffer_put(&scanner.plain, b" ", 1)
+        buffer_put(&scanner.attributes, b" ", 1)
+        while i < n:
+            run = i
+            while i < n and p[i] != c"&":
+                i += 1
+            buffer_put(&scanner.attributes, p + run, i - run)
+            if i < n:
+                i = read_entity(&scanner.attributes, p, i, n)
+        buffer_put(&scanner.attributes, b" ", 1)
     elif n <= scanner.longest:
         scanner.line.size = 0
         buffer_put(&scanner.line, PyBytes_AS_STRING(name), len(name))
@@ -706,6 +714,14 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
             i = i + 4 if end < 0 else end
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
             i = read_tag(scanner, unclosed, p, i + 1, n, &quotes, &raw_end)
+            if scanner.attributes.size:
+                # A span that begins behind a tag hides its element.
+                while k < count and span[2 * k + 1] < i:
+                    k += 1
+                if k < count and span[2 * k] <= i:
+                    out = &scanner.hidden
+                buffer_put(out, scanner.attributes.bytes, scanner.attributes.size)
+                scanner.attributes.size = 0
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
             while i < n and p[i] != c">":
                 i += 1

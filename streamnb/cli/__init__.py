@@ -34,6 +34,19 @@ def _prepare_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def _exit_at_once(status: int) -> None:
+    """Exit without freeing each object first, which takes 3 ms.
+
+    If output cannot be written, exit as Python does.
+    """
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except (OSError, ValueError):
+        sys.exit(status)
+    os._exit(status)
+
+
 def main() -> None:
     """Run the command line; a failure is printed as one line and ends with its exit status."""
     if sys.argv[1:2] != ["experiment"]:
@@ -44,11 +57,13 @@ def main() -> None:
     _prepare_streams()
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
+            gc.disable()  # one message leaves little garbage
             from streamnb.cli.quick import exit_status
 
             status = exit_status(sys.argv[1:])
             if status is not None:
-                sys.exit(status)
+                _exit_at_once(status)
+            gc.enable()
         from streamnb.cli import group
     except KeyboardInterrupt:
         sys.stderr.write("streamnb: interrupted\n")

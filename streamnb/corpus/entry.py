@@ -138,7 +138,7 @@ def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
             continue
         if make_decompressor is None:
             raise CorpusError(
-                f"{name}: compressed by {kind}, which is not read: decompress it first"
+                f"{name}: {kind} compression is not supported here: decompress the file first"
             )
         try:
             text: bytes = make_decompressor().decompress(data, max_bytes)

@@ -81,15 +81,21 @@ def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
 
 
 def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
-    """Return the first byte of each message of an MMDF file, and the byte after its last."""
+    """Return the first byte of each message of an MMDF file, and the byte after its last.
+
+    Empty lines between two messages are none.
+    """
     begin = position = 0
+    is_empty = True
     while line := file.readline(_CHUNK):
         if _MMDF.match(line):
-            if position > begin:
+            if not is_empty:
                 yield begin, position
-            begin = position + len(line)
+            begin, is_empty = position + len(line), True
+        elif line.strip():
+            is_empty = False
         position += len(line)
-    if position > begin:
+    if not is_empty:
         yield begin, position
 
 

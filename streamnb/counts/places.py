@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -44,7 +43,7 @@ class Store(Protocol):
     """The interface of databases that counts need."""
 
     connection: Any
-    path: Path | str
+    path: str
     changes: int  # grows whenever others may have changed what was read
 
     @property

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from encodings import normalize_encoding
 from encodings.aliases import aliases
 from functools import lru_cache
+from io import BytesIO
 from itertools import islice
 from types import MappingProxyType
 from typing import AnyStr, NamedTuple
 
-from webencodings.labels import LABELS  # type: ignore[import-untyped]
+from streamnb.patterns import lazy_pattern
 
 # Codecs of Python that are no charsets of mail, or take more than linear time.
 _REFUSED = frozenset(
@@ -41,9 +42,9 @@ _PYTHON_CODECS = {
     "x-user-defined": "cp1252",
 }
 # Charsets in which bytes below 128 are not, or not always, the ASCII characters.
-_NOT_ASCII = re.compile(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
+_NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
 # Charsets with several bytes a character: text in them may be valid UTF-8 by chance, if short.
-_DOUBLE_BYTE = re.compile(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
+_DOUBLE_BYTE = lazy_pattern(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
 _MIN_UTF8 = 8  # characters beyond ASCII that prove UTF-8 against a label of a double-byte charset
 # Python caches each unknown codec name for ever, so only these names are looked up.
 _PYTHON_NAMES = frozenset(aliases) | frozenset(aliases.values())
@@ -52,21 +53,25 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+# Those of nearly all mail. In them bytes below 128 are ASCII, so ASCII text needs no codec.
+_COMMON_CHARSETS = frozenset(
+    ("", "us-ascii", "US-ASCII", "utf-8", "UTF-8", "iso-8859-1", "ISO-8859-1", "windows-1252")
+)
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_META = re.compile(
+_META = lazy_pattern(
     rb"<meta[^>]{0,400}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([^\s\"'/>;]{1,40})", re.I
 )
 _META_BYTES = 1024  # bytes in which browsers look for <meta charset>
 
-_BEYOND_ASCII = re.compile(r"[!-~]?[^\x00-\x7f]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
+_BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
 _PIECE = 64  # characters that are normalised at once
-_ENCODED_WORD = re.compile(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
+_ENCODED_WORD = lazy_pattern(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
 _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
-_QUOTED_BYTE = re.compile(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
+_QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _ENCODED_SAMPLE = 4096  # bytes of a part by which one of several declared encodings is chosen
 _TRANSFER_ENCODINGS = frozenset((b"base64", b"quoted-printable", b"7bit", b"8bit", b"binary"))
 # A comment in a structured field; comments nest.
@@ -79,18 +84,18 @@ _SPELLINGS = {
     b"quotedprintable": b"quoted-printable",
     b"xquotedprintable": b"quoted-printable",
 }
-_COMMENTS = re.compile(COMMENT)
-_NOT_ALPHANUMERIC = re.compile(rb"[^a-z0-9]+")
-_PADDING = re.compile(rb"=+")
-_BLANKS_AFTER_BREAK = re.compile(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
-_PARAMETER = re.compile(
+_COMMENTS = lazy_pattern(COMMENT)
+_NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
+_PADDING = lazy_pattern(rb"=+")
+_BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
+_PARAMETER = lazy_pattern(
     rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))",
     re.S,
 )
-_QUOTED_PAIR = re.compile(rb"\\(.)", re.S)
+_QUOTED_PAIR = lazy_pattern(rb"\\(.)", re.S)
 _MAX_PARAMETERS = 64
 _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
-_TOKEN = re.compile(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))" % COMMENT)
+_TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))" % COMMENT)
 
 
 class _Codec(NamedTuple):
@@ -105,6 +110,8 @@ class _Codec(NamedTuple):
 @lru_cache(maxsize=256)
 def _codec(label: str) -> _Codec | None:
     """Return the codec of a charset's label, or None if the label is unknown."""
+    from webencodings.labels import LABELS  # type: ignore[import-untyped]  # many need no label
+
     name = label[:40].strip(" \t\n\f\r\"'").lower()
     standard = LABELS.get(name) or LABELS.get(name.replace("_", "-"))
     name = _PYTHON_CODECS.get(standard or name, standard or name) or name
@@ -150,8 +157,11 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
     >>> decode_text("naïve".encode(), "us-ascii"), decode_text(b"\x93quoted\x94", "no-such")
     ('naïve', '“quoted”')
     """
+    is_ascii = data.isascii()
+    if is_ascii and charset in _COMMON_CHARSETS:
+        return data.decode("ascii")
     codec = _codec(charset) if charset else None
-    if data.isascii() and (codec is None or codec.has_ascii):
+    if is_ascii and (codec is None or codec.has_ascii):
         return data.decode("ascii")
     if codec is not None and codec.name.startswith("utf-16") and data[:2] in _UTF16_MARKS:
         return data.decode("utf-16", "replace")
@@ -256,7 +266,7 @@ def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str
     b'caf\xc3\xa9'
     """
     if data.isascii():
-        codec = _codec(charset) if charset else None
+        codec = None if charset in _COMMON_CHARSETS else _codec(charset)
         if codec is None or codec.has_ascii:
             return data
     text = decode_part(data, charset, is_html, fallback)
@@ -364,34 +374,43 @@ def _base64(data: bytes) -> bytes:
             pass
     # Bad padding, or a mailing list's footer behind the data: lines that are no base64 are text; of
     # the other lines, whole groups of letters are decoded.
-    letters: list[bytes] = []
-    text: list[bytes] = []
-    for line in data.split(b"\n"):
+    letters, text = bytearray(), bytearray()
+    for line in BytesIO(data):  # a list of all lines would need much memory
+        line = line.removesuffix(b"\n")
         base64_letters = line.translate(None, _NOT_BASE64)
-        (letters if len(base64_letters) >= 0.9 * len(line.rstrip(b"=")) else text).append(line)
-    decoded = [_whole_groups(run) for run in _PADDING.split(b"".join(letters))]
-    return b"".join(decoded + [b"\n" + line for line in text])
+        if len(base64_letters) >= 0.9 * len(line.rstrip(b"=")):
+            letters += line
+        else:
+            text += b"\n" + line
+    decoded, start = bytearray(), 0
+    for padding in _PADDING.finditer(letters):
+        decoded += _whole_groups(letters[start : padding.start()])
+        start = padding.end()
+    return bytes(decoded + _whole_groups(letters[start:]) + text)
 
 
-def _whole_groups(letters: bytes) -> bytes:
+def _whole_groups(letters: bytearray) -> bytes:
     letters = letters.translate(None, _NOT_BASE64)
     spare = len(letters) % 4
     return binascii.a2b_base64(letters[:-1] if spare == 1 else letters + b"=" * (-spare % 4))
 
 
 def _uuencoded(data: bytes) -> bytes:
-    out = []
-    for line in data.split(b"\n"):
+    out = bytearray()
+    for line in BytesIO(data):
+        line = line.removesuffix(b"\n")
         if not line.startswith((b"begin ", b"end")) and line:
             try:
-                out.append(binascii.a2b_uu(line))
+                out += binascii.a2b_uu(line)
             except binascii.Error:
                 size = (((line[0] - 32) & 63) * 4 + 5) // 3
                 try:
-                    out.append(binascii.a2b_uu(line[:size]))
+                    out += binascii.a2b_uu(line[:size])
                 except binascii.Error:
                     continue
-    return b"".join(out)
+            if len(out) > len(data):  # short lines stand for long ones
+                break
+    return bytes(out)
 
 
 def decode_transfer(data: bytes, encoding: bytes) -> bytes:
@@ -534,7 +553,7 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
 _common_parameters = lru_cache(maxsize=1024)(_read_parameters)
 
 
-_PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
+_PERCENT = lazy_pattern(rb"%([0-9A-Fa-f]{2})")
 
 
 def _percent(text: bytes) -> bytes:

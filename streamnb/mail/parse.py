@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Literal, NamedTuple
 
 from streamnb._core import hidden_spans, split_header
@@ -21,15 +21,18 @@ from streamnb.mail.decode import (
     to_utf8,
     transfer_encoding,
 )
+from streamnb.patterns import lazy_pattern
 
 _BLANKS = rb"(?:\s|%b)*+" % COMMENT
-_TYPE = re.compile(rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS))
-_ANY_MULTIPART = re.compile(rb"%b\"?multipart\b" % _BLANKS, re.I)
+_TYPE = lazy_pattern(
+    rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
+)
+_ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
-_CRS_BEFORE_LF = re.compile(rb"(?<!\r)\r\r++\n")
-_BEFORE_HEADER = re.compile(rb"(?:\0|\xef\xbb\xbf)+")
+_CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
+_BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
-_EMLX = re.compile(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
+_EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
 # Types whose text no part of streamnb can read, and their names in defects.
 _OPAQUE = {
@@ -47,35 +50,39 @@ _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
 # Types that say nothing of the content, or name text wrongly: the file name and the content decide.
-_VAGUE_TYPE = re.compile(
+_VAGUE_TYPE = lazy_pattern(
     r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
     r"|application/(?:x-)?(?:text|plain|html|txt)|(?:binary|unknown|file|plain|html|\*)/.*"
 )
-_TEXT_NAME = re.compile(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
-_HTML_NAME = re.compile(r".*\.[sx]?html?", re.I | re.S)
-_HTML_START = re.compile(
+_TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
+_HTML_NAME = lazy_pattern(r".*\.[sx]?html?", re.I | re.S)
+_HTML_START = lazy_pattern(
     rb"(?:\s|\xef\xbb\xbf|<!--.{0,500}?-->|<\?xml[^>]{0,200}>)*+"
     rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
     re.I | re.S,
 )
 # Bytes that no text has, in a charset of any kind; ESC is of ISO-2022.
-_NOT_TEXT = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-_NO_READER_TEXT = re.compile(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
+_NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
 _SNIFFED = 1024  # bytes by which a part of a vague type is taken for text
 _UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
-_ENCODED_FIELD = re.compile(rb"(?:charset|boundary|name)=3D", re.I)
-_ENCODED_BODY = re.compile(
+_ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
+_ENCODED_BODY = lazy_pattern(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
 )
-_FIELD = re.compile(rb"\s*[!-9;-~]+[ \t]*:")
-_VISIBLE = re.compile(rb"\S")
+_FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
+_VISIBLE = lazy_pattern(rb"\S")
 # A picture in the source of a page: its data is no text, and must not use up the budget.
-_DATA_URI = re.compile(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
+_DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is not declared, or not as it is written there.
-_UNDECLARED = re.compile(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
+_UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
+_MAX_SIMILAR = 1000  # lines that only begin like a delimiter, after which another search is faster
 _MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
 _CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
+_IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
+_CUT_FIELD = 1 << 12  # bytes of each in a header that is longer than half of `Limits.size`
+_LABEL_SAMPLE = 1 << 16  # bytes of a container by which a wrong label of its encoding is told
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
@@ -298,6 +305,7 @@ def _delimiters(
     """Return the delimiter lines of a container: (line start, next line, is closing)."""
     mark = b"--" + boundary_text
     lines: list[tuple[int, int, bool]] = []
+    similar = 0
     position = data.find(mark, start, end)
     while position >= 0 and len(lines) < _MAX_DELIMITERS:
         after = position + len(mark)
@@ -308,20 +316,41 @@ def _delimiters(
             if suffix in (b"", b"--"):
                 lines.append((position, min(line_end + 1, end), suffix == b"--"))
             after = line_end
+        similar += 1
+        if similar - len(lines) > _MAX_SIMILAR:
+            return lines + _matching_delimiters(data, after, end, mark)
         position = data.find(mark, after, end)
     return lines
 
 
+def _matching_delimiters(
+    data: bytes, start: int, end: int, mark: bytes
+) -> list[tuple[int, int, bool]]:
+    """Return delimiter lines as `_delimiters` does, faster if there are many similar lines."""
+    pattern = re.compile(rb"^%b(--)?[ \t]*+(?:\n|\Z)" % re.escape(mark), re.M)
+    matches = islice(pattern.finditer(data, start, end), _MAX_DELIMITERS)
+    return [(match.start(), match.end(), match[1] is not None) for match in matches]
+
+
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
-    """Return the first fields up to a size in bytes, and their index with all Content- fields."""
+    """Return the first fields up to a size in bytes, and their index.
+
+    Content- fields are in the index in any case; fields that identify a message, cut, are in both.
+    """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
-    fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
-    names = {name.lower() for name, _ in fields}
-    return fields, {
+    first_fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
+    names = {name.lower() for name, _ in first_fields}
+    needed = {
+        name: index[name][:_CUT_FIELD]
+        for name in _IDENTITY_FIELDS
+        if name in index and name not in names
+    }
+    others = {
         name: value
         for name, value in index.items()
         if name in names or name.startswith(b"content-")
     }
+    return first_fields + list(needed.items()), others | needed
 
 
 def _choose_content_fields(
@@ -509,15 +538,19 @@ class _Parser:
         if encoding not in _ENCODED:
             return data, body, end
         self.add_defect("a container with a transfer encoding")
-        payload = data[body : min(end, body + self.decoded_budget)]
+        whole_end = end
+        end = min(end, body + self.decoded_budget)
+        sample = data[body : min(end, body + _LABEL_SAMPLE)]
+        has_mark = bool(mark) and data.find(b"--" + mark, body, end) >= 0
         if encoding == b"base64":
-            is_wrong = b"--" + mark in payload if mark else _FIELD.match(payload) is not None
+            is_wrong = has_mark if mark else _FIELD.match(sample) is not None
         elif mark:
-            is_wrong = b"--" + mark in payload and not _ENCODED_FIELD.search(payload)
+            is_wrong = has_mark and not _ENCODED_FIELD.search(sample)
         else:
-            is_wrong = bool(_ENCODED_BODY.search(payload)) and not _ENCODED_FIELD.search(payload)
-        if is_wrong:
-            return data, body, end
+            is_wrong = bool(_ENCODED_BODY.search(sample)) and not _ENCODED_FIELD.search(sample)
+        if is_wrong or end <= body:
+            return data, body, whole_end
+        payload = data[body:end]
         self.decoded_budget -= len(payload)
         data = decode_transfer(payload, encoding)
         data = _with_lf(data)

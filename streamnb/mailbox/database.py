@@ -9,12 +9,14 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _APPLICATION = 0x736E6231  # "snb1": application_id in the header of the file
 _PAGE_BYTES = 2048  # bytes; larger pages write more for each message
@@ -88,10 +90,10 @@ class Database(Transactions):
         wait: float = WAIT,
         is_damaged: bool = False,
     ) -> None:
-        super().__init__(Path(os.path.abspath(path)), wait)  # SQLite gives some names a meaning
+        super().__init__(os.path.abspath(path), wait)  # SQLite gives some names a meaning
         with self.convert_errors():
             if create:
-                self._make_file(Path(self.path))
+                self._make_file()
             self._check_file()
             # check_same_thread: the lock keeps threads apart.
             self.connection: sqlite3.Connection = sqlite3.connect(
@@ -105,14 +107,17 @@ class Database(Transactions):
                 self.connection.close()
                 raise
 
-    def _make_file(self, path: Path) -> None:
+    def _make_file(self) -> None:
+        folder = os.path.dirname(self.path)
         with convert_os_errors(
             OutputError, f"{self.path}: the database cannot be made", ValueError
         ):
-            if not path.parent.is_dir():
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.path.isdir(folder):
+                from pathlib import Path
+
+                Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
     def _check_file(self) -> None:
         with convert_os_errors(StateError, f"{self.path}: the database cannot be read", ValueError):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Iterator
-from email.utils import mktime_tz, parsedate_tz
+from typing import TYPE_CHECKING
 
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mail import Limits, Mail, parse
+from streamnb.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    import hashlib
 
 # The fields that a sender writes and no hop rewrites. The second row counts only in a message
 # without Message-ID.
@@ -21,7 +23,8 @@ _UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
 _LONGEST_DATE = 200  # characters; a longer one is compared as it stands
 # A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
 # be the end of a longer one, so quotes are passed over anywhere.
-_QUOTED_FROM = re.compile(rb"(?<!>)>++(?=From )")
+_QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
+_PIECE = 1 << 20  # bytes that are searched for quotes at a time: each quote takes memory
 # The content of all parts counts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
@@ -45,6 +48,8 @@ def _normalize_date(text: str) -> str:
     >>> _normalize_date("Mon, 01 Jan 2024 01:00:00 +0100 (CET)")
     '1704067200'
     """
+    from email.utils import mktime_tz, parsedate_tz  # here: classifying needs none
+
     try:
         parsed = parsedate_tz(text) if len(text) <= _LONGEST_DATE else None
         if parsed is not None:
@@ -63,11 +68,24 @@ def _content(mail: Mail) -> Iterator[bytes]:
             yield from _identity_fields(Mail(part.fields, index=part.index, charset=part.charset))
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
-        content = part.utf8 if part.is_text else part.content
-        yield _QUOTED_FROM.sub(b"", content.replace(b"\r\n", b"\n")).rstrip(b"\n")
+        content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")
+        yield (_unquote(content) if b">From " in content else content).rstrip(b"\n")
+
+
+def _unquote(content: bytes) -> bytes:
+    """Return content without the quotes of mailbox files, a piece of it at a time."""
+    pieces, start = bytearray(), 0
+    while start < len(content):
+        end = content.rfind(b"\n", start, start + _PIECE) + 1
+        end = end or min(start + _PIECE, len(content))
+        pieces += _QUOTED_FROM.sub(b"", content[start:end])
+        start = end
+    return bytes(pieces)
 
 
 def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
+    import hashlib  # here: classifying needs none
+
     sha = hashlib.sha256()
     for piece in pieces:
         sha.update(len(piece).to_bytes(8, "little"))

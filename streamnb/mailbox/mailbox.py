@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streamnb.classifier import Verdict
 from streamnb.counts.protocol import Label
@@ -13,9 +13,10 @@ from streamnb.mailbox.blend import verdict_of_both
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_origin
 from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
-from streamnb.mailbox.undo import Undone, undo
-from streamnb.mailbox.verify import verify
 from streamnb.naive_bayes.text_model import check_feedback
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.undo import Undone
 
 
 class Mailbox(StoredClassifier):
@@ -230,6 +231,8 @@ class Mailbox(StoredClassifier):
 
     def undo(self, since: float, dry_run: bool = False) -> Undone:
         """Restore the state at a time in seconds since 1970 (`streamnb.mailbox.undo`)."""
+        from streamnb.mailbox.undo import undo  # here: classifying needs none
+
         return undo(self, since, dry_run)
 
     def classify(
@@ -250,4 +253,6 @@ class Mailbox(StoredClassifier):
 
     def verify(self) -> list[str]:
         """Recount the ledger and return a line for each difference from the counts."""
+        from streamnb.mailbox.verify import verify  # here: classifying needs none
+
         return verify(self)

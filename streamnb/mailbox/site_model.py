@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import AbstractContextManager, nullcontext, suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
@@ -14,6 +13,9 @@ from streamnb.errors import StateError, convert_os_errors
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -66,6 +68,8 @@ class SiteModel:
         ):
             head = file.read(len(_SQLITE))
             if head != _SQLITE:
+                import hashlib
+
                 self._version = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         if head == _SQLITE:
             self._mailbox = Mailbox(self.path, create=False, wait=self.wait)

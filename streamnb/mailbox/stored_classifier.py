@@ -8,9 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from streamnb.classifier import Classifier, MailClassifier
 from streamnb.counts.database import SqlCounts
@@ -29,15 +27,24 @@ from streamnb.mailbox.blend import (
 )
 from streamnb.mailbox.database import open_database
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
-from streamnb.mailbox.location import WAIT
+from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_label
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 Done = TypeVar("Done")
 
 _MAX_CALLS = 64  # recent calls that a database stores
+
+
+def _short_hash(text: str) -> str:
+    from hashlib import sha256  # here: a process that only classifies needs none
+
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def classifier_of(identity: Any) -> Classifier:
@@ -113,11 +120,11 @@ class StoredClassifier:
         base: SiteScores | None = None,
     ) -> None:
         self.classifier: Classifier
-        self.tokenizer_id: str
         self.database: Transactions = open_database(path, create, wait)
         self.counts: list[SqlCounts] = []
         self.ledger: Ledger = Ledger(self.database)
-        self._identity = ""
+        self._identity = ""  # of the classifier that was read, as the state names it
+        self._tokenizer_text = ""
         self._moment = 0.0
         self.base = base
         self.gains: tuple[float, float] = GAINS
@@ -136,8 +143,7 @@ class StoredClassifier:
         with self.database.reading():
             identity = self.database.read_value("identity")
             if identity is not None:
-                self._become(identity)
-                self._load()  # it is sound, or this says what is wrong
+                self._load(identity)  # it is sound, or this says what is wrong
         if identity is None:
             with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
                 pass  # it takes over what it is
@@ -155,7 +161,9 @@ class StoredClassifier:
     @property
     def path(self) -> Path | str:
         """The database."""
-        return self.database.path
+        from pathlib import Path  # here: few processes need it
+
+        return self.database.path if is_url(self.database.path) else Path(self.database.path)
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
@@ -163,7 +171,7 @@ class StoredClassifier:
 
         Yields whether the database was empty.
         """
-        check_kind(classifier, str(self.path))
+        check_kind(classifier, self.database.path)
         with self.database.writing() as connection:
             (rows,) = connection.execute("SELECT count(*) FROM ledger").fetchone()
             if rows:
@@ -176,6 +184,7 @@ class StoredClassifier:
                 make_tables(self.database, len(classifier.models))
                 self.database.drop_undo_log()
                 self._become(identity)
+                self._identity = _short_hash(json.dumps(identity, sort_keys=True))
                 for counts in self.counts:
                     counts.clear()
                 self.database.store_value("identity", identity)
@@ -191,21 +200,23 @@ class StoredClassifier:
             self.classifier.on = None
         except Exception as error:
             raise StateError(
-                f"{self.path}: the database is damaged: its model ({error!s:.100}); restore it "
-                "from a backup"
+                f"{self.database.path}: the database is damaged: its model ({error!s:.100}); "
+                "restore it from a backup"
             ) from None
-        check_kind(self.classifier, str(self.path))
+        check_kind(self.classifier, self.database.path)
         self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
         for member, counts in zip(self.models, self.counts, strict=True):
             member.counts = counts  # a model does not know which it holds
         self.ledger.model, self.ledger.counts = self.classifier.model, self.counts
-        text = json.dumps(identity, sort_keys=True)
-        self._identity = sha256(text.encode()).hexdigest()[:16]
-        described = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
-        self.tokenizer_id = sha256(described.encode()).hexdigest()[:16]
+        self._tokenizer_text = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
+
+    @property
+    def tokenizer_id(self) -> str:
+        """The identity of the tokenizer's settings, as rows of the ledger name it."""
+        return _short_hash(self._tokenizer_text)
 
     def untrained_model(self) -> TextModel:
-        """Return a model of the same kind in memory that knows the classes and nothing else."""
+        """Return an untrained model in memory with the same parameters and classes."""
         model = TextModel.from_header(self.database.read_value("identity")["model"])
         for member in model.view_models:
             member.keep_names = False
@@ -270,13 +281,15 @@ class StoredClassifier:
             self._loaded = False
         self._keep()
 
-    def _load(self) -> None:
+    def _load(self, identity: Any = None) -> None:
+        """Read the state and, unless it is known, the classifier that it belongs to."""
         now = self.database.read_value(STATE)
         if now is None:
-            raise StateError(f"{self.path}: the database is damaged: it has no state")
+            raise StateError(f"{self.database.path}: the database is damaged: it has no state")
         try:
             if now["identity"] != self._identity:
-                self._become(self.database.read_value("identity"))
+                self._become(identity or self.database.read_value("identity"))
+                self._identity = str(now["identity"])
             self._moment = float(now["moment"])
             self.settled = float(now["settled"])
             self.compactions = int(now.get("compactions", 0))
@@ -290,8 +303,8 @@ class StoredClassifier:
             raise
         except Exception as error:  # whatever was done to the file
             raise StateError(
-                f"{self.path}: the database is damaged: its state ({error!s:.100}); restore it "
-                "from a backup"
+                f"{self.database.path}: the database is damaged: its state ({error!s:.100}); "
+                "restore it from a backup"
             ) from None
 
     def _keep(self) -> None:
@@ -470,7 +483,7 @@ class StoredClassifier:
             model.unlearn(model.join_views(self.views_of(row)), label, row.receipt)
         except (ValueError, IndexError) as error:
             raise StateError(
-                f"{self.path}: the counts do not agree with the ledger ({error}); "
+                f"{self.database.path}: the counts do not agree with the ledger ({error}); "
                 "see `streamnb verify`"
             ) from None
 

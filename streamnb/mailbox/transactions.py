@@ -6,7 +6,6 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from streamnb.errors import BusyError, StateError
@@ -118,13 +117,13 @@ class Transactions:
 
     dialect: Dialect
     connection: Any
-    path: Path | str
+    path: str
     file: tuple[int, int]
     loses_answers = False  # whether a commit may succeed and its answer be lost
 
-    def __init__(self, path: Path | str, wait: float) -> None:
+    def __init__(self, path: str, wait: float) -> None:
         self.path = path
-        self.location: str = str(path)
+        self.location: str = path
         self.wait: float = wait
         self.changes: int = 0
         self.open: bool = True

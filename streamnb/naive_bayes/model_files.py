@@ -7,7 +7,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from streamnb.errors import ModelFileError, OutputError, root_cause
 from streamnb.storage import read_array, write_arrays
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from zipfile import ZipFile
 
 FORMAT = "streamnb model"
@@ -96,8 +96,8 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     Raises
     ------
     OutputError
-        Where the file cannot be written, or a label is of a type that cannot be, or the model of a
-        class that is none of streamnb's: nothing could read it.
+        If the file cannot be written, or cannot hold the type of a label, or the model's class is
+        not one of streamnb's.
     """
     name = type(model).__name__
     if SaveLoadMixin.saved_classes.get(name) is not type(model):
@@ -136,7 +136,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     from zipfile import ZipFile
 
     try:
-        if isinstance(path, str | Path) and not stat.S_ISREG(os.stat(path).st_mode):
+        if isinstance(path, str | os.PathLike) and not stat.S_ISREG(os.stat(path).st_mode):
             raise OSError("not a regular file")
         with ZipFile(path) as archive:
             header = json.loads(read_array(archive, "header", "u1").tobytes())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 
@@ -26,6 +25,8 @@ def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
     missing = next((label for label in labels if label not in prior), None)
     if missing is None:
         return
+    import difflib  # here: only errors need it
+
     hint = "give each class a share"
     near = difflib.get_close_matches(str(missing), map(str, prior), n=1)
     if near:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import ExactSums
+from streamnb._core.exact_sums import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
 from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from streamnb._core import gaussian_rows, normal_parameters
+from streamnb._core.exact_sums import gaussian_rows, normal_parameters
 from streamnb.counts.protocol import Floats, Label
 from streamnb.parameters import parameter_class
 from streamnb.tables.base import TabularNB

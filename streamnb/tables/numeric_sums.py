@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb._core import MAX_PAIRED_FEATURES, ExactSums
+from streamnb._core.exact_sums import MAX_PAIRED_FEATURES, ExactSums
 from streamnb.counts.protocol import Bools, Floats, Ints
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics

@@ -11,9 +11,18 @@ from commands import STREAMNB, streamnb_command
 MESSAGE = b"From: ann@example.org\nSubject: lunch\n\nlunch at noon, as on Mondays\n"
 # Packages that no command which runs once a message may import.
 SLOW = {"click", "rich", "scipy", "yaml", "pydantic", "narwhals", "pandas", "sklearn", "matplotlib"}
+# Modules that a process for one message without a server needs for none of its steps.
+SPARED = {
+    "streamnb.corpus",
+    "streamnb.mailbox.undo",
+    "streamnb._core.styles",
+    "streamnb._core.exact_sums",
+}
+SPARED |= {"pathlib", "urllib.parse", "socket", "html", "difflib", "webencodings"}
 COMMANDS = {
-    "filter": (["filter"], {"streamnb.corpus"}),
-    "classify": (["classify", "MESSAGE"], {"streamnb.corpus"}),
+    # It logs the verdict, with the message's digest and date, after the message has left.
+    "filter": (["filter"], SPARED - {"socket", "urllib.parse", "streamnb.mailbox.undo"}),
+    "classify": (["classify", "MESSAGE"], SPARED | {"hashlib"}),
     "learn": (["learn", "ham", "MESSAGE"], {"streamnb.corpus.tabular"}),
     "status": (["status"], {"streamnb.corpus.tabular"}),
     "top": (["top"], {"streamnb.corpus.tabular"}),
@@ -47,7 +56,8 @@ def test_a_command_imports_what_it_needs_only(name, message):
     program = [STREAMNB[0], "-X", "importtime", *STREAMNB[1:], *words]
     ran = subprocess.run(program, input=MESSAGE, capture_output=True, check=False)
     assert ran.returncode in (0, 2)  # 2: unsure
-    imported = {line.rpartition("|")[2].strip() for line in ran.stderr.decode().splitlines()}
+    lines = [line.rpartition("|")[2].strip() for line in ran.stderr.decode().splitlines()]
+    imported = set(lines[lines.index("site") :])  # before it an editable installation imports much
     assert "streamnb.cli" in imported
     assert not imported & (SLOW | others) - USES.get(name, set())
 
@@ -73,4 +83,4 @@ def test_a_message_without_server_costs_little_more_than_numpy(words, message):
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             least[name] = min(least[name], cpu_s)
-    assert least["command"] - least["python"] < 2.5 * (least["numpy"] - least["python"])
+    assert least["command"] - least["python"] < 1.6 * (least["numpy"] - least["python"])

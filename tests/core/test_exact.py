@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb._core import ExactSums
+from streamnb._core.exact_sums import ExactSums
 from streamnb.tables.exact_products import cells_of_rows
 
 # What is below 2^-640 is cut off; products of these are not.

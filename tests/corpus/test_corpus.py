@@ -341,6 +341,17 @@ def test_orders(tmp_path):
             names(bad)
 
 
+@pytest.mark.parametrize("order", ["indexed", "name", "shuffled:2"])
+def test_a_corpus_is_split_into_parts_that_share_no_message(order):
+    entries = [Entry(f"{n:02d}", "ham", "") for n in range(20)]
+    whole = list(order_entries(entries, order))
+    for cut in (0, 1, 7, 20, 30):
+        first = list(order_entries(entries, order, limit=cut))
+        second = list(order_entries(entries, order, skip=cut))
+        assert first + second == whole
+        assert list(order_entries(entries, order, 5, cut)) == whole[cut : cut + 5]
+
+
 def test_only_the_beginning_of_a_huge_message_is_read(tmp_path):
     write(tmp_path, {"ham/1": b"A: 1\n\n" + b"x" * 9_000_000})
     (entry,) = open_corpus(tmp_path)

@@ -163,7 +163,7 @@ def test_several_files_are_read_one_after_the_other(tmp_path, entrance, count):
     if entrance == "corpus":
         assert corpus_rows(paths) == EXPECTED * count
     else:
-        data = {"kind": "csv", "path": [str(path) for path in paths], "label": "label"}
+        data = {"kind": "table", "path": [str(path) for path in paths], "label": "label"}
         examples = read_examples(build_experiment({"data": data}).data)
         assert examples.labels == [label for label, _ in EXPECTED] * count
 

@@ -308,6 +308,35 @@ def test_hidden_text_has_a_place_of_its_own(page):
     assert "secret" not in pairs
 
 
+@pytest.mark.parametrize(
+    ("page", "word", "is_hidden"),
+    [
+        ("<img alt='secret'>", "secret", False),
+        ("<img alt='vi&aacute;gra &#97;nd'>", "viágra", False),
+        ("<img style='display:none' alt='secret'>", "secret", True),
+        ("<div style='display:none'><img alt='secret'></div>", "secret", True),
+        ("<div title='secret' hidden>a</div>", "secret", True),
+        ("<div title='secret'>a</div>", "secret", False),
+        ("<div hidden>a</div><img alt='secret'>", "secret", False),
+        ("<p>a<div hidden></div><b title='secret'>", "secret", False),
+    ],
+)
+def test_texts_of_attributes_are_hidden_with_their_element(page, word, is_hidden):
+    message = tokens(f"before {page} after")
+    assert ({f"hidden:{word}", word} & set(message)) == {f"hidden:{word}" if is_hidden else word}
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("vi&aacutegra", "viágra"), ("vi&aacute;gra", "viágra"), ("vi&#225;gra", "viágra"),
+        ("na&#154;e", "naše"), ("na&#x9a;e", "naše"), ("a&ltb", "a"), ("a&nosuch;b", "nosuch"),
+    ],
+)  # fmt: skip
+def test_character_references_are_read_as_browsers_do(reference, text):
+    assert text in tokens(f"<p>{reference}</p>")
+
+
 @pytest.mark.parametrize("page", TO_THE_END)
 def test_element_without_an_end_hides_all_that_follows(page):
     message = tokens("before " + page.format("secret words"))

@@ -12,7 +12,8 @@ from fuzz.target import Choices, Target
 from reference import Reference
 
 from streamnb import BernoulliNB, ComplementNB, MultinomialNB
-from streamnb._core import CountTable, ExactSums, log, log_cells, weighted_sums
+from streamnb._core import CountTable, log, log_cells, weighted_sums
+from streamnb._core.exact_sums import ExactSums
 
 __all__ = ["TARGETS"]
 

@@ -15,7 +15,8 @@ import streamnb
 
 # Each package, and the packages of streamnb that stand above it: what it may import.
 MAY_IMPORT = {
-    "errors": (),
+    "patterns": (),
+    "errors": ("patterns",),
     "_core": (),
     "locks": (),
     "limits": (),
@@ -24,7 +25,7 @@ MAY_IMPORT = {
     "parameters": ("locks", "storage"),
     "scores": ("_core", "parameters"),
     "header_fields": (),
-    "mail": ("_core", "header_fields"),
+    "mail": ("_core", "header_fields", "patterns"),
     "features": ("_core", "mail", "parameters"),
     "counts": ("_core", "errors", "features", "storage"),
     "naive_bayes": ("_core", "counts", "errors", "features", "parameters", "scores", "storage"),
@@ -33,8 +34,8 @@ MAY_IMPORT = {
     "evaluate": ("_core", "errors", "markup", "scores"),
     "tables": ("_core", "counts", "errors", "naive_bayes", "parameters", "scores", "storage"),
     "any_model": ("classifier", "errors", "naive_bayes", "tables"),
-    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "header_fields", "limits", "locks", "mail", "naive_bayes", "scores", "storage"),
-    "web": ("classifier", "errors", "features", "mail", "mailbox"),
+    "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "header_fields", "limits", "locks", "mail", "naive_bayes", "patterns", "scores", "storage"),
+    "web": ("classifier", "errors", "evaluate", "features", "mail", "mailbox"),
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from commands import STREAMNB, streamnb_command
 
-from streamnb import Classifier, MixedNB, MultinomialNB, Tokenizer
-from streamnb.evaluate.compare import read_run
+from streamnb import Classifier, MultinomialNB, Tokenizer
+from streamnb.config import build
+from streamnb.replay import replay_corpus
+from streamnb.replay.evaluate import evaluate_model
 
 LOGIN = ["cannot log in", "password reset does not work", "login page broken", "wrong password"]
 REFUND = ["please refund my order", "money back please", "refund for invoice", "I want my money"]
@@ -327,6 +329,18 @@ def test_evaluate_gives_the_figures_of_the_frozen_model(mail_model, tmp_path):
     assert json.loads(two_jobs)["log_loss"] == report["log_loss"]
 
 
+@pytest.mark.parametrize("selection", [{}, {"limit": 20}, {"skip": 290}, {"skip": 10, "limit": 20}])
+def test_replay_and_evaluate_report_the_same_progress(mail_model, selection):
+    config = build({"corpus": {"path": "corpora/sample", **selection}})
+    model = Classifier.load(mail_model)
+    totals = []
+    for run in (replay_corpus, lambda *options: evaluate_model(config, model, "m", options[1])):
+        totals.append([])
+        report = run(config, lambda metrics, total: totals[-1].append(total))
+        assert totals[-1] == [report.summary.messages] * report.summary.messages
+    assert totals[0] == totals[1]
+
+
 def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
     (tmp_path / "other.csv").write_text("label,text\n" + "a,refund\nb,login\n" * 5)
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv")
@@ -436,81 +450,45 @@ def test_explain_takes_a_model_in_any_place(mail_model, tmp_path):
         assert message_part in error
 
 
-LABELS = ["not spam", "log in / account", "billing, money", "bug  report", "50%20", "a\nb", "x\ty"]
+def test_a_model_is_measured_on_the_part_of_a_corpus_that_it_has_not_learned(mail_model, tmp_path):
+    command = ["evaluate", mail_model, "corpora/sample", "--order", "shuffled", "--quiet"]
+    assert streamnb_command(*command, "--skip", 200, "--out", tmp_path / "rest")[0] == 0
+    assert streamnb_command(*command, "--limit", 200, "--out", tmp_path / "learned")[0] == 0
+    names = {
+        part: {
+            line.split()[0] for line in (tmp_path / part / "results.txt").read_text().splitlines()
+        }
+        for part in ("rest", "learned")
+    }
+    assert (len(names["rest"]), len(names["learned"])) == (100, 200)
+    assert not names["rest"] & names["learned"]
 
 
-@pytest.mark.parametrize("format_name", ["csv", "jsonl"])
-def test_every_command_keeps_labels_as_they_stand(tmp_path, format_name):
-    rows = [{"label": y, "text": f"word{i} {n}"} for n in range(4) for i, y in enumerate(LABELS)]
-    data = tmp_path / f"data.{format_name}"
-    with open(data, "w", newline="") as file:
-        if format_name == "csv":
-            writer = csv.DictWriter(file, ["label", "text"])
-            writer.writeheader()
-            writer.writerows(rows)
-        else:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    prior = json.dumps(dict.fromkeys(LABELS, 1 / len(LABELS)))
-    options = ["--set", "model.kind=multinomial", "--set", f"model.prior={prior}"]
-    status, _, error = streamnb_command("fit", data, *options, "-o", tmp_path / "m.snb")
-    assert (status, error) == (0, "")
-    assert sorted(Classifier.load(tmp_path / "m.snb").labels) == sorted(LABELS)
-    status, out, error = streamnb_command("predict", tmp_path / "m.snb", data, "--json")
-    assert (status, error) == (0, "")
-    predicted = [json.loads(line) for line in out.splitlines()]
-    assert [row["predicted_label"] for row in predicted] == [row["label"] for row in rows]
-    options = ["--set", "evaluate.positive=not spam", "--out", tmp_path / "run"]
-    for command in (["evaluate", tmp_path / "m.snb", data], ["replay", data]):
-        status, _, error = streamnb_command(*command, *options)
-        assert (status, error) == (0, "")
-        results = read_run(tmp_path / "run")
-        assert sorted(set(results.labels)) == sorted(LABELS)
-        assert set(results.predicted) <= {*LABELS, "?"}
-        assert results.positive == "not spam"
+@pytest.mark.parametrize(
+    ("options", "is_unsure"),
+    [
+        (["--costs", "1", "1", "0"], lambda p: True),
+        (["--costs", "1", "1", "1"], lambda p: False),
+        (["--threshold", "0.7"], lambda p: p < 0.7),
+        (["--threshold", "1"], lambda p: p < 1),
+    ],
+    ids=["always", "never", "threshold", "certainty"],
+)
+def test_costs_and_threshold_decide_what_is_unsure(model, tmp_path, options, is_unsure):
+    (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text in (*LOGIN, *REFUND, "lunch")))
+    status, out, _ = streamnb_command("predict", model, tmp_path / "new.txt", *options)
+    assert status == 0
+    for row in rows_of(out):
+        assert row["unsure"] == str(is_unsure(float(row["probability"]))).lower()
 
 
-def test_labels_that_lines_between_tabs_cannot_hold_are_refused(tmp_path):
-    classifier = Classifier(Tokenizer(), MultinomialNB())
-    classifier.learn_many(["free pills", "lunch"], ["a\tb", "c"])
-    classifier.save(tmp_path / "m.snb")
-    (tmp_path / "new.tsv").write_text("id\ttext\n1\tfree pills\n")
-    status, _, error = streamnb_command("predict", tmp_path / "m.snb", tmp_path / "new.tsv")
-    assert status == 2
-    assert error == (
-        "streamnb: the label 'a\\tb' cannot stand between tabs; use --format csv or --format "
-        "jsonl\n"
-    )
-
-
-# One column of texts: as lines, or as CSV, from a file and from standard input.
-ONE_COLUMN = {
-    "CSV": ("text\nrefund\npassword\n", ["refund", "password"]),
-    "CSV with quotes": ('text\n"refund, please"\npassword\n', ["refund, please", "password"]),
-    "lines": ("password\nrefund\n", ["password", "refund"]),
-    "lines with commas": ("text\nrefund, please\n", ["text", "refund, please"]),
-    "one line": ("text\n", ["text"]),
-}
-
-
-@pytest.mark.parametrize("source", ["file", "stdin"])
-@pytest.mark.parametrize("kind", ONE_COLUMN)
-def test_one_column_is_read_alike_from_files_and_pipes(tmp_path, model, kind, source):
-    content, texts = ONE_COLUMN[kind]
-    (tmp_path / "new").write_text(content)
-    data = tmp_path / "new" if source == "file" else "-"
-    status, out, error = streamnb_command("predict", model, data, input=content)
-    assert (status, error) == (0, "")
-    assert [row["text"] for row in rows_of(out)] == texts
-
-
-@pytest.mark.parametrize("command", ["predict", "evaluate", "top", "explain"])
-def test_commands_for_texts_name_what_reads_a_model_of_rows(tmp_path, command):
-    model = MixedNB()
-    model.learn_many([{"n": 1, "s": "x"}, {"n": 2, "s": "y"}], ["p", "q"])
-    model.save(tmp_path / "rows.snb")
-    (tmp_path / "new.csv").write_text("label,text\np,refund\nq,money\n")
-    data = [] if command == "top" else [tmp_path / "new.csv"]
-    status, _, error = streamnb_command(command, tmp_path / "rows.snb", *data)
-    assert (status, error.count("\n")) == (4, 1)
-    assert "it holds a MixedNB" in error or "the file holds a MixedNB" in error
-    assert "serve --model" in error
+def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
+    data = model.with_name("tickets.csv")
+    columns = ["--label-column", "topic", "--text-column", "subject"]
+    costs = ["--set", "model.costs=[5, 1, 0]", "--set", "model.positive=refund"]
+    path = tmp_path / "unsure.snb"
+    assert streamnb_command("fit", data, *columns, *costs, "-o", path)[0] == 0
+    classifier = Classifier.load(path)
+    assert (classifier.costs, classifier.positive) == ((5, 1, 0), "refund")
+    _, out, _ = streamnb_command("predict", path, data, "--text-column", "subject")
+    assert {row["unsure"] for row in rows_of(out)} == {"true"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
 import time
 from typing import TYPE_CHECKING, Self
 
@@ -105,7 +104,7 @@ class MailboxClient:
         return response
 
     def finish(self) -> None:
-        """Record the last verdict, and learn it if that was asked for. A server does so itself.
+        """Record the last verdict, and learn it on request. A server does so itself.
 
         Raises
         ------
@@ -147,6 +146,9 @@ class MailboxClient:
         )
         timeout = _TIMEOUT + len(message) / _BYTES_PER_S
         deadline = time.monotonic() + timeout
+        os.stat(self.socket)  # without a server the import below would be in vain
+        import socket
+
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
             connection.connect(self.socket)

@@ -9,10 +9,11 @@ from typing import BinaryIO
 from streamnb.header_fields import FIELD_START
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import FIELD, Response, header_field
+from streamnb.patterns import lazy_pattern
 
 _LINE = 1 << 16  # bytes of a line that are looked at together
-_FIRST_LINE_END = re.compile(rb"\r?\n")
-_BARE_CRS = re.compile(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF are one line end with it
+_FIRST_LINE_END = lazy_pattern(rb"\r?\n")
+_BARE_CRS = lazy_pattern(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF are one line end with it
 _CHUNK = 1 << 20  # bytes that are read at once behind the judged part
 
 

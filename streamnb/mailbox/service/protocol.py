@@ -10,8 +10,8 @@ client may not look at the file. `user` names the user of a server of many users
 
 The reply is one of:
 
-- ``ok``, a line with the header field, a line with the other values of the response, separated by
-  tabs, and a line for each reason;
+- ``ok``, a line with the header field, a line with the other values of the response (separated by
+  tabs), a line for each reason;
 - one line: ``busy`` or ``error``, and the error message;
 - nothing, if the server does not serve that database.
 """
@@ -19,8 +19,6 @@ The reply is one of:
 from __future__ import annotations
 
 import os
-import socket
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from streamnb.errors import BusyError, StreamNBError
@@ -28,6 +26,7 @@ from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping
 
 LONGEST_LINE = 1 << 12  # bytes of a request's line
@@ -182,6 +181,9 @@ def peer_uid(connection: socket.socket, path: str) -> int:
 
     On systems other than Linux, return the owner of the socket's path.
     """
+    import socket
+    import struct
+
     if not hasattr(socket, "SO_PEERCRED"):
         return os.lstat(path).st_uid
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
