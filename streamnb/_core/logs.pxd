@@ -141,7 +141,7 @@ cdef enum:
 
 @cython.final
 cdef class LogSums:
-    cdef double alpha, per_count
+    cdef double alpha
     cdef bint complement
     cdef Py_ssize_t width, held, room, used
     cdef double *cells      # [room]
@@ -153,14 +153,13 @@ cdef class LogSums:
     cdef double *lo
 
     cdef int prepare(
-        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
-        bint complement,
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, bint complement
     ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
         cdef Py_ssize_t i, cell, width = self.width
-        cdef double alpha, total = 0
+        cdef double total = 0
         self.used += 1
         if width > DENSE:
             self.add_sparse(numbers, columns, n, amount)
@@ -181,13 +180,6 @@ cdef class LogSums:
                 total += numbers[i]
             for i in range(width):
                 self.cells[cell + i] = total - self.cells[cell + i]
-        if self.per_count != 0:
-            alpha = 0
-            for i in range(n):
-                alpha += numbers[i]
-            alpha = self.alpha + self.per_count * alpha
-            for i in range(width):
-                self.cells[cell + i] += alpha
 
     cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil
     cdef void flush(self) noexcept nogil
@@ -198,9 +190,7 @@ cdef class LogSums:
 cdef class GridSums:
     cdef Py_ssize_t n_alphas, width, held, used
     cdef bint complement
-    cdef double per_count
     cdef double *alphas   # [n_alphas]
-    cdef double *factors  # [n_alphas]
     cdef double *less     # [n_alphas * width], like hi and lo
     cdef double *hi
     cdef double *lo
@@ -208,7 +198,7 @@ cdef class GridSums:
     cdef double *logs
     cdef double *amounts  # [GRID_ROWS]
 
-    cdef void prepare(self, const double *totals, Py_ssize_t features, double background)
+    cdef void prepare(self, const double *totals, Py_ssize_t features)
 
     cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n counts (all classes, or 0 for a row of zeros)."""
@@ -221,11 +211,11 @@ cdef class GridSums:
         self.amounts[self.held] = amount
         self.held += 1
         self.used += 1
-        if self.per_count != 0 or self.complement:
+        if self.complement:
             for k in range(n):
                 total += numbers[k]
         for s in range(self.n_alphas):
-            alpha = self.alphas[s] + self.factors[s] * total
+            alpha = self.alphas[s]
             if self.complement:
                 for k in range(width):
                     cell[k] = alpha + max(total - numbers[k], 0.0) if k < n else alpha

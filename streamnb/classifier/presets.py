@@ -47,13 +47,6 @@ class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
     alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
-    background_mass: float = parameter(
-        Number(0, 1e6),
-        "teaching",
-        "Without `complement` and with more than two classes, a feature that is frequent in all of "
-        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
-        default=0.0,
-    )
     complement: bool = parameter(
         Boolean(),
         "teaching",
@@ -306,7 +299,6 @@ class PresetClassifier(PresetParameters, Classifier):
 
 _OF_MEMBERS = (
     "alpha",
-    "background_mass",
     "complement",
     "length_norm",
     "length_norm_power",

@@ -118,7 +118,6 @@ class SqlCounts(Places):
         self,
         tokens: TokenCounts,
         alpha: float,
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[float], int]:
@@ -126,13 +125,12 @@ class SqlCounts(Places):
         cells, is_counted = self.get_counts(tokens.fingerprints)
         mask = None if unseen else is_counted
         arguments = cells, mask, tokens.counts, self.totals, self.features
-        return _core.log_likelihood_sums(*arguments, alpha, background, complement)
+        return _core.log_likelihood_sums(*arguments, alpha, complement)
 
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
@@ -142,7 +140,7 @@ class SqlCounts(Places):
         arguments = cells, mask, tokens.counts, self.totals, self.features
         grid, used = [], 0
         for alpha in alphas:
-            values, used = _core.log_likelihood_sums(*arguments, alpha, background, complement)
+            values, used = _core.log_likelihood_sums(*arguments, alpha, complement)
             grid.append(values)
         return grid, used
 
