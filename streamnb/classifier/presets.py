@@ -50,8 +50,8 @@ class PresetParameters(DecisionParameters):
     background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
-        "Without `complement` and with more than two classes, a feature that is frequent in all of "
-        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
+        "Extra smoothing without `complement` and with more than two classes: up to this multiple "
+        "of alpha is added for features that are frequent in all classes (`MultinomialNB`).",
         default=0.0,
     )
     complement: bool = parameter(

@@ -264,7 +264,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     lost = "ledger" in statement
     may_lose = lost or "features" in statement
     assert (status, "left out" in error) == ((4, True) if may_lose else (0, False))
-    assert f"{10 - lost} messages kept" in out
+    assert f"{10 - lost} messages copied" in out
     with Mailbox(new) as mailbox:
         assert mailbox.verify() == []
         assert mailbox.labels == ["spam", "ham"]
