@@ -1,4 +1,4 @@
-"""Mixing the scores of a user's own mailbox with those of the site's model.
+"""The mix of the scores of a user's mailbox and of the site's model.
 
 The score of a class is gain_0 times the score of the user's mailbox, plus gain_1 times that of the
 site's model. The two gains are fitted to the latest learned messages by log loss with the step
@@ -23,7 +23,7 @@ GAINS = (1.0, 1.0)
 _LEARNING_RATE = 0.1
 _MIN_GAIN = 0.01
 _MAX_STORED = 200  # messages that the gains are fitted to
-_MIN_OWN_MESSAGES = 20  # with fewer, the reasons of a verdict are the site's
+_MIN_OWN_MESSAGES = 20  # messages; with fewer, the reasons of a verdict come from the site's model
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
@@ -33,11 +33,12 @@ CREATE TABLE IF NOT EXISTS site(
 )
 """
 
-Evidence = dict[str, tuple[float, float]]  # for each class the scores of the mailbox, the site
+# for each class: score of the mailbox, score of the site
+Evidence = dict[str, tuple[float, float]]
 
 
 class SiteScores(Protocol):
-    """A read-only model of a site, asked beside a user's own (`site_model.SiteModel`)."""
+    """The interface of a site's read-only model (`site_model.SiteModel`)."""
 
     @property
     def version(self) -> str:
@@ -50,10 +51,10 @@ class SiteScores(Protocol):
         """Return the number of messages learned of each class."""
 
     def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
+        """Return whether a class has enough correct predictions for sure verdicts."""
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
+        """Return the features with the strongest evidence for or against a class."""
 
 
 def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
@@ -63,7 +64,7 @@ def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
 
 
 def evidence_of(own: Mapping[str, float], site: Mapping[str, float]) -> Evidence:
-    """Return both scores of each class, in nats relative to the mean over the model's classes.
+    """Return both scores of each class in nats, minus the mean over the model's classes.
 
     For a class that only the user has, the site's score of ham is used.
 
@@ -84,7 +85,7 @@ def evidence_of(own: Mapping[str, float], site: Mapping[str, float]) -> Evidence
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:
     finite = {label: score for label, score in scores.items() if math.isfinite(score)}
-    if len(finite) < 2:  # of one class alone nothing can be said
+    if len(finite) < 2:  # a single class has nothing to compare with
         return dict.fromkeys(finite, 0.0)
     mean = math.fsum(finite.values()) / len(finite)
     return {label: score - mean for label, score in finite.items()}
@@ -108,14 +109,14 @@ def verdict_of_both(
     reasons: int,
     costs: Sequence[float] | None,
 ) -> Verdict:
-    """Return the verdict from the scores of a user's classifier and of the site's model.
+    """Return the verdict on a message from the scores of user and site.
 
     Parameters
     ----------
     classifier, gains
-        The user's, and what either is worth.
+        The user's classifier, and the gains of both scores.
     base, site
-        What the site knows, and its scores of the message.
+        The site's model, and its scores of the message.
     message, reasons, costs
         As for `Classifier.classify`.
     """
