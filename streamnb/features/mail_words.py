@@ -96,7 +96,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     | prefix | from | |---|---| | `subject:`, `from:` ... | that header field | | `url:` | parts of
     a web address | | `html:` | tags and attributes of HTML | | `type:`, `name:` | types and file
     names of parts | | `attachment:` | size and first bytes of attachments | | `hidden:` |
-    invisible text of HTML, comments; invisible characters in a word | | `damaged:` | header lines
+    invisible text of HTML, comments, invisible characters in a word | | `damaged:` | header lines
     that are not fields | | none | the text of bodies |
 
     Fields that filters stamp are never tokens. A mail is bytes, a str or a parsed `Mail`. Words

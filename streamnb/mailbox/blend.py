@@ -27,9 +27,9 @@ _MIN_OWN_MESSAGES = 20  # messages; with fewer, the reasons of a verdict come fr
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
-    digest {blob} NOT NULL UNIQUE,  -- which message
-    version TEXT NOT NULL,        -- of the base that was asked
-    said TEXT NOT NULL            -- for each class what the user's mailbox and the site said, JSON
+    digest {blob} NOT NULL UNIQUE,  -- identity of the message
+    version TEXT NOT NULL,        -- version of the site's model
+    said TEXT NOT NULL            -- scores of each class by mailbox and site, JSON
 )
 """
 

@@ -105,9 +105,9 @@ def digest(message: bytes) -> bytes:
     r"""Return the SHA-256 that identifies a message, 32 bytes.
 
     It covers what the sender wrote: Message-ID, Date, From and Subject, decoded, and the decoded
-    content of all parts. Without a Message-ID it covers To, Cc and Reply-To, too. It does not
-    depend on fields that mail servers, filters and mail programs add, on folding, transfer
-    encodings and line ends, on the quoting of mailbox files, or on empty lines at the end.
+    content of all parts. Without a Message-ID it covers To, Cc and Reply-To, too. Fields added by
+    mail servers, filters and mail programs make no difference. Neither do folding, transfer
+    encodings, line ends, the quoting of mailbox files, and empty lines at the end.
 
     Raises
     ------

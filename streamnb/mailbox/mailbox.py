@@ -23,9 +23,9 @@ class Mailbox(StoredClassifier):
     r"""A classifier with its counts and history in a database.
 
     Each message is learned in one transaction: completely, or not at all. The ledger stores the
-    changes of each message. So a message that is learned twice counts once, a new label exactly
-    replaces the old one, and `forget` and `undo` do not need the message. Several processes can
-    use one database; classification reads only the message's own counts. Threads can share one
+    changes of each message. So a message that is learned twice counts once, and a new label
+    exactly replaces the old one. `forget` and `undo` do not need the message. Several processes
+    can use one database; classification reads only the message's own counts. Threads can share one
     object: their transactions wait for each other.
 
     Parameters

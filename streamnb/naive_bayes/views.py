@@ -77,9 +77,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     A view is one way to extract features from a message, such as its words or its first bytes.
     Views make different mistakes, so their sum ranks better than each view alone (Lynam and
-    Cormack 2006). Each view's model learns with weight 1 - P(label | view), where P is computed
-    from its own log-likelihoods and an equal share of the log prior. `Recalibration` learns the
-    slope of each view. A `prior` set on one of the models is not used.
+    Cormack 2006). Each view's model learns with weight 1 - P(label | view). P is computed from its
+    own log-likelihoods and an equal share of the log prior. `Recalibration` learns the slope of
+    each view. A `prior` set on one of the models is not used.
 
     A message is a sequence of views: a `TokenCounts` or a dict of counts for each model. A single
     one is passed to all models.

@@ -415,7 +415,7 @@ def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
         assert places.in_folder("INBOX") == {"1": location}
     damage(path, "DROP TABLE watched")
     losses = recover(str(path), str(tmp_path / "other.db")).losses
-    assert losses == ["where the messages of watched folders were"]
+    assert losses == ["the locations of messages in watched folders"]
 
 
 def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
