@@ -93,11 +93,16 @@ class MailTransformer(ScanningTransformer):
 class MailTokenizer(MailTransformer, WordParametersMixin):
     r"""Words of a mail, prefixed by where they occur; a river transformer.
 
-    | prefix | from | |---|---| | `subject:`, `from:` ... | that header field | | `url:` | parts of
-    a web address | | `html:` | tags and attributes of HTML | | `type:`, `name:` | types and file
-    names of parts | | `attachment:` | size and first bytes of attachments | | `hidden:` |
-    invisible text of HTML, comments, invisible characters in a word | | `damaged:` | header lines
-    that are not fields | | none | the text of bodies |
+    | prefix | from |
+    |---|---|
+    | `subject:`, `from:` ... | that header field |
+    | `url:` | parts of a web address |
+    | `html:` | tags and attributes of HTML |
+    | `type:`, `name:` | types and file names of parts |
+    | `attachment:` | size and first bytes of attachments |
+    | `hidden:` | invisible text of HTML, comments, invisible characters in a word |
+    | `damaged:` | header lines that are not fields |
+    | none | the text of bodies |
 
     Fields that filters stamp are never tokens. A mail is bytes, a str or a parsed `Mail`. Words
     differ by case, unless `casefold`.
