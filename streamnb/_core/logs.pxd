@@ -142,6 +142,7 @@ cdef enum:
 @cython.final
 cdef class LogSums:
     cdef double alpha, per_count
+    cdef bint complement
     cdef Py_ssize_t width, held, room, used
     cdef double *cells      # [room]
     cdef double *logs       # [room]
@@ -151,12 +152,15 @@ cdef class LogSums:
     cdef double *hi
     cdef double *lo
 
-    cdef int prepare(self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background) except -1
+    cdef int prepare(
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
+        bint complement,
+    ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
         cdef Py_ssize_t i, cell, width = self.width
-        cdef double alpha
+        cdef double alpha, total = 0
         self.used += 1
         if width > DENSE:
             self.add_sparse(numbers, columns, n, amount)
@@ -172,6 +176,11 @@ cdef class LogSums:
             self.cells[cell], self.cells[cell + 1] = numbers[0], numbers[1]
         else:
             memcpy(self.cells + cell, numbers, width * sizeof(double))
+        if self.complement:
+            for i in range(n):
+                total += numbers[i]
+            for i in range(width):
+                self.cells[cell + i] = total - self.cells[cell + i]
         if self.per_count != 0:
             alpha = 0
             for i in range(n):
@@ -188,6 +197,7 @@ cdef class LogSums:
 @cython.final
 cdef class GridSums:
     cdef Py_ssize_t n_alphas, width, held, used
+    cdef bint complement
     cdef double per_count
     cdef double *alphas   # [n_alphas]
     cdef double *factors  # [n_alphas]
@@ -211,13 +221,17 @@ cdef class GridSums:
         self.amounts[self.held] = amount
         self.held += 1
         self.used += 1
-        if self.per_count != 0:
+        if self.per_count != 0 or self.complement:
             for k in range(n):
                 total += numbers[k]
         for s in range(self.n_alphas):
             alpha = self.alphas[s] + self.factors[s] * total
-            for k in range(width):
-                cell[k] = alpha + numbers[k] if k < n else alpha
+            if self.complement:
+                for k in range(width):
+                    cell[k] = alpha + max(total - numbers[k], 0.0) if k < n else alpha
+            else:
+                for k in range(width):
+                    cell[k] = alpha + numbers[k] if k < n else alpha
             cell += width
 
     cdef void flush(self) noexcept nogil

@@ -227,7 +227,7 @@ def undo(
         return
     would = "would be " if dry_run else ""
     click.echo(
-        f"since {datetime.fromtimestamp(since_s):%F %T}: {done.unlearned:,} labels {would}removed"
+        f"labels from {datetime.fromtimestamp(since_s):%F %T} on: {done.unlearned:,} {would}removed"
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:

@@ -413,7 +413,8 @@ def _class_table(summary: Summary) -> Table:
         predicted = list(dict.fromkeys(chain(summary.classes, *summary.confusion.values())))
     titles = [f"as {printable(name)}" for name in predicted]
     table = new_table("class", "messages", "precision", "recall", "F1", *titles)
-    for name, row in summary.classes.items():
+    for name in _largest_first(summary) if len(summary.classes) > 2 else summary.classes:
+        row = summary.classes[name]
         figures = [
             f"{row.messages:,}",
             f"{row.precision:.2%}",
@@ -425,9 +426,14 @@ def _class_table(summary: Summary) -> Table:
     return table
 
 
+def _largest_first(summary: Summary) -> list[str]:
+    """Return the classes, those with most messages first."""
+    return sorted(summary.classes, key=lambda name: -summary.classes[name].messages)
+
+
 def _confusion_table(summary: Summary, limit: int = 20) -> Table:
     """Return the true classes (rows) and predicted classes (columns), the largest classes."""
-    largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:limit]
+    largest = _largest_first(summary)[:limit]
     columns = [*largest, "?"] if any("?" in row for row in summary.confusion.values()) else largest
     table = new_table("predicted as", *(printable(name[:8]) for name in columns))
     for name in largest:

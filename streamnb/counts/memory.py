@@ -210,19 +210,29 @@ class MemoryCounts:
         return self.table.get_counts(fingerprints)
 
     def log_likelihood_sums(
-        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alpha: float,
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[float], int]:
         """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
         return self.table.log_likelihood_sums(
-            tokens.fingerprints, tokens.counts, alpha, background, unseen
+            tokens.fingerprints, tokens.counts, alpha, background, unseen, complement
         )
 
     def log_likelihood_grid(
-        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alphas: list[float],
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return `log_likelihood_sums` for each alpha, as the protocol says."""
         return self.table.log_likelihood_grid(
-            tokens.fingerprints, tokens.counts, alphas, background, unseen
+            tokens.fingerprints, tokens.counts, alphas, background, unseen, complement
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:

@@ -9,9 +9,22 @@ from typing import ClassVar
 import numpy as np
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats
+from streamnb.counts.protocol import Counts, Floats
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import ClassPrior, Prior, parameter, parameter_class
+
+
+def complement_weights(cells: Floats, counts: Counts, alpha: float) -> Floats:
+    """Return what one occurrence of each feature adds to each class, given its counts (n, K)."""
+    if not counts.features:
+        return np.zeros_like(cells)
+    totals = counts.totals
+    total = math.fsum(totals)
+    smoothing = alpha * counts.features
+    # Rounding of fractions can make a complement slightly negative.
+    denominators = [_core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals]
+    others = cells.sum(axis=1, keepdims=True) - cells
+    return np.array(denominators) - _core.log_cells(others, alpha)
 
 
 @parameter_class()
@@ -21,7 +34,8 @@ class ComplementParameters(CountingParameters):
     prior: Prior = parameter(
         ClassPrior(("none", "learned", "uniform")),
         "formula",
-        '"none", "learned", "uniform", or a dict of labels to shares, whatever they add up to.',
+        'Class prior: "none", "learned" (proportional to the weight learned), "uniform", or a '
+        "dict of labels to shares, which need not sum to 1.",
         default="none",
     )
     foreign_names: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -70,15 +84,4 @@ class ComplementNB(ComplementParameters, CountingNB):
         return {"positive input"}
 
     def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
-        if not self.counts.features:
-            return np.zeros_like(cells)
-        totals = self.counts.totals
-        total = math.fsum(totals)
-        alpha = self._smoothing(factor)
-        smoothing = alpha * self.counts.features
-        # Rounding of fractions can make a complement slightly negative.
-        denominators = [
-            _core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals
-        ]
-        others = cells.sum(axis=1, keepdims=True) - cells
-        return np.array(denominators) - _core.log_cells(others, alpha)
+        return complement_weights(cells, self.counts, self._smoothing(factor))

@@ -54,7 +54,10 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6),
+        "counts",
+        "Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.",
+        default=2,
     )
     spread: float = parameter(
         Number(),
@@ -99,6 +102,10 @@ class ContextNB(DiscriminativeMultinomialNB):
         weights, longest = self._backed_off(fingerprints, cells)
         is_longest = longest.astype(bool)
         yield fingerprints[is_longest], weights[is_longest] / self.step
+
+    @property
+    def _has_complement(self) -> bool:
+        return False  # no P of a gram is known for all other classes
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         # Log P of a gram depends on others, so the one call of the multinomial formula is no use.

@@ -70,8 +70,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
 
 def is_for_mail(classifier: Classifier) -> bool:
     """Return whether a classifier reads whole mails, not plain text."""
-    tokenizers = getattr(classifier.tokenizer, "tokenizers", [classifier.tokenizer])
-    return any(isinstance(tokenizer, MailTokenizer) for tokenizer in tokenizers)
+    return any(isinstance(each, MailTokenizer) for each in classifier.tokenizer.tokenizers)
 
 
 def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialRun:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, order_entries
 from streamnb.corpus.entry import Entry, message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example
+from streamnb.features.views import Views
+from streamnb.features.words import ScanningTransformer
+from streamnb.replay.interruption import Interruption
+from streamnb.replay.workers import stream_features
 
 
 def open_configured_corpus(config: Config) -> Corpus:
@@ -66,10 +69,20 @@ def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "")
 
 
 def iterate_examples(
-    stream: Iterator[Any], config: Config, skipped: list[str], with_envelope: bool
+    corpus: Corpus,
+    config: Config,
+    tokenizer: ScanningTransformer | Views,
+    skipped: list[str],
+    interruption: Interruption,
+    with_envelope: bool = False,
 ) -> Iterator[Example]:
-    """Yield what the prequential loop needs of each message; `skip_or_stop` gets the errors."""
-    for entry, result in stream:
+    """Yield what the prequential loop needs of each selected message, until the interruption.
+
+    `skip_or_stop` gets the errors of messages; `with_envelope` adds dates and recipients.
+    """
+    entries = select_entries(labelled_entries(corpus, config, skipped), config)
+    features = stream_features(entries, tokenizer, config.jobs)
+    for entry, result in interruption.until_interrupted(features):
         if isinstance(result, StreamNBError):
             skip_or_stop(config, str(result), skipped, entry.name)
             continue

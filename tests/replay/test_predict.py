@@ -14,6 +14,9 @@ import pytest
 from commands import STREAMNB, streamnb_command
 
 from streamnb import Classifier, MultinomialNB, Tokenizer
+from streamnb.config import build
+from streamnb.replay import replay_corpus
+from streamnb.replay.evaluate import evaluate_model
 
 LOGIN = ["cannot log in", "password reset does not work", "login page broken", "wrong password"]
 REFUND = ["please refund my order", "money back please", "refund for invoice", "I want my money"]
@@ -183,8 +186,8 @@ def test_lines_of_text(model, tmp_path, source):
     status, out, error = streamnb_command("predict", model, data, input=text)
     assert (status, error) == (0, "")
     rows = rows_of(out)
-    assert [row["text"] for row in rows] == ["refund, please", "cannot log in", "money ÿ back"]
-    assert [row["label"] for row in rows] == ["refund", "login", "refund"]
+    assert [row["text"] for row in rows] == ["refund, please", "", "cannot log in", "money ÿ back"]
+    assert [row["label"] for row in rows if row["text"]] == ["refund", "login", "refund"]
 
 
 def test_a_folder_of_texts(model, tmp_path):
@@ -324,6 +327,18 @@ def test_evaluate_gives_the_figures_of_the_frozen_model(mail_model, tmp_path):
     assert status == 0
     _, two_jobs, _ = streamnb_command(*command[:3], "--json", "--jobs", "2")
     assert json.loads(two_jobs)["log_loss"] == report["log_loss"]
+
+
+@pytest.mark.parametrize("selection", [{}, {"limit": 20}, {"skip": 290}, {"skip": 10, "limit": 20}])
+def test_replay_and_evaluate_report_the_same_progress(mail_model, selection):
+    config = build({"corpus": {"path": "corpora/sample", **selection}})
+    model = Classifier.load(mail_model)
+    totals = []
+    for run in (replay_corpus, lambda *options: evaluate_model(config, model, "m", options[1])):
+        totals.append([])
+        report = run(config, lambda metrics, total: totals[-1].append(total))
+        assert totals[-1] == [report.summary.messages] * report.summary.messages
+    assert totals[0] == totals[1]
 
 
 def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):

@@ -80,6 +80,8 @@ class Response(NamedTuple):
 
 def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -> Response:
     """Classify a message and return the verdict."""
+    from streamnb.classifier.verdict import feature_name  # here: a client starts without numpy
+
     verdict = mailbox.classify(message, options.reasons, options.decision_costs)
     if verdict.label is None:
         return Response("U", 2, 0.0, None, 0.0, [], False)
@@ -99,7 +101,10 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
         min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 makes -0.0 a plain zero
         label,
         verdict.probability,
-        [(str(reason.feature), sign * reason.log_odds + 0.0) for reason in verdict.reasons],
+        [
+            (feature_name(reason.feature), sign * reason.log_odds + 0.0)
+            for reason in verdict.reasons
+        ],
         verdict.ready,
     )
 
