@@ -171,6 +171,7 @@ cdef enum:
 @cython.final
 cdef class LogSums:
     cdef double alpha, per_count
+    cdef bint complement
     cdef Py_ssize_t width, held, room, used
     cdef double *cells      # [room]
     cdef double *logs       # [room]
@@ -180,12 +181,15 @@ cdef class LogSums:
     cdef double *hi
     cdef double *lo
 
-    cdef int prepare(self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background) except -1
+    cdef int prepare(
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
+        bint complement,
+    ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
         cdef Py_ssize_t i, cell, width = self.width
-        cdef double alpha
+        cdef double alpha, total = 0
         self.used += 1
         if width > DENSE:
             self.add_sparse(numbers, columns, n, amount)
@@ -201,6 +205,11 @@ cdef class LogSums:
             self.cells[cell], self.cells[cell + 1] = numbers[0], numbers[1]
         else:
             memcpy(self.cells + cell, numbers, width * sizeof(double))
+        if self.complement:
+            for i in range(n):
+                total += numbers[i]
+            for i in range(width):
+                self.cells[cell + i] = total - self.cells[cell + i]
         if self.per_count != 0:
             alpha = 0
             for i in range(n):
@@ -217,6 +226,8 @@ cdef class LogSums:
 @cython.final
 cdef class GridSums:
     cdef Py_ssize_t n_alphas, width, held, used
+    cdef bint complement
+    cdef double per_count
     cdef double *alphas   # [n_alphas]
     cdef double *factors  # [n_alphas]
     cdef double *less     # [n_alphas * width], like hi and lo
@@ -238,12 +249,18 @@ cdef class GridSums:
         self.amounts[self.held] = amount
         self.held += 1
         self.used += 1
-        if n < self.width:
-            memset(target, 0, self.width * sizeof(double))
-        if n == 2:
-            target[0], target[1] = numbers[0], numbers[1]
-        else:
-            memcpy(target, numbers, n * sizeof(double))
+        if self.per_count != 0 or self.complement:
+            for k in range(n):
+                total += numbers[k]
+        for s in range(self.n_alphas):
+            alpha = self.alphas[s] + self.factors[s] * total
+            if self.complement:
+                for k in range(width):
+                    cell[k] = alpha + max(total - numbers[k], 0.0) if k < n else alpha
+            else:
+                for k in range(width):
+                    cell[k] = alpha + numbers[k] if k < n else alpha
+            cell += width
 
     cdef void flush(self) noexcept nogil
     cdef tuple finish(self)

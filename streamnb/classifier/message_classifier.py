@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.classifier.snapshot import Snapshot, take_snapshot
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.token_counts import Feature
+from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
     Views,
@@ -25,7 +23,7 @@ from streamnb.features.views import (
 )
 from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     as_labels,
@@ -62,7 +60,21 @@ def _are_costs(value: Any) -> bool:
 # as it is with half or twice this.
 _CLEAR_LOG_ODDS = 1e3
 
-COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+
+class _CostsConstraint(Constraint):
+    """Three costs."""
+
+    listed = True
+
+    def __init__(self) -> None:
+        super().__init__(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+
+    def plain(self, value: Any) -> Any:
+        """Return the costs as a list."""
+        return list(value)
+
+
+COSTS = _CostsConstraint()
 _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
@@ -74,11 +86,17 @@ class DecisionParameters:
     """Parameters of every classifier: what a message is, and what decisions cost."""
 
     positive: Label = parameter(
-        _LABEL, "formula", "The class that false alarms are for.", default="spam"
+        _LABEL,
+        "formula",
+        "The class whose wrong predictions are false alarms, such as spam.",
+        default="spam",
     )
     costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
     on: str | None = parameter(
-        Text(none=True), "formula", "Key of the message where x is a dict.", default=None
+        Text(none=True),
+        "formula",
+        "Key of the message if x is a dict; None if x is the message.",
+        default=None,
     )
 
 
@@ -105,8 +123,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     tokenizer: ScanningTransformer | Views = parameter(
         TOKENIZER,
         "counts",
-        "Makes features of a message: a tokenizer, a function from a text to its tokens, or "
-        "`Views`.",
+        "Computes the features of a message: a tokenizer, a function from a text to its tokens, "
+        "or `Views`.",
         default=None,
     )
     model: TextModel = parameter(
@@ -245,7 +263,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         x : bytes, str, Mail or dict
             The message.
         reasons : int, default 10
-            Maximum number of reasons. They are computed when you read them; 0 saves a little more.
+            Maximum number of reasons; 0 takes the least time.
         costs : Costs or sequence of float, default None
             The costs of this decision; None for the classifier's own.
         """
@@ -264,18 +282,18 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             messages = self.messages()
             if not any(messages.values()):  # nothing was learned, or everything was unlearned
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
+            tokens = self.model.as_tokens(tokens)
             scores = self.model.joint_log_likelihood(tokens)
             label, shares, unsure = self.decide(scores, chosen_costs, messages)
-            snapshot = take_snapshot(self.model, tokens) if reasons else None
-            ready = self.model.is_ready(label)
-            verdict = Verdict(
-                label, shares[label], log_odds(scores, label), unsure, shares, [], ready
+            return Verdict(
+                label,
+                shares[label],
+                log_odds(scores, label),
+                unsure,
+                shares,
+                self.reasons(tokens, label, reasons) if reasons else [],
+                self.model.is_ready(label),
             )
-            if snapshot is None:
-                return verdict
-            if any(model.counts.in_transaction for model in self.models):
-                return replace(verdict, reasons=self._loudest(snapshot, label, reasons))
-        return verdict.with_reasons_from(lambda: self._loudest(snapshot, label, reasons))
 
     def messages(self) -> dict[Label, float]:
         """Return the weight of the messages learned of each class."""
@@ -326,46 +344,69 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     def explain_one(self, x: Any) -> Explanation:
         """Return the contribution of each feature of a message to the score of each class."""
-        tokens = self.count(x)
         with self.model.lock:
-            return self._name_features(take_snapshot(self.model, tokens))[0]
-
-    def _name_features(
-        self, snapshot: Snapshot
-    ) -> tuple[Explanation, dict[Feature, tuple[int, int]]]:
-        """Return an explanation with names for readers, and view and index of each feature."""
-        contributions: dict[Feature, dict[Label, float]] = {}
-        origins: dict[Feature, tuple[int, int]] = {}
-        explanations = snapshot.explain()
-        for j, (explanation, view) in enumerate(zip(explanations, snapshot.views, strict=True)):
-            tokenizer = self.tokenizer.tokenizers[j]
-            for i in range(len(view)):
-                contribution = explanation.contributions.get(view.name(i))
-                if contribution is not None:
-                    fingerprint = int(view.fingerprints[i])
-                    stored_name = view.name(i)
-                    if view.names is None:  # the message came without names
-                        stored_name = self.models[j].display_name(fingerprint)
-                    name = tokenizer.name(fingerprint, stored_name)
-                    if name in contributions:  # two views may have features of one name
+            explanations, views = self._explained(self.count(x))
+            by_name: dict[Feature, dict[Label, float]] = {}
+            for j, contributions in enumerate(views):
+                values = contributions.values_by_class.tolist()
+                for i, by_class in zip(contributions.used.tolist(), values, strict=True):
+                    name = self._feature_name(j, contributions.tokens, i)
+                    if name in by_name:  # two views may have features of one name
                         name = (j, name)
-                    contributions[name] = contribution
-                    origins[name] = j, i
-        return Explanation.summed(explanations, contributions), origins
+                    by_name[name] = dict(zip(contributions.labels, by_class, strict=True))
+        return Explanation.summed(explanations, by_name)
 
-    def _loudest(self, snapshot: Snapshot, label: Label, n: int) -> list[Reason]:
-        """Return the n features with the largest log-odds for or against a class."""
+    def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
+        """Return the features of a message with the largest log-odds for or against a class.
+
+        `tokens` are the features that `count` returned. Only these reasons are named, since a
+        message has hundreds of features. Of equal log-odds, the first names are taken.
+        """
         with self.model.lock:
-            explanation, origins = self._name_features(snapshot)
-        pairs = explanation.top_features(label, len(explanation.contributions))
-        loudest = sorted(pairs, key=lambda item: (-abs(item[1]), str(item[0])))[:n]
-        reasons = []
-        for feature, gain in loudest:
-            j, i = origins[feature]
-            weights = snapshot.cells[j][i] / snapshot.scales[j]
-            counts = dict(zip(snapshot.labels, weights.tolist(), strict=True))
-            reasons.append(Reason(feature, gain, counts))
-        return reasons
+            _, views = self._explained(tokens)
+            if any(label not in contributions.labels for contributions in views) or most < 1:
+                return []
+            gains = np.concatenate([contributions.margins(label) for contributions in views])
+            sizes = np.abs(gains)
+            least = np.partition(sizes, -most)[-most] if len(sizes) > most else 0.0
+            candidates: dict[Feature, tuple[float, int, int]] = {}
+            start = 0
+            for j, contributions in enumerate(views):
+                end = start + len(contributions)
+                for row in np.flatnonzero(sizes[start:end] >= least).tolist():
+                    i = int(contributions.used[row])
+                    name = self._feature_name(j, contributions.tokens, i)
+                    if name in candidates:  # two views may have features of one name
+                        name = (j, name)
+                    candidates[name] = float(gains[start + row]), j, i
+                start = end
+            chosen = sorted(candidates.items(), key=lambda item: (-abs(item[1][0]), str(item[0])))
+            return [
+                Reason(name, gain, self._class_counts(j, views[j].tokens, i))
+                for name, (gain, j, i) in chosen[:most]
+            ]
+
+    def _explained(self, tokens: Any) -> tuple[list[Explanation], list[Contributions]]:
+        """Return the explanation of each view of a message, and their contributions."""
+        explanations = self.model.explain_views(tokens)
+        views = [explanation.contributions for explanation in explanations]
+        return explanations, [view for view in views if isinstance(view, Contributions)]
+
+    def _feature_name(self, view_index: int, tokens: TokenCounts, i: int) -> Feature:
+        """Return the name for readers of a feature of a view of a message."""
+        fingerprint = int(tokens.fingerprints[i])
+        if tokens.names is None:  # the message came without names
+            stored_name = self.models[view_index].display_name(fingerprint)
+        else:
+            stored_name = tokens.name(i)
+        return self.tokenizer.tokenizers[view_index].name(fingerprint, stored_name)
+
+    def _class_counts(self, view_index: int, tokens: TokenCounts, i: int) -> dict[Label, float]:
+        """Return the count in each class of a feature of a view of a message."""
+        counts = self.models[view_index].counts
+        # All features of the message, whose look-up is cached.
+        weights = counts.get_counts(tokens.fingerprints)[0][i] / counts.scale
+        return dict(zip(counts.labels, weights.tolist(), strict=True))
 
     def top_features(
         self, label: Label, n: int = 10
@@ -407,12 +448,6 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             class_features.sort(key=lambda item: (-item[1], str(item[0])))
             del class_features[max(n, 0) :]
         return dict(zip(wanted, features, strict=True))
-
-    def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
-        """Return the features of a message, as `count` gives them, that speak loudest."""
-        with self.model.lock:
-            snapshot = take_snapshot(self.model, tokens)
-        return self._loudest(snapshot, label, most)
 
     # Files
 
@@ -513,10 +548,10 @@ def _chances_of_others(
 ) -> dict[Label, float]:
     """Return for each label the probability that a message is of another class.
 
-    After n messages of a class, the next one of it is of a new kind with a probability of about
-    1 / (n + 1), and the model does not know that kind. So one message of each class is not enough
-    to be sure. The class of a message of a new kind has the shares of the messages learned, so a
-    class that has just come does not make the verdicts on others unsure.
+    After n messages of a class, its next message is of a new kind with a probability of about
+    1 / (n + 1). The model does not know that kind. So one message of each class is not enough to be
+    sure. The prior of the classes is their share of all messages, so a new class does not make the
+    verdicts on others unsure.
     """
     top = list(shares)[best_index(list(shares.values()))]
     share_of_others = math.fsum(share for label, share in shares.items() if label != top)

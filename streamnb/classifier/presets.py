@@ -1,4 +1,4 @@
-"""The classifiers for mail and for plain text, with everything chosen."""
+"""Ready-made classifiers for mail and for plain text."""
 
 from __future__ import annotations
 
@@ -50,92 +50,110 @@ class PresetParameters(DecisionParameters):
     background_mass: float = parameter(
         Number(0, 1e6),
         "teaching",
-        "With more than two classes, additive smoothing also by how frequent a feature is in all, "
-        "up to so many times alpha (`MultinomialNB`).",
-        default=3.0,
+        "Without `complement` and with more than two classes, a feature that is frequent in all of "
+        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
+        default=0.0,
+    )
+    complement: bool = parameter(
+        Boolean(),
+        "teaching",
+        "With more than two classes, score a class by the counts of all other classes "
+        "(`MultinomialNB`).",
+        default=True,
     )
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "teaching",
-        "The evidence of a view is divided by this times a power of the number of its features; "
-        "None for no length normalisation.",
+        "Length normalisation: the log-likelihoods of a view are divided by this times a power of "
+        "its number of features. None for no normalisation.",
         default=0.8,
     )
     length_norm_power: float = parameter(
-        Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
+        Number(0, 2),
+        "teaching",
+        "The power of the number of features in `length_norm`, from 0 to 2.",
+        default=2 / 3,
     )
     decay: float = DECAY
     max_features: int | None = MAX_FEATURES
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
-        'Which views are taken where `views` is None: "small" leaves out pairs of tokens, for two '
-        "thirds of the time and less than half of the space.",
+        'The views if `views` is None. "default" has all; "small" leaves out pairs of tokens, '
+        "takes two thirds of the time and less than half of the memory.",
         default="default",
     )
     views: Sequence[str] | None = parameter(
         NameList(required=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
-        'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
-        'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
+        'Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and '
+        '"body" (the words of each), for plain text "characters" (beyond ASCII). None for the '
+        "views of `preset`.",
         default=None,
     )
-    ngram_max: int = parameter(Integer(1, 8), "counts", "Bytes of the longest gram.", default=4)
+    ngram_max: int = parameter(
+        Integer(1, 8), "counts", "Length of the longest byte n-gram.", default=4
+    )
     ngram_step: int = parameter(
         Integer(0, 6),
         "counts",
-        "Bytes by which grams grow: shorter ones stand for longer ones that are rare; 0 for grams "
-        "of one size.",
+        "Difference in length, in bytes, between an n-gram and the next longer one. The "
+        "probability of a rare n-gram is taken from shorter ones. 0 for n-grams of one length.",
         default=0,
     )
     first_bytes: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "Number of bytes that the view of bytes reads, and of characters that theirs reads.",
+        "The view of bytes reads so many bytes from the start, the view of characters so many "
+        "characters.",
         default=1500,
     )
     discriminative: bool = parameter(
         Boolean(),
         "counts",
-        "Whether a message is learned as much as it was a surprise; False learns each as a whole.",
+        "True to learn a message with a larger weight, the less probable its class was; False for "
+        "equal weights.",
         default=True,
     )
     rate: float = parameter(
         Number(0, 100),
         "teaching",
-        "Step size of the recalibration; with 0 the mean of the views is the score.",
+        "Step size of the recalibration. With 0 the score is the mean of the views' scores.",
         default=0.15,
     )
     bound: float | None = parameter(
         Number(1e-3, 1e9, none=True),
         "teaching",
-        "How many nats a view can say against a class, at most; None for any number (`ViewsNB`).",
+        "Maximum log-odds (nats) that one view can give against a class (`ViewsNB`). None for no "
+        "bound.",
         default=8.0,
     )
     by_length: bool = parameter(
         Boolean(),
         "teaching",
-        "Whether messages of each octave of length have a recalibration of their own.",
+        "True to add calibration weights for each range of message lengths (a power of two of "
+        "features) to the shared ones.",
         default=True,
     )
     min_update: float = parameter(
         Number(0, 1),
         "teaching",
-        "What would be learned less than so many times is not counted; 0 counts all.",
+        "A view does not learn a message if its update weight is below this. With 0 it learns all.",
         default=0.03,
     )
     systems: int = parameter(
         Integer(1, 4),
         "counts",
-        "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
-        "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
+        "Number of systems, each with its own alpha on the same counts. Their scores are mixed, "
+        "with larger weights for better predictions. Multiples of `alpha`: 1; 1 and 10; 0.32, 1 "
+        "and 10; 0.32, 1, 3.2 and 10.",
         default=4,
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Share of labels that are wrong; None to estimate it (with a `decay` below "
-        ".999 labels are doubted less), 0 to believe every label.",
+        "Fraction of wrong labels. Labels that are probably wrong are learned with a smaller "
+        "weight. None to estimate the fraction, 0 to trust every label.",
         default=None,
     )
     words: MailTokenizer | Tokenizer | None = parameter(
@@ -146,7 +164,10 @@ class PresetParameters(DecisionParameters):
         default=None,
     )
     keep_names: bool = parameter(
-        Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
+        Boolean(),
+        "counts",
+        "True to store the names of features, so that explanations can show them.",
+        default=True,
     )
 
 
@@ -187,7 +208,7 @@ class PresetClassifier(PresetParameters, Classifier):
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """The views of a message: `views`, or where that is None those of the preset."""
+        """Names of the views: `views` or, if that is None, those of the preset."""
         return self._chosen
 
     def _member(self, view: str) -> MultinomialNB:
@@ -275,7 +296,7 @@ class PresetClassifier(PresetParameters, Classifier):
             **decision,
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
-            raise ValueError("the parameters are not those of the model")
+            raise ValueError("the parameters do not match the model")
         # The parts can have been changed after construction, so they replace those of `ready`.
         object.__setattr__(ready, "views", parameters["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
@@ -286,6 +307,7 @@ class PresetClassifier(PresetParameters, Classifier):
 _OF_MEMBERS = (
     "alpha",
     "background_mass",
+    "complement",
     "length_norm",
     "length_norm_power",
     "decay",
@@ -295,12 +317,12 @@ _OF_MEMBERS = (
 
 @parameter_class(kw_only=True)
 class MailClassifier(PresetClassifier):
-    r"""Classifies mail; the default, which needs no tuning.
+    r"""The default classifier for mail. It needs no tuning.
 
-    Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
-    counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
-    Each has a `DiscriminativeMultinomialNB`, and `ViewsNB` bounds, recalibrates and sums what they
-    say. With a `ngram_step`, the bytes have a `ContextNB`.
+    A mail has four views: words of the header, words of the body (`MailTokenizer`, each word
+    counted once), pairs of neighbouring tokens (`WordPairs`) and the first bytes (`ByteGrams`).
+    Each view has a `DiscriminativeMultinomialNB`. `ViewsNB` bounds, recalibrates and sums their
+    log-odds. With `ngram_step` > 0, the model of the bytes is a `ContextNB`.
 
     Examples
     --------
@@ -328,8 +350,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
-    characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.
+    A word that a text has n times counts 1 + log2(n) times. The fourth view has n-grams of
+    characters beyond ASCII (`CharacterGrams`). It is empty for texts in ASCII.
 
     Examples
     --------

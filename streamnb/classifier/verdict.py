@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
@@ -28,11 +27,11 @@ class Costs(NamedTuple):
     Attributes
     ----------
     false_alarm
-        A message is taken for the positive class and is of another.
+        Cost of predicting the positive class for a message of another class.
     miss
-        Any other mistake: with spam for the positive class, a spam that gets through.
+        Cost of any other mistake, such as spam that gets through.
     unsure
-        Somebody has to look.
+        Cost of a review by a person.
     """
 
     false_alarm: float = 10.0
@@ -41,16 +40,16 @@ class Costs(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """A feature that spoke for or against the label of a verdict.
+    """A feature of a message, and its evidence for or against the label of a verdict.
 
     Attributes
     ----------
     feature
         Its name: a token, or bytes for an n-gram of bytes.
     log_odds
-        What it added to the log-odds of the label against the best other class.
+        Its part of the log-odds of the label against the best other class.
     counts
-        How much of it was learned in each class.
+        Its count in each class.
     """
 
     feature: Feature
@@ -65,22 +64,23 @@ class Verdict:
     Attributes
     ----------
     label
-        The class that is expected to cost least, or where that is unsure the most probable one;
-        None before anything was learned.
+        The class with the least expected cost. If the verdict is unsure, the most probable class.
+        None before training.
     probability
         Calibrated probability of that class.
     log_odds
         Its logarithm of p / (1 - p), which never saturates.
     unsure
-        Whether it is expected to cost less if somebody looks.
+        Whether the expected cost is less if a person looks.
     probabilities
-        That of each class.
+        The probability of each class.
     reasons
-        The features that spoke loudest, for the label or (negative) against it. They are named when
-        they are read, and describe the state of the classifier at the time of the verdict.
+        The features with the strongest evidence, for the label or (negative) against it. They are
+        named when they are read, and describe the state of the classifier at the time of the
+        verdict.
     ready
-        Whether the class was called rightly often enough, of messages that were then learned, that
-        nobody needs to look (`TextModel.is_ready`).
+        Whether the class has enough correct predictions to act without a review
+        (`TextModel.is_ready`).
     """
 
     label: Label | None
@@ -125,29 +125,6 @@ class Verdict:
                 for reason in self.reasons
             ],
         )
-
-    def with_reasons_from(self, compute_reasons: Callable[[], list[Reason]]) -> Verdict:
-        """Return the verdict with reasons that are computed when they are first read."""
-        verdict = object.__new__(type(self))
-        verdict.__dict__.update(self.__dict__, _compute_reasons=compute_reasons)
-        del verdict.__dict__["reasons"]
-        return verdict
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute the reasons, the one attribute that can be missing."""
-            if name == "reasons":
-                compute_reasons = self.__dict__.get("_compute_reasons")
-                if compute_reasons is not None:
-                    self.__dict__.setdefault("reasons", compute_reasons())
-                    self.__dict__.pop("_compute_reasons", None)
-                if "reasons" in self.__dict__:  # perhaps computed by another thread meanwhile
-                    return self.__dict__["reasons"]
-            raise AttributeError(f"a Verdict has no attribute {name!r}")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON can hold it.

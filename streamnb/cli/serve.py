@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.model_api import Predictor
     from streamnb.mailbox.service.monitor import Monitor
     from streamnb.mailbox.service.next_hop import NextHop
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.sockets import Address
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
-_MAIL = 20  # connections that bring mail, at once: each can hold a message of 50 MB
+_MAIL = 20  # connections that bring mail, at once
 
 
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
@@ -79,8 +80,8 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 @click.option(
     "--next",
     "hop",
-    metavar="lmtp:ADDRESS",
-    help="The next mail server, for all mail: lmtp:ADDRESS or smtp:ADDRESS.",
+    metavar="KIND:ADDRESS",
+    help="Mail server that gets all mail. KIND is lmtp or smtp.",
 )
 @click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
 @click.option(
@@ -121,13 +122,13 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--trust",
     metavar="NETWORK",
     multiple=True,
-    help="Take mail from this network. --smtp and --lmtp can then listen on other addresses.",
+    help="Accept mail from this network. Needed if --smtp or --lmtp listens beyond this machine.",
 )
 @click.option(
     "--per-address",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Limit of connections from one address. Default: a quarter of all; none for this machine.",
+    help="Most connections from one address. Default: a quarter of all; no limit for this machine.",
 )
 @click.option(
     "--log",
@@ -168,8 +169,8 @@ def serve(
     With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
     GET /openapi.json describes that.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. A socket from systemd is named by
-    FileDescriptorName: ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
+    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
     the server.
 
     \b
@@ -181,6 +182,7 @@ def serve(
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.monitor import Monitor, configure_logging
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.service.sockets import inherited_sockets, is_loopback, parse_network
@@ -228,10 +230,13 @@ def serve(
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
         monitor.count_databases(lambda: mailboxes.open_count)
 
+        budget = MemoryBudget()
+
         def handler(name: str) -> ConnectionHandler:
             return _handler(
                 name, mailboxes, next_hop, options.current_judge_options(), tls, monitor,
                 {"reject": reject, **({"reject_text": reject_text} if reject_text else {})},
+                budget,
             )  # fmt: skip
 
         listeners = _listeners(stack, mailboxes, wanted, passed, handler)
@@ -326,6 +331,7 @@ def _handler(
     tls: ssl.SSLContext | None,
     monitor: Monitor,
     refusal: dict[str, Any],
+    budget: MemoryBudget,
 ) -> ConnectionHandler:
     """Return the handler of a kind of listener; only what it needs is imported."""
     if name == "ask":
@@ -335,7 +341,7 @@ def _handler(
     if name == "milter":
         from streamnb.mailbox.service.milter import milter
 
-        return milter(mailboxes, monitor, question, **refusal)
+        return milter(mailboxes, monitor, question, budget=budget, **refusal)
     if name == "http":
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
@@ -350,7 +356,7 @@ def _handler(
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.proxy import proxy
     assert hop is not None  # noqa: S101 (checked by the command)
-    return proxy(hop, mailboxes, monitor, name == "lmtp", question, tls)
+    return proxy(hop, mailboxes, monitor, name == "lmtp", question, tls, budget)
 
 
 def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from streamnb.corpus.entry import Corpus, Entry, Labels, label_from_header
+from streamnb.corpus.entry import Corpus, Entry, label_from_header
 from streamnb.corpus.folders import check_class_names, class_name
 from streamnb.errors import CorpusError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
@@ -81,15 +81,21 @@ def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
 
 
 def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
-    """Return the first byte of each message of an MMDF file, and the byte after its last."""
+    """Return the first byte of each message of an MMDF file, and the byte after its last.
+
+    Empty lines between two messages are none.
+    """
     begin = position = 0
+    is_empty = True
     while line := file.readline(_CHUNK):
         if _MMDF.match(line):
-            if position > begin:
+            if not is_empty:
                 yield begin, position
-            begin = position + len(line)
+            begin, is_empty = position + len(line), True
+        elif line.strip():
+            is_empty = False
         position += len(line)
-    if position > begin:
+    if not is_empty:
         yield begin, position
 
 
@@ -222,7 +228,6 @@ def open_mbox(paths: list[Path], root: Path, label_header: str | None = None) ->
         check_class_names((path.stem for path in paths), root)
 
     def entries() -> Iterator[Entry]:
-        labels = Labels()
         for path in paths:
             label = class_name(path.stem)
             name = path.relative_to(root).as_posix() if path != root else path.name
@@ -232,7 +237,7 @@ def open_mbox(paths: list[Path], root: Path, label_header: str | None = None) ->
                     entry = Entry(
                         f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)
                     )
-                    yield label_from_header(entry, label_header, labels, entry.name)
+                    yield label_from_header(entry, label_header)
             if number == 0:
                 raise CorpusError(
                     f"{path}: no message found; an mbox begins with a line 'From sender date'"

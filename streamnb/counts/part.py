@@ -23,29 +23,6 @@ class SubsetCounts(MemoryCounts):
         """Number of features of the whole table that have a count."""
         return len(self.table) + self.table.unloaded
 
-    @classmethod
-    def from_cells(
-        cls,
-        fingerprints: Keys,
-        cells: Floats,
-        labels: list[Label],
-        weights: list[float],
-        totals: list[float],
-        features: int,
-    ) -> SubsetCounts:
-        """Return counts (n, K) of features, with labels, weights and totals of the whole table.
-
-        `features` is the number of features of the whole table.
-        """
-        counts = SubsetCounts(keep_names=False)
-        counts.add_classes(labels)
-        counts.weights = list(weights)
-        is_counted = cells.any(axis=1)
-        counted_cells = np.ascontiguousarray(cells[is_counted])
-        counts.table.load(fingerprints[is_counted], None, None, counted_cells, list(totals))
-        counts.table.unloaded = features - len(counts.table)
-        return counts
-
 
 class BufferedCounts(SubsetCounts):
     """Counts checked out of a database, to learn in memory and write once.

@@ -51,7 +51,15 @@ _PROGRAM_FILES = lazy_pattern(
 _FOLDER_DATA = lazy_pattern(
     rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
 )
-_FIELD = lazy_pattern(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
+# A message that a mail program has deleted from an mbox or moved away, and will cut out later:
+# Thunderbird's flag 8, and the status D of c-client and Dovecot.
+_DELETED = re.compile(
+    rb"^(?:x-mozilla-status[ \t]*:[ \t]*[0-9a-f]{0,3}[89a-f][ \t]*$|x-status[ \t]*:[^\n]{0,20}D)",
+    re.I | re.M,
+)
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_COMPRESSED_MBOX = "a compressed mbox is not read: decompress it first"
+_FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:
@@ -109,7 +117,10 @@ def _standard_input() -> Iterator[SourceMessage]:
         head = stream.read(_LOOKED_AT)
         if not is_mbox(head):
             content = head + stream.read(MAX_MESSAGE - len(head))
-            yield SourceMessage("-", decompress(content, MAX_MESSAGE, "-"))
+            content = decompress(content, MAX_MESSAGE, "-")
+            if is_mbox(content[:_LOOKED_AT]):
+                raise CorpusError(f"-: {_COMPRESSED_MBOX}")
+            yield SourceMessage("-", content)
             return
         with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
             copy = NamedTemporaryFile(prefix="streamnb-")  # noqa: SIM115 (closed below)
@@ -190,8 +201,8 @@ def read_one(path: str) -> bytes:
 def _folder(path: Path) -> Iterator[SourceMessage]:
     """All messages in a folder and those below it, in the order of their names.
 
-    Symbolic links in it are not followed: whoever may write there could have any file learned that
-    this process can read.
+    Symbolic links in it are not followed. Otherwise a user who may write there could have any file
+    learned that this process can read.
     """
     waiting = [(path, True)]
     while waiting:
@@ -247,15 +258,21 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
             return
         with open(path, "rb") as file:
             if is_compressed(file.read(16)):
-                raise CorpusError(f"{path}: a compressed mbox is not read: decompress it first")
+                raise CorpusError(f"{path}: {_COMPRESSED_MBOX}")
         for entry in _mbox_entries(path):
             message = _read(entry, follow)
-            if isinstance(message.content, StreamNBError) or not _FOLDER_DATA.search(
-                message.content, 0, _LOOKED_AT
-            ):
+            if isinstance(message.content, StreamNBError) or not _is_no_mail(message.content):
                 yield message
     except StreamNBError as error:
         yield SourceMessage(str(path), error)
+
+
+def _is_no_mail(content: bytes) -> bool:
+    """Return whether a message of an mbox is marked as deleted, or a mail program's own data."""
+    head = content[:_LOOKED_AT]
+    end = _HEADER_END.search(head)
+    header = head if end is None else head[: end.start()]
+    return bool(_FOLDER_DATA.search(header) or _DELETED.search(header.replace(b"\r\n", b"\n")))
 
 
 def _mbox_entries(path: Path) -> Iterator[Entry]:

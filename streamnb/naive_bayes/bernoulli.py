@@ -19,7 +19,7 @@ class BernoulliParameters(CountingParameters):
     """Parameters of `BernoulliNB`."""
 
     binarize: float = parameter(
-        Number(), "counts", "A feature is present where its value is above this.", default=0.0
+        Number(), "counts", "A feature is present if its value is above this.", default=0.0
     )
 
 
@@ -27,15 +27,14 @@ class BernoulliParameters(CountingParameters):
 class BernoulliNB(BernoulliParameters, CountingNB):
     r"""Naive Bayes over which features are present and which are absent.
 
-    With n_cw the weight of messages of class c that hold feature w and D_c the weight of all its
-    messages, p_cw = (n_cw + alpha) / (D_c + 2 alpha), and the joint log-likelihood of message x is
+    The messages of class c have the weight D_c, and those among them with feature w the weight
+    n_cw. Then p_cw = (n_cw + alpha) / (D_c + 2 alpha). The joint log-likelihood of message x is
 
         log P(c) + sum over w in x of log p_cw + sum over w not in x of log(1 - p_cw)
 
-    The absent features are summed without visiting them: those with equal n_cw have equal terms,
-    and the table keeps how many features there are of each n_cw, a few hundred values where there
-    are a hundred thousand features. (Weights that are no whole numbers make more values, and
-    predictions slower.)
+    The sum over absent features does not visit each of them. Features with equal n_cw have equal
+    terms, and the table stores the number of features for each n_cw. A hundred thousand features
+    have a few hundred values. (Fractional weights make more values, and predictions slower.)
 
     A present feature that was never learned is left out, as in river, or with `unseen="smooth"` has
     probability alpha / (D_c + 2 alpha).
@@ -95,20 +94,20 @@ class BernoulliNB(BernoulliParameters, CountingNB):
             x = x.select(present)
         return TokenCounts.unchecked(x.fingerprints, np.ones(len(x)), x.names, x.ends)
 
-    def _feature_weights(self, cells: Floats) -> Floats:
-        alpha = self._smoothing
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
+        alpha = self._smoothing(factor)
         absent = np.array(self.counts.weights) - cells
         return _core.log_cells(cells, alpha) - _core.log_cells(absent, alpha)
 
-    def _unseen_weights(self) -> list[float]:
+    def _unseen_weights(self, factor: float = 1.0) -> list[float]:
         # Not among the absent features that the base sums, so the whole of log p is due.
-        alpha = self._smoothing
+        alpha = self._smoothing(factor)
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
-    def _empty_log_likelihoods(self) -> list[float]:
+    def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
         """Return the log-likelihood of a message without features for each class, (K,)."""
         values, features = self.counts.count_histogram()
-        alpha = self._smoothing
+        alpha = self._smoothing(factor)
         base = []
         for k, weight in enumerate(self.counts.weights):
             occurs = features[:, k] > 0

@@ -30,8 +30,8 @@ class ContextNB(DiscriminativeMultinomialNB):
     and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
     where V is 256^s. So the probability of a gram that is rare in a class comes from shorter
     contexts, as in models that compress text. The log-likelihood is the sum of log P over the
-    longest grams, divided by s, since each byte is in s of them, and by the length normalisation.
-    The model is counts of grams, which add, subtract and merge. They are learned as in
+    longest grams. It is divided by s, since each byte is in s of them, and by the length
+    normalisation. The counts of grams add, subtract and merge, and are learned as in
     `DiscriminativeMultinomialNB`.
 
     A feature that is not a gram of `ByteGrams` has no context.
@@ -54,7 +54,10 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6),
+        "counts",
+        "Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.",
+        default=2,
     )
     spread: float = parameter(
         Number(),
@@ -71,11 +74,15 @@ class ContextNB(DiscriminativeMultinomialNB):
                 "grams of one size (ngram_step=0)"
             )
 
-    def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
+    def _weights_of(
+        self, fingerprints: Keys, factor: float = 1.0
+    ) -> tuple[Floats, NDArray[np.uint8] | None]:
         cells, _ = self.counts.get_counts(fingerprints)
-        return self._backed_off(fingerprints, cells)
+        return self._backed_off(fingerprints, cells, factor)
 
-    def _backed_off(self, fingerprints: Keys, cells: Floats) -> tuple[Floats, NDArray[np.uint8]]:
+    def _backed_off(
+        self, fingerprints: Keys, cells: Floats, factor: float = 1.0
+    ) -> tuple[Floats, NDArray[np.uint8]]:
         """Return log P of grams and their suffixes, and which of them are suffixes of no other."""
         # u grows with the root of a count, which grows with the scale of decayed counts.
         spread = self.spread * math.sqrt(self.counts.scale)
@@ -83,7 +90,7 @@ class ContextNB(DiscriminativeMultinomialNB):
             fingerprints,
             cells,
             self.counts.totals,
-            self._smoothing,
+            self._smoothing(factor),
             spread,
             self.step,
             self._background,
@@ -96,9 +103,13 @@ class ContextNB(DiscriminativeMultinomialNB):
         is_longest = longest.astype(bool)
         yield fingerprints[is_longest], weights[is_longest] / self.step
 
-    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+    @property
+    def _has_complement(self) -> bool:
+        return False  # no P of a gram is known for all other classes
+
+    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         # Log P of a gram depends on others, so the one call of the multinomial formula is no use.
-        return CountingNB._sums(self, tokens)
+        return CountingNB._sums(self, tokens, factor)
 
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]

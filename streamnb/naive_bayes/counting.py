@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.part import SubsetCounts
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import (
@@ -81,15 +80,18 @@ class LearnerParameters:
         Number(MIN_POSITIVE, none=True),
         "formula",
         "Length normalisation: log-likelihoods are divided by this times a power of the number of "
-        "distinct features with a count; None for no normalisation. Words depend on each other, "
-        "so long messages have too extreme scores without it.",
+        "distinct features with a count; None for no normalisation. Without it, scores of long "
+        "messages are too extreme, because words depend on each other.",
         default=None,
     )
     length_norm_power: float = parameter(Number(0, 2), "formula", LENGTH_NORM_POWER, default=0.5)
     decay: float = DECAY
     max_features: int | None = MAX_FEATURES
     keep_names: bool = parameter(
-        Boolean(), "counts", "Store the names of features, so that they can be shown.", default=True
+        Boolean(),
+        "counts",
+        "True to store the names of features, so that explanations can show them.",
+        default=True,
     )
 
 
@@ -125,16 +127,16 @@ class LastResultCache(Generic[CacheEntry]):
     _params_version: int = 0  # changes with every parameter; counts have a version of their own
 
 
-_LogLikelihoods = tuple[TokenCounts, Counts, tuple[int, int, float], tuple[float, ...]]
+_LogLikelihoods = tuple[TokenCounts, Counts, tuple[int, int], tuple[float, ...]]
 
 
 @parameter_class()
 class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatchMixin, TextModel):
     """Base class of Naive Bayes models over a table of counts.
 
-    A subclass defines the weight of a feature given its counts (`_feature_weights`) and, if a
-    message without features has one, a log-likelihood to begin with (`_empty_log_likelihoods`).
-    The state is the counts alone.
+    A subclass defines the weight of a feature given its counts (`_feature_weights`). It can also
+    define the log-likelihood of a message without features (`_empty_log_likelihoods`). The state
+    is the counts alone.
 
     X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
     pandas, polars or pyarrow frame. Column i of a matrix is the feature i, so
@@ -148,7 +150,6 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     track_values: ClassVar[bool] = False
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
-    smoothing_scale: float = 1.0  # factor of alpha while `system_log_likelihoods` computes a system
 
     def __post_init__(self) -> None:
         self._reset()
@@ -190,50 +191,57 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     # The formula
 
-    @property
-    def _smoothing(self) -> float:
-        """Return alpha in the unit of the counts, which decay changes."""
-        return self.alpha * self.counts.scale * self.smoothing_scale
+    # `factor` multiplies alpha: the systems of `ViewsNB` read the same counts with several alphas.
 
-    def _feature_weights(self, cells: Floats) -> Floats:
+    def _smoothing(self, factor: float = 1.0) -> float:
+        """Return `factor` times alpha in the unit of the counts, which decay changes."""
+        return self.alpha * self.counts.scale * factor
+
+    def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
         """Return what one occurrence of each feature adds to each class, (n, K), given counts."""
         raise NotImplementedError
 
-    def _empty_log_likelihoods(self) -> list[float]:
+    def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
         """Return the log-likelihood of a message without features for each class, (K,)."""
         return [0.0] * len(self.counts.labels)
 
-    def _unseen_weights(self) -> list[float]:
+    def _unseen_weights(self, factor: float = 1.0) -> list[float]:
         """Return what one occurrence of a feature without a count adds to each class, (K,)."""
         zeros = np.zeros((1, len(self.counts.labels)))
-        return self._feature_weights(zeros)[0].tolist()
+        return self._feature_weights(zeros, factor)[0].tolist()
 
     def _log_prior(self) -> list[float]:
         return log_prior(self.prior, self.counts.labels, self.counts.weights)
 
-    def _weights_of(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8] | None]:
+    def _weights_of(
+        self, fingerprints: Keys, factor: float = 1.0
+    ) -> tuple[Floats, NDArray[np.uint8] | None]:
         """Return the weights (n, K) of features, and which of them count (None: all)."""
         cells, is_seen = self.counts.get_counts(fingerprints)
-        weights = self._feature_weights(cells)
+        weights = self._feature_weights(cells, factor)
         if self.unseen == "ignore":
             return weights, is_seen
-        weights[is_seen == 0] = self._unseen_weights()
+        weights[is_seen == 0] = self._unseen_weights(factor)
         return weights, None
 
-    def _sums(self, tokens: TokenCounts) -> tuple[list[float], int]:
+    def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         """Return the log-likelihoods without length normalisation, and the features they are of."""
-        weights, is_seen = self._weights_of(tokens.fingerprints)
+        weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         sums, used = _core.weighted_sums(tokens.counts, weights, is_seen)
-        pairs = zip(self._empty_log_likelihoods(), sums, strict=True)
+        pairs = zip(self._empty_log_likelihoods(factor), sums, strict=True)
         return [start + total for start, total in pairs], used
 
     def _length_divisor(self, used: int) -> float:
         """Return the divisor of the log-likelihoods of `used` distinct features."""
         if not self.length_norm or not used:
             return 1.0
-        if self.length_norm_power == 0.5:
+        power = self._length_power()
+        if power == 0.5:
             return self.length_norm * math.sqrt(used)
-        return self.length_norm * _core.exp(self.length_norm_power * _core.log(used))
+        return self.length_norm * _core.exp(power * _core.log(used))
+
+    def _length_power(self) -> float:
+        return self.length_norm_power
 
     def log_likelihoods(self, x: Any) -> list[float]:
         """Return the length-normalised log-likelihood of each class, without the prior, (K,).
@@ -241,7 +249,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         The result for the last `TokenCounts` is cached.
         """
         entry, counts = self._cache, self.counts
-        version = (counts.version, self._params_version, self.smoothing_scale)
+        version = (counts.version, self._params_version)
         if entry is not None and entry[0] is x and entry[1] is counts and entry[2] == version:
             return list(entry[3])
         result = self.compute_log_likelihoods(self.as_tokens(x))
@@ -253,18 +261,11 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
         """Return the log-likelihoods of each class for each of several factors of alpha."""
-        systems = []
-        try:
-            for factor in factors:
-                object.__setattr__(self, "smoothing_scale", factor)
-                systems.append(self.compute_log_likelihoods(tokens))
-        finally:
-            object.__setattr__(self, "smoothing_scale", 1.0)
-        return systems
+        return [self.compute_log_likelihoods(tokens, factor) for factor in factors]
 
-    def compute_log_likelihoods(self, tokens: TokenCounts) -> list[float]:
-        """Compute `log_likelihoods` without the cache."""
-        sums, used = self._sums(tokens)
+    def compute_log_likelihoods(self, tokens: TokenCounts, factor: float = 1.0) -> list[float]:
+        """Compute `log_likelihoods` without the cache, with `factor` times alpha."""
+        sums, used = self._sums(tokens, factor)
         if not self.length_norm or not used:
             return sums
         return _core.divide(sums, self._length_divisor(used))
@@ -494,56 +495,25 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         >>> [(word, round(gain, 3)) for word, gain in explanation.top_features("spam")]
         [('free', 0.916), ('lunch', -0.875)]
         """
-        return [self.explain_tokens(self.as_tokens(x), self._log_prior())]
+        with self.lock:
+            return [self.explain_tokens(self.as_tokens(x), self._log_prior())]
 
-    @property
-    def can_freeze(self) -> bool:
-        """True if the counts of a message's features are enough to explain it later."""
-        return not (self.counts.in_transaction or self.track_values)
-
-    def freeze(self, tokens: TokenCounts, cells: Floats) -> Callable[[], CountingNB]:
-        """Return a function that copies the model as it is now, with the counts of one message.
-
-        `cells` are the counts of the message's features in each class, shape (n, K).
-        """
-        state, counts = dict(vars(self)), self.counts
-        labels, weights, totals = list(counts.labels), list(counts.weights), list(counts.totals)
-        n_features, scale = counts.features, counts.scale
-
-        def thaw() -> CountingNB:
-            subset = SubsetCounts.from_cells(
-                tokens.fingerprints, cells, labels, weights, totals, n_features
-            )
-            subset.scale = scale
-            copy: CountingNB = type(self).__new__(type(self))
-            vars(copy).update(state, counts=subset, lock=copy.lock)
-            return copy
-
-        return thaw
-
-    def explain_later(
-        self, tokens: Any, cells: Sequence[Floats]
-    ) -> Callable[[], list[Explanation]]:
-        """Return a function that gives the explanation of a message by the state of now."""
-        if not self.can_freeze:
-            return super().explain_later(tokens, cells)
-        thaw = self.freeze(tokens, cells[0])
-        return lambda: thaw().explain_views(tokens)
-
-    def explain_tokens(self, tokens: TokenCounts, log_prior: list[float]) -> Explanation:
-        """Return the explanation of a message, given the log prior of each class."""
+    def explain_tokens(
+        self, tokens: TokenCounts, log_prior: list[float], factor: float = 1.0
+    ) -> Explanation:
+        """Return the explanation of a message, with this log prior and `factor` times alpha."""
         labels = self.counts.labels
-        weights, is_seen = self._weights_of(tokens.fingerprints)
+        weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
         divisor = self._length_divisor(int(is_used.sum()))
         cells = tokens.counts[:, None] * weights / divisor
         base = [
             prior + start / divisor
-            for prior, start in zip(log_prior, self._empty_log_likelihoods(), strict=True)
+            for prior, start in zip(log_prior, self._empty_log_likelihoods(factor), strict=True)
         ]
         used = np.flatnonzero(is_used)
         contributions = Contributions(tokens, used, list(labels), cells[used])
-        pairs = zip(log_prior, self.compute_log_likelihoods(tokens), strict=True)
+        pairs = zip(log_prior, self.compute_log_likelihoods(tokens, factor), strict=True)
         scores = [prior + log_likelihood for prior, log_likelihood in pairs]
         return Explanation(
             dict(zip(labels, scores, strict=True)),

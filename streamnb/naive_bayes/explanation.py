@@ -35,6 +35,17 @@ class Contributions(Mapping[Feature, dict[Label, float]]):
         self.values_by_class = values
         self._dict: dict[Feature, dict[Label, float]] | None = None
 
+    @classmethod
+    def none(cls, tokens: TokenCounts, labels: list[Label]) -> Contributions:
+        """Return the contributions of a message whose features do not count."""
+        return cls(tokens, np.empty(0, np.int64), labels, np.empty((0, len(labels))))
+
+    def margins(self, label: Label) -> Floats:
+        """Return what each feature adds to a class, less the most that it adds to another, (m,)."""
+        k = self.labels.index(label)
+        others = np.delete(self.values_by_class, k, axis=1)
+        return self.values_by_class[:, k] - (others.max(axis=1) if others.size else 0.0)
+
     def scaled(self, slope: float, labels: Iterable[Label]) -> Contributions:
         """Return the contributions to some of the classes, multiplied by a slope."""
         chosen = list(labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Floats, Label, check_labels
+from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Explanation
@@ -230,23 +230,6 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         The scores of the views add up to those of the message.
         """
         raise NotImplementedError
-
-    def explain_later(
-        self, tokens: Any, cells: Sequence[Floats]
-    ) -> Callable[[], list[Explanation]]:
-        """Return a function that gives the explanations of a message by the state of now.
-
-        Unless a subclass can do it later, they are computed at once.
-
-        Parameters
-        ----------
-        tokens
-            The message, as `as_tokens` returned it.
-        cells
-            The counts of its features in each class: shape (n, K) for each view.
-        """
-        explanations = self.explain_views(tokens)
-        return lambda: explanations
 
     def explain_one(self, x: Any) -> Explanation:
         """Return the contribution of each feature of a message to the score of each class.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats, Label, checked_weight
+from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
-from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.explanation_terms import ExplanationTerms
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.online_estimator import OnlineEstimator
 from streamnb.naive_bayes.receipt import Receipt
@@ -106,7 +105,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     models: Sequence[CountingNB] | None = parameter(
         Constraint(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
-        "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
+        "The model of each view: a `DiscriminativeMultinomialNB` or another counting model. None "
+        "for a single view.",
         default=None,
     )
     rate: float = parameter(
@@ -115,8 +115,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Fraction of wrong labels; None to estimate it (with a `decay` below .999, labels are "
-        "doubted less). Labels that are probably wrong are learned with a smaller weight.",
+        "Fraction of wrong labels. Labels that are probably wrong are learned with a smaller "
+        "weight. None to estimate the fraction (then `decay` should be at least 0.999), 0 to "
+        "trust every label.",
         default=None,
     )
     bound: float | None = parameter(
@@ -129,16 +130,16 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     by_length: bool = parameter(
         Boolean(),
         "teaching",
-        "Whether messages of similar length (the same power of two of features) have calibration "
-        "weights of their own, added to the shared ones.",
+        "True to add calibration weights for each range of message lengths (a power of two of "
+        "features) to the shared ones.",
         default=False,
     )
     systems: int = parameter(
         Integer(1, 4),
         "counts",
-        "Number of systems over the same counts, weighted by how well they predict (`SystemPool`): "
-        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for .32, 1 and 10 "
-        "times; 4 for 3.2 times, too.",
+        "Number of systems, each with its own alpha on the same counts (`SystemPool`). Their "
+        "scores are mixed, with larger weights for better predictions. Multiples of the models' "
+        "alpha: 1; 1 and 10; 0.32, 1 and 10; 0.32, 1, 3.2 and 10.",
         default=1,
     )
     receipt: Receipt | None = attribute(init=False)
@@ -561,52 +562,47 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         view includes the intercepts and the difference to the pool; the base of each view includes
         what its bound takes off.
         """
-        return self.explanation_terms(x).explain(self._view_models)
+        with self.lock:
+            return self._explain_views(self.as_tokens(x))
 
-    def explain_later(
-        self, tokens: Any, cells: Sequence[Floats]
-    ) -> Callable[[], list[Explanation]]:
-        """Return a function that gives the explanations of a message by the state of now."""
-        if not all(model.can_freeze for model in self._view_models):
-            return super().explain_later(tokens, cells)
-        thaws = [
-            model.freeze(view, view_cells)
-            for model, view, view_cells in zip(self._view_models, tokens, cells, strict=True)
-        ]
-        terms = self.explanation_terms(tokens)
-        return lambda: terms.explain([thaw() for thaw in thaws])
-
-    def explanation_terms(self, x: Any) -> ExplanationTerms:
-        """Return what an explanation of a message has besides counts, by the state of now."""
-        prediction = self._predict(self.as_tokens(x))
-        active, length_bin = prediction.active, prediction.length_bin
-        if len(active) < 2:
-            return ExplanationTerms(
-                prediction.views, list(self.labels), active, {}, [], [], 1.0, self.bound
-            )
+    def _explain_views(self, views: tuple[TokenCounts, ...]) -> list[Explanation]:
+        prediction, labels = self._predict(views), list(self.labels)
+        if len(prediction.active) < 2:  # with a single class there is nothing to compare
+            zeros = dict.fromkeys(labels, 0.0)
+            return [Explanation(zeros, zeros, Contributions.none(view, labels)) for view in views]
         best = self.recalibration.best()
-        system = self.recalibration.systems[best]
+        system, length_bin = self.recalibration.systems[best], prediction.length_bin
         base = {
-            self.labels[k]: system.intercept(k, length_bin) + score - own
+            labels[k]: system.intercept(k, length_bin) + score - own
             for k, score, own in zip(
-                active, prediction.scores, prediction.system_scores[best], strict=True
+                prediction.active, prediction.scores, prediction.system_scores[best], strict=True
             )
         }
-        return ExplanationTerms(
-            prediction.views,
-            list(self.labels),
-            active,
-            base,
-            prediction.log_likelihoods[best],
+        explanations: list[Explanation] = []
+        for model, view, slope, bounded in zip(
+            self._view_models,
+            views,
             system.slopes(length_bin),
-            self._factors[best],
-            self.bound,
-        )
+            prediction.log_likelihoods[best],
+            strict=True,
+        ):
+            explanation = model.explain_tokens(view, [0.0] * len(labels), self._factors[best])
+            if self.bound is not None:
+                base = {
+                    label: value + slope * (bounded[k] - explanation.scores[label])
+                    for k, (label, value) in zip(prediction.active, base.items(), strict=True)
+                }
+            explanations.append(explanation.scaled(slope, base))
+            base = dict.fromkeys(base, 0.0)
+        return explanations
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views, or counts something else."""
         if type(other) is type(self) and other.systems != self.systems:
-            raise ValueError("cannot merge: the models have different systems")
+            raise ValueError(
+                f"cannot merge: systems={self.systems} here, systems={other.systems} in the other "
+                "model"
+            )
         if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
         for model, other_model in zip(self._view_models, other.view_models, strict=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from streamnb.counts.protocol import Floats, Label, checked_weight
+from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
@@ -49,7 +49,7 @@ class WindowNB(TextModel):
     model: TextModel = parameter(
         has_method("unlearn", "a model of texts or tables"),
         "counts",
-        "Any model of texts or tables. Train it through the window only.",
+        "A model of texts or tables. Train it only through the window.",
         default=None,
     )
     size: int = parameter(Integer(), "teaching", "Number of messages in the window.", default=1000)
@@ -164,12 +164,6 @@ class WindowNB(TextModel):
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view."""
         return self.model.explain_views(x)
-
-    def explain_later(
-        self, tokens: Any, cells: Sequence[Floats]
-    ) -> Callable[[], list[Explanation]]:
-        """Return a function that gives the explanations of a message by the state of now."""
-        return self.model.explain_later(tokens, cells)
 
     def _scores(self, x: Any) -> list[float]:
         return self.model._scores(x)

@@ -1,68 +1,128 @@
-"""Reasons that are named when they are read describe the state at the time of the verdict."""
+"""The reasons of a verdict: the features with the largest log-odds of its explanation."""
 
 import copy
+import dataclasses
 import pickle
 import time
 
 import pytest
 
-import streamnb
+from streamnb import (
+    BernoulliNB,
+    Classifier,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MailClassifier,
+    MultinomialNB,
+    TextClassifier,
+    Tokenizer,
+    ViewsNB,
+    WindowNB,
+)
+from streamnb.classifier.verdict import feature_name
+from streamnb.features.views import Views
 
-TEXTS = ["free offer now", "lunch at noon", "free pills", "the noon train"]
-LABELS = ["spam", "ham", "spam", "ham"]
+TEXTS = [
+    ("free offer of cheap pills", "spam"),
+    ("lunch at noon with ann", "ham"),
+    ("the free train at noon", "work"),
+    ("cheap lunch offer", "spam"),
+    ("ann has a free day", "ham"),
+    ("train pills offer meeting", "work"),
+    ("meeting at noon", "ham"),
+    ("pills pills pills, \u597d\u5403", "spam"),
+] * 3
+QUESTION = "free lunch offer at the meeting, \u597d\u5403 unseen words too"
 CLASSIFIERS = {
-    "TextClassifier": streamnb.TextClassifier,
-    "MailClassifier": streamnb.MailClassifier,
-    "TextClassifier without names": lambda: streamnb.TextClassifier(keep_names=False),
     **{
-        name: lambda name=name: streamnb.Classifier(streamnb.Tokenizer(), getattr(streamnb, name)())
-        for name in ("MultinomialNB", "BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB")
+        model_class.__name__: lambda c=model_class: Classifier(Tokenizer(), c())
+        for model_class in (MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB)
     },
-}
-# Each way in which a classifier can change after a verdict.
-CHANGES = {
-    "learning": lambda classifier: classifier.learn_one("free lunch", "ham"),
-    "a new class": lambda classifier: classifier.learn_one("free report", "work"),
-    "a parameter": lambda classifier: [setattr(it, "alpha", 7.0) for it in classifier.models],
-    "merging": lambda classifier: classifier.model.merge(
-        classifier.model.clone(include_attributes=True)
+    "normalised": lambda: Classifier(
+        Tokenizer(), MultinomialNB(length_norm=0.8, unseen="smooth", background_mass=2.0)
     ),
+    "decay": lambda: Classifier(Tokenizer(), MultinomialNB(decay=0.9)),
+    "limit": lambda: Classifier(Tokenizer(), MultinomialNB(max_features=10)),
+    "window": lambda: Classifier(Tokenizer(), WindowNB(MultinomialNB(), 10)),
+    "views of one name": lambda: Classifier(
+        Views([Tokenizer(), Tokenizer()], mail=False), ViewsNB([MultinomialNB(), BernoulliNB()])
+    ),
+    "text": TextClassifier,
+    "text without names": lambda: TextClassifier(keep_names=False),
+    "mail": MailClassifier,
+    "contexts": lambda: MailClassifier(ngram_max=6, ngram_step=2),
+    "one alpha": lambda: TextClassifier(systems=1, bound=None, by_length=False),
 }
 
 
 @pytest.fixture(params=CLASSIFIERS)
 def classifier(request):
     trained = CLASSIFIERS[request.param]()
-    trained.learn_many(TEXTS, LABELS)
+    for text, label in TEXTS:
+        trained.learn_one(text, label)
     return trained
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_reasons_are_those_of_the_time(classifier, change):
-    read_at_once, read_later = classifier.classify("free noon"), classifier.classify("free noon")
-    expected = list(read_at_once.reasons)
-    assert expected
-    change(classifier)
-    assert read_later.reasons == expected
-    assert read_later == read_at_once
-    assert classifier.classify("free noon").reasons != expected
+@pytest.mark.parametrize("most", [1, 3, 10, 1000])
+def test_reasons_are_the_largest_of_all_contributions(classifier, most):
+    verdict = classifier.classify(QUESTION, most)
+    explanation = classifier.explain_one(QUESTION)
+    gains = []
+    for feature, by_class in explanation.contributions.items():
+        others = [value for label, value in by_class.items() if label != verdict.label]
+        gains.append((feature_name(feature), by_class[verdict.label] - max(others)))
+    loudest = sorted(gains, key=lambda item: (-abs(item[1]), item[0]))[:most]
+    reasons = [(feature_name(reason.feature), reason.log_odds) for reason in verdict.reasons]
+    assert sorted(reasons) == sorted(loudest)
+    assert len({reason.feature for reason in verdict.reasons}) == len(verdict.reasons)
+    for reason in verdict.reasons:
+        assert list(reason.counts) == classifier.labels
+        assert min(reason.counts.values()) >= 0
 
 
-def test_verdicts_can_be_copied_pickled_and_printed(classifier):
+def test_contributions_add_up_to_the_score(classifier):
+    explanation = classifier.explain_one(QUESTION)
+    for label, score in classifier.joint_log_likelihood(QUESTION).items():
+        parts = [by_class[label] for by_class in explanation.contributions.values()]
+        assert explanation.base[label] + sum(parts) == pytest.approx(score, abs=1e-9)
+        assert explanation.scores[label] == pytest.approx(score, abs=1e-9)
+
+
+def test_a_verdict_is_a_plain_frozen_value(classifier):
+    verdict = classifier.classify(QUESTION)
     for convert in (copy.copy, copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))):
-        verdict = classifier.classify("free noon")
-        same = convert(verdict)
-        assert same == verdict
-        assert same.reasons == verdict.reasons
-    assert "reasons=[Reason(" in repr(classifier.classify("free noon"))
-    assert len(pickle.dumps(classifier.classify("free"))) < 20_000  # and not the classifier
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        classifier.classify("free").nonsense  # noqa: B018
+        assert convert(verdict) == verdict
+    assert "reasons=[Reason(" in repr(verdict)
+    assert len(pickle.dumps(verdict)) < 20_000  # and not the classifier
+    assert vars(verdict).keys() == {field.name for field in dataclasses.fields(verdict)}
+
+
+def test_classifying_changes_nothing(classifier):
+    before = classifier.predict_proba_one(QUESTION)
+    assert classifier.classify(QUESTION, 0).reasons == []
+    assert classifier.classify(QUESTION).reasons
+    assert classifier.predict_proba_one(QUESTION) == before
+    other = copy.deepcopy(classifier)
+    for text, label in TEXTS:
+        assert classifier.classify(text).reasons
+        classifier.learn_one(text, label)
+        other.learn_one(text, label)
+    assert classifier.predict_proba_one(QUESTION) == other.predict_proba_one(QUESTION)
+
+
+def test_a_class_whose_messages_were_all_unlearned_has_no_reasons():
+    classifier = TextClassifier()
+    for text, label in [("pills", "spam"), ("lunch", "ham"), ("noon train", "work")]:
+        classifier.learn_one(text, label)
+    classifier.unlearn_one("noon train", "work", receipt=classifier.receipt)
+    tokens = classifier.count("the noon train and pills")
+    assert classifier.reasons(tokens, "work", 5) == []
+    assert classifier.reasons(tokens, "spam", 5)
 
 
 @pytest.mark.performance
 def test_a_verdict_costs_little_more_than_probabilities():
-    classifier = streamnb.TextClassifier()
+    classifier = TextClassifier()
     texts = [" ".join(f"word{(i * j) % 997}" for j in range(1, 101)) for i in range(300)]
     classifier.learn_many(texts, [i % 2 for i in range(300)])
 
@@ -70,17 +130,11 @@ def test_a_verdict_costs_little_more_than_probabilities():
         start = time.perf_counter()
         for text in texts:
             call(text)
-        return time.perf_counter() - start
+        return (time.perf_counter() - start) / len(texts)
 
-    calls = (classifier.predict_proba_one, classifier.classify)
-    proba, verdict = (min(seconds(call) for _ in range(5)) for call in calls)
-    assert verdict < 4 * proba  # 2.2 times is measured; the reasons are computed when they are read
+    def classify(reasons):
+        return min(seconds(lambda text: classifier.classify(text, reasons)) for _ in range(5))
 
-
-def test_reasons_that_another_thread_has_computed_are_returned():
-    classifier = streamnb.TextClassifier().fit(["free pills", "lunch"], ["spam", "ham"])
-    verdict = classifier.classify("pills")
-    reasons = verdict.reasons
-    assert type(verdict).__getattr__(verdict, "reasons") is reasons
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = verdict.nothing
+    proba = min(seconds(classifier.predict_proba_one) for _ in range(5))
+    assert classify(0) < 1.5 * proba  # 1.2 times is measured
+    assert classify(5) < 1.3 * proba + 0.4e-3

@@ -169,6 +169,35 @@ def test_mmdf_files_are_read(tmp_path, count, line_end):
     assert contents(tmp_path / "box") == mails
 
 
+@pytest.mark.parametrize("gap", [b"", b"\n", b"\n\n"])
+def test_mmdf_files_with_separators_and_empty_lines_are_read(tmp_path, gap):
+    mails = [SEPARATOR + MAIL.replace(b"hi", b"%d" % i) for i in range(3)]
+    mark = b"\1\1\1\1\n"
+    (tmp_path / "box").write_bytes(b"".join(mark + mail + mark + gap for mail in mails))
+    assert contents(tmp_path / "box") == mails
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(
+    ("field", "is_deleted"),
+    [
+        (b"X-Mozilla-Status: 0009", True), (b"X-Mozilla-Status: 0008", True),
+        (b"x-mozilla-status: 001F", True), (b"X-Mozilla-Status: 0001", False),
+        (b"X-Mozilla-Status2: 00000008", False), (b"X-Status: AD", True), (b"X-Status: A", False),
+        (b"Status: RO", False),
+    ],
+)  # fmt: skip
+def test_deleted_messages_of_an_mbox_are_left_out(tmp_path, field, is_deleted, line_end):
+    mails = [MAIL.replace(b"hi", b"%d" % i) for i in range(3)]
+    mails[1] = field + b"\n" + mails[1]
+    mails = [mail.replace(b"\n", line_end) for mail in mails]
+    (tmp_path / "box").write_bytes(b"".join(SEPARATOR + mail + line_end for mail in mails))
+    assert len(contents(tmp_path / "box")) == 3 - is_deleted
+    body = MAIL + field + b"\n"  # the same line in a body is text
+    (tmp_path / "box").write_bytes(SEPARATOR + body + b"\n" + SEPARATOR + MAIL + b"\n")
+    assert len(contents(tmp_path / "box")) == 2
+
+
 COMPRESSORS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
 
 
@@ -201,8 +230,8 @@ def test_a_small_file_with_a_huge_message_is_cut(tmp_path, monkeypatch):
     ("content", "reason"),
     [
         (b"\x1f\x8b\x08\0damaged" * 9, "damaged gzip data"),
-        (b"\x28\xb5\x2f\xfd\0\0", "compressed by zstd"),
-        (b"Dovecot-LZ4\r*\x9b\xc5\0", "compressed by lz4"),
+        (b"\x28\xb5\x2f\xfd\0\0", "zstd compression"),
+        (b"Dovecot-LZ4\r*\x9b\xc5\0", "lz4 compression"),
     ],
 )
 def test_an_error_names_what_compressed_data_is(tmp_path, content, reason):

@@ -27,6 +27,7 @@ from streamnb import (
     WindowNB,
 )
 from streamnb.features.views import Views
+from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.sklearn import MultinomialNB as MultinomialEstimator
 
 MODELS = {
@@ -227,6 +228,43 @@ def test_changes_through_a_view_model_wait_for_its_readers():
             assert member.counts.version == version
         thread.join()
         assert member.counts.version > version
+
+
+@pytest.mark.parametrize("call", ["predict_one", "joint_log_likelihood", "explain_one"])
+@pytest.mark.parametrize(
+    "view_model",
+    [BernoulliNB(), ComplementNB(), DiscriminativeMultinomialNB(), ContextNB()],
+    ids=lambda model: type(model).__name__,
+)
+def test_scores_of_a_view_model_do_not_depend_on_a_read_in_another_thread(view_model, call):
+    """A read through `ViewsNB`, stopped within its formula, changes nothing that others read."""
+    model = ViewsNB([view_model.clone(), view_model.clone()], systems=4, bound=6.0)
+    for i in range(40):
+        model.learn_one({f"w{j}": 1 for j in range(i % 7, i % 7 + 20)}, "ab"[i % 2])
+    member, x = model.view_models[0], {f"w{j}": 1 for j in range(15)}
+    expected = {name: getattr(member, name)(x) for name in ("joint_log_likelihood", "explain_one")}
+    get_counts, stopped, resume = member.counts.get_counts, threading.Event(), threading.Event()
+
+    def get_counts_slowly(fingerprints):
+        if threading.current_thread() is reader:
+            stopped.set()
+            assert resume.wait(60)
+        return get_counts(fingerprints)
+
+    def read():
+        getattr(model, call)({**x, "another word": 1})
+        stopped.set()  # some formulas do not come by
+
+    member.counts.get_counts = get_counts_slowly
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        assert stopped.wait(60)
+        for name, value in expected.items():
+            assert getattr(member, name)(x) == value
+    finally:
+        resume.set()
+        reader.join()
 
 
 def test_threads_share_a_tokenizer_and_a_classifier():

@@ -60,6 +60,8 @@ class Sequence:
         elif action == "rename":
             old, new = target.split(">")
             self.dir.folder(old).rename(self.dir.folder(new))
+        elif action == "remove":
+            shutil.rmtree(self.dir.folder(target))
         elif action == "list":  # of folders, before each look of the command
             others = tuple(self.account.folder_names())
             self.watcher.plan = FolderPlan("INBOX", self.watcher.plan.folders, others)
@@ -103,10 +105,34 @@ SEQUENCES = {
     "a keyword and a move to the trash": ("keyword junk, move Trash, look", "spam"),
     "a keyword and a move to a folder": ("keyword notjunk, move Archive, look", "ham"),
     "a keyword that is taken off": ("keyword junk, look, keyword , look", None),
-    "a keyword changed": ("keyword junk, look, keyword notjunk, look", None),
+    "a keyword changed": ("keyword junk, look, keyword notjunk, look", "ham"),
+    "a keyword taken off before a move": (
+        "keyword junk, look, keyword , move Archive, look", None
+    ),
+    "a keyword taken off on the way to the inbox": (
+        "move Archive, look, keyword junk, look, keyword , move INBOX, look", None
+    ),
+    "a keyword that a program set, taken off a message called ham": (
+        "move INBOX, look, keyword , look", "ham", "Junk", "junk"
+    ),
+    "not junk, back to the inbox": (
+        "move Junk, look, keyword notjunk, move INBOX, look", "ham"
+    ),
+    "not junk, within the folder": ("move Junk, look, keyword notjunk, look", "ham"),
+    "not junk, then back": ("move Junk, look, keyword notjunk, look, move INBOX, look", "ham"),
+    "not junk of delivered spam": ("keyword notjunk, move INBOX, look", "ham", "Junk"),
+    "restored from the trash after spam": (
+        "move Junk, look, move Trash, look, look, move INBOX, look", "spam"
+    ),
     "another keyword than the folder": ("keyword notjunk, move Junk, look", "spam"),
     "a keyword at delivery": ("look", None, "INBOX", "junk"),
     "a keyword at delivery, and a move": ("look, move Archive, look", None, "INBOX", "junk"),
+    "deleted from spam and delivered again": (
+        "move Junk, look, delete Junk, look, deliver INBOX, look", "spam"
+    ),
+    "deleted from spam and delivered again at once": (
+        "look, delete Junk, look, deliver INBOX, look", None, "Junk"
+    ),
     "a folder renamed": ("move Archive, look, rename Archive>Old, list, look, look", None),
     "spam out of a renamed folder": (
         "move Archive, look, rename Archive>Old, list, look, move Junk, look", "spam"
@@ -115,14 +141,27 @@ SEQUENCES = {
         "move Archive, look, rename Archive>Old, list, look, rename Old>Archive, list, look, "
         "move Junk, look", "spam"
     ),
+    "out of a folder that is then deleted": (
+        "move Archive, list, look, move Junk, remove Archive, list, look, look", "spam"
+    ),
+    "out of a folder renamed at once": (
+        "move Archive, list, look, rename Archive>Old, move Junk, list, look", "spam"
+    ),
+    "to the inbox out of a folder that is then deleted": (
+        "move Archive, list, look, move INBOX, remove Archive, list, look, look", None
+    ),
+    "spam out of a folder that was deleted with it": (
+        "move Junk, look, move Archive, list, look, remove Archive, list, look", "spam"
+    ),
     "a folder below spam": ("move Junk, look, rename Archive>Junk.Old, list, look", "spam"),
     "a move while nobody watched": ("move Junk, restart, look", "spam"),
     "a move back while nobody watched": ("move Junk, look, move INBOX, restart, look", None),
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("is_once", [False, True], ids=["one watcher", "a watcher for each look"])
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_sequences_end_in_the_label_a_person_gave(tmp_path, name):
+def test_sequences_end_in_the_label_a_person_gave(tmp_path, name, is_once):
     steps, label, *delivery = SEQUENCES[name]
     folder, keyword = (*delivery, *("INBOX", "")[len(delivery) :])
     sequence = Sequence(tmp_path)
@@ -131,6 +170,8 @@ def test_sequences_end_in_the_label_a_person_gave(tmp_path, name):
     sequence.run(f"deliver {folder}")
     sequence.run("look")
     for step in steps.split(", "):
+        if is_once:
+            sequence.run("restart")
         sequence.run(step)
     assert sequence.label == label
     assert sequence.box.verify() == []

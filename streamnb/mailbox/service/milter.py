@@ -2,8 +2,8 @@
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
 and data. Of the client and the envelope, only the recipients are read, as bytes: for the log, and
-with many users to find their databases. The mail server is asked to leave out the rest, and what it
-sends of it is skipped. So no name or address of a client can end the session with its message
+with many users to find their databases. streamnb asks the mail server to leave out the rest, and
+skips what it sends of it. So no name or address of a client can end the session with its message
 unmarked. (The library kilter reads all of it and gives up a connection for a name that is no IDNA.)
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 from streamnb.errors import StreamNBError
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.memory_budget import MemoryBudget, MessageMemory
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import Activity, ConnectionHandler, drained
@@ -60,6 +61,7 @@ def milter(
     options: JudgeOptions | None = None,
     reject: float | None = None,
     reject_text: str = REJECT_TEXT,
+    budget: MemoryBudget | None = None,
 ) -> ConnectionHandler:
     """Return the handler of connections from mail servers by the milter protocol.
 
@@ -76,7 +78,11 @@ def milter(
         Probability from which on spam that is sure is refused. None to mark all mail only.
     reject_text
         The text of a refusal, in printable ASCII. The message's id follows it.
+    budget
+        Memory that all connections share. If it is used up, a large message waits; in the end it is
+        judged by its beginning.
     """
+    budget = budget or MemoryBudget()
     log = monitor or Monitor()
     options = options or JudgeOptions()
     if reject is not None:  # the log tells why a message was refused
@@ -86,10 +92,10 @@ def milter(
         users: list[str | None] = [None]
         if mailboxes.single is None:
             users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
-            if not users or message.recipients_left_out:
-                raise StreamNBError(
-                    f"the message has no recipient, or more than {_MOST_RECIPIENTS}"
-                )
+            if not users:
+                raise StreamNBError("the message has no recipient")
+            if message.recipients_left_out:
+                raise StreamNBError(f"the message has more than {_MOST_RECIPIENTS} recipients")
         verdicts = {user: mailboxes.judge(user, content, options) for user in users}
         if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
             raise StreamNBError("the databases of the message's recipients disagree")
@@ -130,11 +136,13 @@ def milter(
 
     async def converse(connection: socket.socket, activity: Activity) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
+        memory = budget.message()
         try:
-            await _converse(reader, writer, decide, record, activity)
+            await _converse(reader, writer, decide, record, activity, memory)
         except (OSError, EOFError):  # the mail server has gone
             pass
         finally:
+            memory.release()
             writer.close()
             try:
                 async with asyncio.timeout(_CLOSING):
@@ -151,12 +159,15 @@ async def _converse(
     decide: Callable[[_Message], Coroutine[Any, Any, tuple[_Verdicts, bytes]]],
     record: Callable[[bytes, str, _Verdicts], Coroutine[Any, Any, None]],
     activity: Activity,
+    memory: MessageMemory,
 ) -> None:
     """Answer packets until the mail server has no more."""
     answered, actions, message, queue_id = set(_UNANSWERED), 0, _Message(), ""
     while (kind := (packet := await _packet(reader))[:1]) != b"Q":
         data = packet[1:]
         activity.touch(_STRESS_S, is_busy=kind in (b"L", b"N", b"B", b"E"))
+        if kind in (b"L", b"N", b"B", b"E") and not message.is_cut:
+            message.is_cut = not await memory.take(len(packet))
         if kind == b"O":
             if len(data) < 12:
                 raise StreamNBError("a mail server's options are cut off")
@@ -186,6 +197,7 @@ async def _converse(
             await record(bytes(message.content), message.queue_id, verdicts)
         if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
             message, queue_id = _Message(), ""
+            memory.release()
         if kind == b"E":
             activity.touch(_STRESS_S)
             if activity.is_ending:
@@ -223,6 +235,7 @@ class _Message:
 
     def __init__(self) -> None:
         self.queue_id = ""
+        self.is_cut = False  # whether the rest is left out
         self.recipients: list[str] = []
         self.recipients_left_out = False
         self.content = bytearray()
@@ -244,6 +257,8 @@ class _Message:
 
     def add(self, part: bytes) -> None:
         """Take a part of it."""
+        if self.is_cut:
+            return
         self.content += part[: max(MAX_MESSAGE - len(self.content), 0)]
 
     def add_field(self, data: bytes) -> None:

@@ -24,6 +24,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.memory_budget import MemoryBudget, MessageMemory
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.next_hop import LATER, PATIENCE_S, HopClient, NextHop
 from streamnb.mailbox.service.passthrough import pass_through
@@ -52,6 +53,7 @@ def proxy(
     lmtp: bool = False,
     options: JudgeOptions | None = None,
     tls: ssl.SSLContext | None = None,
+    budget: MemoryBudget | None = None,
 ) -> ConnectionHandler:
     """Return the SMTP or LMTP server for incoming connections.
 
@@ -69,7 +71,11 @@ def proxy(
         How messages are judged.
     tls
         Context with which STARTTLS is offered. None to offer none.
+    budget
+        Memory that all connections share. If it is used up, a large message waits. After a
+        time its client gets a 452 and sends it later.
     """
+    budget = budget or MemoryBudget()
     log = monitor or Monitor()
 
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
@@ -92,6 +98,7 @@ def proxy(
                 auth_exclude_mechanism=["LOGIN", "PLAIN"],
             )
             server.closed, server.activity = closed, activity
+            server.memory = budget.message()
             return server
 
         _, server = await loop.connect_accepted_socket(create, connection)
@@ -115,10 +122,48 @@ class _Connection(SMTP):
     line_length_limit = _LONGEST_LINE
     closed: asyncio.Future[None]
     activity: Activity
+    memory: MessageMemory
     is_ending = False
     received = lines = 0  # since the last command that began something
+    _waiting_data: list[bytes] | None = None  # while the message waits for memory
+    _waiter: asyncio.Future[None]
 
     def data_received(self, data: bytes) -> None:
+        """Read data, when there is memory for it."""
+        if self._waiting_data is not None:
+            self._waiting_data.append(data)
+        elif self.memory.take_now(len(data)):
+            self._read(data)
+        else:
+            self._waiting_data = [data]
+            self._pause(True)
+            self._waiter = asyncio.ensure_future(self._read_later())
+
+    async def _read_later(self) -> None:
+        """Read the data that waits, or ask the client to send the message later."""
+        while self._waiting_data:
+            self.activity.touch(self.memory.budget.wait_s, is_busy=True)
+            if not await self.memory.take(len(self._waiting_data[0])):
+                self._refuse(b"452 4.3.1 too many large messages at once; try again later\r\n")
+                return
+            self._read(self._waiting_data.pop(0))
+        self._waiting_data = None
+        self._pause(False)
+
+    def _pause(self, is_paused: bool) -> None:
+        if isinstance(self.transport, asyncio.Transport) and not self.transport.is_closing():
+            if is_paused:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def _refuse(self, reply: bytes) -> None:
+        """Send a reply and close the connection."""
+        if isinstance(self.transport, asyncio.Transport):
+            self.transport.write(reply)
+            self.transport.close()
+
+    def _read(self, data: bytes) -> None:
         self.received += len(data)
         if b"\n" in data:
             self._touch()
@@ -126,9 +171,7 @@ class _Connection(SMTP):
         if self.lines > _MOST_LINES:  # the library keeps each by itself: no more of this message
             self.line_length_limit = 0
         if self.received > 2 * LARGEST:  # a line that never ends is kept as a whole
-            if isinstance(self.transport, asyncio.Transport):
-                self.transport.write(b"421 4.3.0 too much\r\n")
-                self.transport.close()
+            self._refuse(b"421 4.3.0 too much\r\n")
             return
         super().data_received(data)
 
@@ -142,6 +185,7 @@ class _Connection(SMTP):
     def begin(self) -> None:
         """Expect another message."""
         self.received = self.lines = 0
+        self.memory.release()
         self.line_length_limit = _LONGEST_LINE
 
     async def push(self, status: AnyStr) -> None:
@@ -156,6 +200,9 @@ class _Connection(SMTP):
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
+        self.memory.release()
+        if self._waiting_data is not None:
+            self._waiter.cancel()
         if not self.closed.done():
             self.closed.set_result(None)
 
@@ -306,6 +353,7 @@ class _Relay:
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
         replies = await asyncio.shield(self._handing)  # it is done also where the client has gone
         self._recording = asyncio.create_task(self._record_soon())
+        server.memory.release()  # type: ignore[attr-defined]  # a _Connection
         return "\r\n".join(replies)
 
     async def _record_soon(self) -> None:
@@ -417,5 +465,5 @@ def _queue_id(attributes: dict[str, str]) -> str:
 
 
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what waits for others in a thread of our own: a hop that hangs holds up nobody else."""
+    """Call a function that may block in a thread, so that other connections go on."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)

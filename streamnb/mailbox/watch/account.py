@@ -36,6 +36,9 @@ class Account(Protocol):
     def folder_names(self) -> list[str]:
         """Return the names of all folders that a person may move mail to."""
 
+    def has_folder(self, folder: str) -> bool:
+        """Return whether a folder exists, among those that `folder_names` leaves out, too."""
+
     def canonical_name(self, folder: str) -> str:
         """Return the one name that `folder_names` has for a folder."""
 

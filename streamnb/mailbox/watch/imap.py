@@ -38,6 +38,7 @@ _MAX_IDLE_REFUSALS = 3  # in a row, after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders whose mail is not listed.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
+_MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only others lie below
 _JUNK = {b"$junk", b"junk", b"$phishing"}  # IANA's, Thunderbird's and KMail's
 _NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
 
@@ -194,14 +195,22 @@ class ImapAccount:
         self._list_folders()
         return list(self._delimiters)
 
+    def has_folder(self, folder: str) -> bool:
+        """Return whether a folder existed when folders were last listed."""
+        if not self._stored_names:
+            self._list_folders()
+        return folder == "INBOX" or folder in self._stored_names
+
     def _list_folders(self) -> None:
         folders: dict[str, str] = {}
         listed = []
         with self._connected():
             for flags, delimiter, name in self._client.list_folders():
                 stored = name.decode("latin-1") if isinstance(name, bytes) else name
-                folders[stored] = _delimiter(delimiter)
-                if not {flag.lower() for flag in flags} & _UNLISTED:
+                attributes = {flag.lower() for flag in flags}
+                if not attributes & _MISSING:
+                    folders[stored] = _delimiter(delimiter)
+                if not attributes & _UNLISTED:
                     listed.append(stored)
         self._stored_names = names_by_text(folders)
         self._delimiters = {

@@ -64,11 +64,21 @@ class LocationTable:
         self.database = database
         self.account = account
         self._listed_key = f"watched {account}"
+        self._look_key = f"looked {account}"
 
     def in_folder(self, folder: str) -> dict[str, MessageLocation]:
         """Return the messages that were in a folder when it was last listed, by uid."""
         locations = self._select("folder = ? AND gone IS NULL", folder)
         return {location.uid: location for location in locations}
+
+    def folders(self) -> set[str]:
+        """Return the folders in which messages were when they were last listed."""
+        with self.database.reading() as connection:
+            rows = connection.execute(
+                "SELECT DISTINCT folder FROM watched WHERE account = ? AND gone IS NULL",
+                (self.account,),
+            ).fetchall()
+        return {str(folder) for (folder,) in rows}
 
     def get(self, folder: str, uid: str) -> MessageLocation | None:
         """Return the last known message at a uid of a folder; None if there was none."""
@@ -88,7 +98,7 @@ class LocationTable:
         """
         locations = self._select(
             "key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
-            "ORDER BY coalesce(gone >= ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
+            "ORDER BY coalesce(gone > ?, FALSE) DESC, gone IS NULL DESC, gone DESC, "
             "since DESC LIMIT 1",
             *(key, *current, recent),
         )
@@ -131,12 +141,19 @@ class LocationTable:
             (self.account, location.folder, location.uid),
         )
 
-    def purge(self, now: float) -> None:
-        """Delete the locations of messages that have been in no folder for 90 days."""
+    def end_look(self, now: float) -> None:
+        """Store the time of a look; delete messages that have been in no folder for 90 days."""
         with self.database.writing() as connection:
             connection.execute(
                 "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT_S)
             )
+            self.database.store_value(self._look_key, now)
+
+    def last_look(self) -> float | None:
+        """Return when the last look ended, in seconds since 1970; None if there was none."""
+        with self.database.reading():
+            time: float | None = self.database.read_value(self._look_key)
+        return time
 
     def was_listed(self, folder: str) -> bool:
         """Return whether a folder was ever listed."""

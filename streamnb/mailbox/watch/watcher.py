@@ -32,7 +32,8 @@ from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
-_AWAY_S = 86400.0  # a move made so long before the first look counts as made since the last look
+_AWAY_S = 86400.0  # a move made so long before the first look of all counts as made since then
+_TICK_S = 1e-3  # time between looks at least
 _AGED = 1e12  # `first_seen` of a message for which `ham_after` is over and was handled
 
 
@@ -73,11 +74,15 @@ class Watcher:
         self.locations: LocationTable = LocationTable(self.mailbox.database, self.account.name)
         self._verdicts = VerdictLog(self.mailbox)
         self._states: dict[str, object] = {}
+        self._listed_folders: set[str] = set()
         # When the last look before the first attempt was, of each message that was put off.
         self._deferred: dict[tuple[str, str], float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
         self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
-        self._last_look = time.time() - _AWAY_S
+        stored_look = self.locations.last_look()
+        self._last_look = time.time() - _AWAY_S if stored_look is None else stored_look
+        self._is_look_stored = False
+        self._has_departures = False
         self._moved_keys: set[bytes] = set()  # of messages moved by this look
 
     def look(self) -> None:
@@ -85,21 +90,27 @@ class Watcher:
         now = self._now()
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
-        arrivals: list[MessageLocation] = []
+        arrivals: dict[tuple[str, str], MessageLocation] = {}
+        self._has_departures = False
         try:
             states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
+            self._leave_missing_folders(set(states), now)
             for folder, state in states.items():
                 can_age = folder == self.plan.inbox and self.plan.ham_after is not None
                 if state is not None and self._states.get(folder) == state and not can_age:
                     continue
                 self._states[folder] = state
-                arrivals += self._compare(folder, self.account.list_messages(folder), now)
+                arrivals |= self._compare(folder, now)
+            if self._has_departures:  # maybe into the inbox, after it was listed
+                arrivals |= self._compare(self.plan.inbox, now)
             if self._existing is None:
                 stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
                 self._existing = [item for item in stored.values() if item.moved_to is None]
             self._moved_keys.clear()
             # The inbox last: it may have got a second copy of a message in a class's folder.
-            for location in sorted(arrivals, key=lambda item: item.folder == self.plan.inbox):
+            for location in sorted(
+                arrivals.values(), key=lambda item: item.folder == self.plan.inbox
+            ):
                 if self.should_stop():
                     return
                 self._attempt(self._handle_arrival, location)
@@ -108,12 +119,31 @@ class Watcher:
         except BaseException:
             self._states.clear()  # list everything again
             raise
-        self.locations.purge(now)
+        # A look without changes needs not be stored, unless the stored one had some.
+        is_changed = bool(arrivals) or self._has_departures
+        if is_changed or not self._is_look_stored:
+            self.locations.end_look(now)
+            self._is_look_stored = not is_changed
         self._last_look = now
 
+    def _leave_missing_folders(self, listed: set[str], now: float) -> None:
+        """Store that the messages of deleted and renamed folders are gone."""
+        if listed == self._listed_folders:
+            return
+        for folder in self.locations.folders() - listed:
+            if not self.account.has_folder(folder):
+                self._depart(self.locations.in_folder(folder), now)
+        self._listed_folders = listed
+
+    def _depart(self, locations: dict[str, MessageLocation], now: float) -> None:
+        """Store that messages have left their folder."""
+        if locations:
+            self._has_departures = True
+            self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
+
     def _now(self) -> float:
-        """Return the time, never before the last look even if the clock was set back."""
-        return max(time.time(), self._last_look)
+        """Return the time, always after the last look even if the clock was set back."""
+        return max(time.time(), self._last_look + _TICK_S)
 
     def _attempt(
         self, action: Callable[..., None], location: MessageLocation, *arguments: object
@@ -143,41 +173,36 @@ class Watcher:
             self._deferred[folder, uid] = self._last_look
         self._states.clear()
 
-    def _compare(
-        self, folder: str, listing: dict[str, ListedMessage], now: float
-    ) -> list[MessageLocation]:
+    def _compare(self, folder: str, now: float) -> dict[tuple[str, str], MessageLocation]:
         """Return the messages new in a folder; store those gone, and learn from keywords."""
+        listing = self.account.list_messages(folder)
         stored = self.locations.in_folder(folder)
         for key in [key for key in self._deferred if key[0] == folder and key[1] not in listing]:
             del self._deferred[key]
             self._copies.discard(key)
-        departed = [
-            item._replace(gone_at=now) for uid, item in stored.items() if uid not in listing
-        ]
-        if departed:
-            self.locations.put_all(departed)
+        self._depart({uid: item for uid, item in stored.items() if uid not in listing}, now)
         for uid, location in stored.items():
             if uid in listing and not self.should_stop():
                 self._attempt(self._handle_present, location, listing[uid], now)
         new_uids = [uid for uid in listing if uid not in stored]
         was_listed = self.locations.was_listed(folder)
-        arrivals = []
+        arrivals = {}
         for uid, header in self.account.fetch_headers(folder, new_uids).items():
             if header is None:
                 if was_listed:
                     self._defer(folder, uid, "it cannot be read")
                     continue
                 header = uid.encode()
-            arrivals.append(
-                MessageLocation(
-                    folder, uid, header_key(header), listing[uid].keyword, None, now, None
-                )
+            arrivals[folder, uid] = MessageLocation(
+                folder, uid, header_key(header), listing[uid].keyword, None, now, None
             )
         if was_listed:
             return arrivals
-        self.locations.put_all(arrivals, folder)  # mail from before the first look teaches nothing
+        self.locations.put_all(
+            arrivals.values(), folder
+        )  # mail from before the first look teaches nothing
         self.report(f"{folder}: {len(arrivals):,} messages are there already")
-        return []
+        return {}
 
     def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
         """Handle a message that is where it was: its keyword or its age may have changed."""
@@ -187,9 +212,7 @@ class Watcher:
         if is_unfinished and location.folder == self.plan.inbox:  # its move was interrupted
             self._handle_new(location._replace(keyword=listed.keyword))
         elif listed.keyword != location.keyword:
-            self._learn(
-                location._replace(keyword=listed.keyword), self._keyword_label(listed.keyword)
-            )
+            self._change_keyword(location._replace(keyword=listed.keyword), location.keyword)
         elif (
             self.plan.ham_after is not None
             and location.folder == self.plan.inbox
@@ -237,26 +260,47 @@ class Watcher:
             elif location.key in self._moved_keys:  # a second copy, here before that move
                 self._classify(location)
             else:  # streamnb had moved it; it is back in the inbox
-                self._learn(location, self.plan.ham, previous)
+                self._leave_class_folder(location, previous)
         elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
-            if previous.gone_at is not None and previous.gone_at >= since:
-                self._learn(location, self.plan.ham, previous)
+            if previous.gone_at is not None and previous.gone_at > since:
+                self._leave_class_folder(location, previous)
             else:  # restored from the trash, or another mail with the same header
                 self._store(location, previous)
         elif location.folder == self.plan.inbox and not is_moved:
             self._classify_arrival(location, previous)
         elif previous is not None and self._has_new_keyword(location, previous):
-            self._learn(location, self._keyword_label(location.keyword), previous)
+            self._change_keyword(location, previous.keyword, previous)
         else:
             self._store(location, previous)
+
+    def _change_keyword(
+        self,
+        location: MessageLocation,
+        old_keyword: str,
+        previous: MessageLocation | None = None,
+    ) -> None:
+        """Learn what a new keyword says; without one, remove the label that the old one gave."""
+        label = self._keyword_label(location.keyword)
+        removed = self._keyword_label(old_keyword) if label is None else None
+        self._learn(location, label, previous, is_explicit=True, removed=removed)
+
+    def _leave_class_folder(self, location: MessageLocation, previous: MessageLocation) -> None:
+        """Remove the label of a message that a person moved to the inbox, or learn the other one.
+
+        Mail programs set the keyword $NotJunk as they move a message that is no spam.
+        """
+        if location.keyword == "notjunk" and previous.keyword != "notjunk":
+            self._learn(location, self._keyword_label("notjunk"), previous, is_explicit=True)
+        else:
+            self._learn(location, self.plan.ham, previous)
 
     def _keyword_label(self, keyword: str) -> str | None:
         """Return the class that a keyword names; None if it was removed."""
         return {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(keyword)
 
     def _has_new_keyword(self, location: MessageLocation, previous: MessageLocation) -> bool:
-        """Return whether a person set a keyword before moving a message to an ordinary folder."""
-        is_new = location.keyword not in ("", previous.keyword)
+        """Return whether a person changed a keyword before moving a message to another folder."""
+        is_new = location.keyword != previous.keyword
         return is_new and previous.moved_to is None and previous.folder not in self.plan.folders
 
     def _classify_arrival(
@@ -302,7 +346,7 @@ class Watcher:
             self._classify(location)
 
     def _store(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
-        """Store where a message is, and that it is no longer where it was."""
+        """Store the location of a message, and delete the previous one."""
         with self.mailbox.database.writing():
             self._put(location, previous)
 
@@ -348,16 +392,25 @@ class Watcher:
         location: MessageLocation,
         label: str | None,
         previous: MessageLocation | None = None,
+        is_explicit: bool = False,
+        removed: str | None = None,
     ) -> None:
-        """Learn a person's label of a message, or remove an earlier one."""
+        """Learn a person's label of a message, or remove an earlier one.
+
+        The class of the inbox only removes another label, unless a keyword names it. `removed` is
+        the only label that is removed; None for any.
+        """
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return  # it was moved again and will be found there
         name = f"{location.folder}/{location.uid}"
         key = digest(message)
         current = self.mailbox.label_of(key)
+        if label is None and removed is not None and (current is None or current[0] != removed):
+            self._store(location, previous)
+            return
         is_ours = current is not None and current[1] == HUMAN and current[2].startswith("watch ")
-        is_retraction = label is None or label == self.plan.ham
+        is_retraction = label is None or (label == self.plan.ham and not is_explicit)
         put = partial(self._put, location, previous)
         if current is not None and is_ours and is_retraction and current[0] != label:
             self.mailbox.retract(key, [label] if label else [], run_first=put)

@@ -1,0 +1,101 @@
+"""The memory for messages that all connections of a server share."""
+
+from __future__ import annotations
+
+import asyncio
+
+FREE_BYTES = 1 << 18  # bytes of each message that need no budget: nearly all mail is smaller
+_SIZE = (
+    1 << 27
+)  # bytes of all messages beyond that; while it is handed on, a message is copied thrice
+_WAIT_S = 60.0  # seconds that a message waits for others; mail servers wait for five minutes
+
+
+class MemoryBudget:
+    """A number of bytes that the messages of all connections may hold together.
+
+    If it is used up, messages wait until others have ended. The first that waits is read on, beyond
+    the budget, so that two large messages never wait for each other. It belongs to one event loop.
+
+    Parameters
+    ----------
+    size
+        Bytes.
+    free_bytes
+        Bytes of each message that do not count.
+    wait_s
+        Seconds that a message waits at most.
+    """
+
+    def __init__(
+        self, size: int = _SIZE, free_bytes: int = FREE_BYTES, wait_s: float = _WAIT_S
+    ) -> None:
+        self.size = size
+        self.free_bytes = free_bytes
+        self.wait_s = wait_s
+        self.used = 0
+        self._overdrawn: MessageMemory | None = None
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def message(self) -> MessageMemory:
+        """Return the memory of a new message."""
+        return MessageMemory(self)
+
+    def _take(self, holder: MessageMemory, size: int) -> bool:
+        is_over = self.used + size > self.size
+        if is_over and self._overdrawn not in (None, holder):
+            return False
+        if is_over:
+            self._overdrawn = holder
+        self.used += size
+        return True
+
+    def _give(self, holder: MessageMemory, size: int) -> None:
+        self.used -= size
+        if self._overdrawn is holder:
+            self._overdrawn = None
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def _change(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            self._waiting.discard(future)
+
+
+class MessageMemory:
+    """The bytes of one message; made by `MemoryBudget.message`."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.budget = budget
+        self.size = 0
+        self._charged = 0
+
+    def take_now(self, size: int) -> bool:
+        """Take bytes and return True, or return False if the budget is used up."""
+        charge = max(self.size + size - self.budget.free_bytes, 0) - self._charged
+        if charge > 0 and not self.budget._take(self, charge):
+            return False
+        self.size += size
+        self._charged += max(charge, 0)
+        return True
+
+    async def take(self, size: int) -> bool:
+        """Take bytes as soon as there are some. Return False if there were none in time."""
+        try:
+            async with asyncio.timeout(self.budget.wait_s):
+                while not self.take_now(size):
+                    await self.budget._change()
+        except TimeoutError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give all bytes back, before the next message or at the end."""
+        charged, self._charged, self.size = self._charged, 0, 0
+        if charged:
+            self.budget._give(self, charged)
