@@ -19,20 +19,17 @@ from streamnb.features.views import (
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
-from streamnb.naive_bayes.counting import DECAY, MAX_FEATURES
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
-    MIN_POSITIVE,
-    POSITIVE,
     Boolean,
     Choice,
     Integer,
     NameList,
-    Number,
     attribute,
+    inherited,
     parameter,
     parameter_class,
     parameters_from_json,
@@ -46,33 +43,13 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
-    background_mass: float = parameter(
-        Number(0, 1e6),
-        "teaching",
-        "Without `complement` and with more than two classes, a feature that is frequent in all of "
-        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
-        default=0.0,
-    )
-    complement: bool = parameter(
-        Boolean(),
-        "teaching",
-        "With more than two classes, score a class by the counts of all other classes "
-        "(`MultinomialNB`).",
-        default=True,
-    )
-    length_norm: float | None = parameter(
-        Number(MIN_POSITIVE, none=True),
-        "teaching",
-        "The evidence of a view is divided by this times a power of the number of its features; "
-        "None for no length normalisation.",
-        default=0.8,
-    )
-    length_norm_power: float = parameter(
-        Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
-    )
-    decay: float = DECAY
-    max_features: int | None = MAX_FEATURES
+    alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
+    background_mass: float = inherited(DiscriminativeMultinomialNB, "background_mass")
+    complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
+    length_norm: float | None = inherited(DiscriminativeMultinomialNB, "length_norm")
+    length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")
+    decay: float = inherited(DiscriminativeMultinomialNB, "decay")
+    max_features: int | None = inherited(DiscriminativeMultinomialNB, "max_features")
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
@@ -107,45 +84,12 @@ class PresetParameters(DecisionParameters):
         "Whether a message is learned as much as it was a surprise; False learns each as a whole.",
         default=True,
     )
-    rate: float = parameter(
-        Number(0, 100),
-        "teaching",
-        "Step size of the recalibration; with 0 the mean of the views is the score.",
-        default=0.15,
-    )
-    bound: float | None = parameter(
-        Number(1e-3, 1e9, none=True),
-        "teaching",
-        "How many nats a view can say against a class, at most; None for any number (`ViewsNB`).",
-        default=8.0,
-    )
-    by_length: bool = parameter(
-        Boolean(),
-        "teaching",
-        "Whether messages of each octave of length have a recalibration of their own.",
-        default=True,
-    )
-    min_update: float = parameter(
-        Number(0, 1),
-        "teaching",
-        "A view skips a message whose update weight is smaller than this; 0 skips none.",
-        default=0.03,
-    )
-    systems: int = parameter(
-        Integer(1, 4),
-        "counts",
-        "Number of values of alpha that read the same counts, weighted by how well they predict. "
-        "As multiples of `alpha`: 1 system has 1; 2 have 1 and 10; 3 have 0.32, 1 and 10; 4 have "
-        "0.32, 1, 3.2 and 10.",
-        default=4,
-    )
-    label_noise: float | None = parameter(
-        Number(0, 0.5, below=True, none=True),
-        "teaching",
-        "Share of labels that are wrong; None to estimate it (with a `decay` below "
-        ".999 labels are doubted less), 0 to believe every label.",
-        default=None,
-    )
+    rate: float = inherited(ViewsNB, "rate", default=0.15)
+    bound: float | None = inherited(ViewsNB, "bound", default=8.0)
+    by_length: bool = inherited(ViewsNB, "by_length", default=True)
+    min_update: float = inherited(DiscriminativeMultinomialNB, "min_update", default=0.03)
+    systems: int = inherited(ViewsNB, "systems", default=4)
+    label_noise: float | None = inherited(ViewsNB, "label_noise")
     words: MailTokenizer | Tokenizer | None = parameter(
         OPTIONAL_TOKENIZER,
         "counts",
@@ -153,9 +97,7 @@ class PresetParameters(DecisionParameters):
         "tokens. Only a MailTokenizer has views of header and body. None for the default.",
         default=None,
     )
-    keep_names: bool = parameter(
-        Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
-    )
+    keep_names: bool = inherited(DiscriminativeMultinomialNB, "keep_names")
 
 
 @parameter_class(kw_only=True)
@@ -186,12 +128,12 @@ class PresetClassifier(PresetParameters, Classifier):
         self.tokenizer = self._views(as_tokenizer(words))
         self.model = ViewsNB(
             [self._member(view) for view in self._chosen],
-            self.rate,
-            self.label_noise,
-            self.bound,
-            self.by_length,
-            self.systems,
+            **{name: getattr(self, name) for name in self._names_in(ViewsNB)},
         )
+
+    def _names_in(self, model: type[TextModel]) -> list[str]:
+        """Return the parameters that are those of a model, too."""
+        return [name for name in self.parameter_table if name in model.parameter_table]
 
     @property
     def view_names(self) -> tuple[str, ...]:
@@ -200,14 +142,14 @@ class PresetClassifier(PresetParameters, Classifier):
 
     def _member(self, view: str) -> MultinomialNB:
         """The model of a view."""
-        shared = {name: getattr(self, name) for name in _OF_MEMBERS}
+        has_contexts = view == "bytes" and self.ngram_step
+        discriminative = ContextNB if has_contexts else DiscriminativeMultinomialNB
+        model_class = discriminative if self.discriminative else MultinomialNB
+        shared = {name: getattr(self, name) for name in self._names_in(model_class)}
         shared["keep_names"] = self.keep_names and view not in ("bytes", "characters")
-        if not self.discriminative:
-            return MultinomialNB(**shared)
-        shared["min_update"] = self.min_update
-        if view == "bytes" and self.ngram_step:
-            return ContextNB(**shared, step=self.ngram_step)
-        return DiscriminativeMultinomialNB(**shared)
+        if model_class is ContextNB:
+            shared["step"] = self.ngram_step
+        return model_class(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
@@ -243,7 +185,7 @@ class PresetClassifier(PresetParameters, Classifier):
 
     def _check_change(self, name: str, value: Any) -> None:
         super()._check_change(name, value)
-        if "model" in vars(self) and name in _OF_MEMBERS:
+        if "model" in vars(self):
             for member in self.models:  # all are asked before any is changed
                 if name in member.parameter_table:
                     member._check_change(name, value)
@@ -252,12 +194,9 @@ class PresetClassifier(PresetParameters, Classifier):
         super()._changed(name)
         if "model" not in vars(self):
             return
-        if name in self.model.parameter_table:
-            setattr(self.model, name, getattr(self, name))
-        elif name in (*_OF_MEMBERS, "min_update"):
-            for member in self.models:
-                if name in member.parameter_table:
-                    setattr(member, name, getattr(self, name))
+        for model in (self.model, *self.models):
+            if name in model.parameter_table:
+                setattr(model, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
@@ -289,17 +228,6 @@ class PresetClassifier(PresetParameters, Classifier):
         object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)
         return ready
-
-
-_OF_MEMBERS = (
-    "alpha",
-    "background_mass",
-    "complement",
-    "length_norm",
-    "length_norm_power",
-    "decay",
-    "max_features",
-)
 
 
 @parameter_class(kw_only=True)
