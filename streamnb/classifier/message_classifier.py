@@ -86,11 +86,17 @@ class DecisionParameters:
     """Parameters of every classifier: what a message is, and what decisions cost."""
 
     positive: Label = parameter(
-        _LABEL, "formula", "The class that false alarms are for.", default="spam"
+        _LABEL,
+        "formula",
+        "The class whose wrong predictions are false alarms, such as spam.",
+        default="spam",
     )
     costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
     on: str | None = parameter(
-        Text(none=True), "formula", "Key of the message where x is a dict.", default=None
+        Text(none=True),
+        "formula",
+        "Key of the message if x is a dict; None if x is the message.",
+        default=None,
     )
 
 
@@ -117,8 +123,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     tokenizer: ScanningTransformer | Views = parameter(
         TOKENIZER,
         "counts",
-        "Makes features of a message: a tokenizer, a function from a text to its tokens, or "
-        "`Views`.",
+        "Computes the features of a message: a tokenizer, a function from a text to its tokens, "
+        "or `Views`.",
         default=None,
     )
     model: TextModel = parameter(

@@ -1,4 +1,4 @@
-"""The classifiers for mail and for plain text, with everything chosen."""
+"""Ready-made classifiers for mail and for plain text."""
 
 from __future__ import annotations
 
@@ -53,35 +53,40 @@ class PresetParameters(DecisionParameters):
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
-        'Which views are taken where `views` is None: "small" leaves out pairs of tokens, for two '
-        "thirds of the time and less than half of the space.",
+        'The views if `views` is None. "default" has all; "small" leaves out pairs of tokens, '
+        "takes two thirds of the time and less than half of the memory.",
         default="default",
     )
     views: Sequence[str] | None = parameter(
         NameList(required=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
-        'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
-        'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
+        'Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and '
+        '"body" (the words of each), for plain text "characters" (beyond ASCII). None for the '
+        "views of `preset`.",
         default=None,
     )
-    ngram_max: int = parameter(Integer(1, 8), "counts", "Bytes of the longest gram.", default=4)
+    ngram_max: int = parameter(
+        Integer(1, 8), "counts", "Length of the longest byte n-gram.", default=4
+    )
     ngram_step: int = parameter(
         Integer(0, 6),
         "counts",
-        "Bytes by which grams grow: shorter ones stand for longer ones that are rare; 0 for grams "
-        "of one size.",
+        "Difference in length, in bytes, between an n-gram and the next longer one. The "
+        "probability of a rare n-gram is taken from shorter ones. 0 for n-grams of one length.",
         default=0,
     )
     first_bytes: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "Number of bytes that the view of bytes reads, and of characters that theirs reads.",
+        "The view of bytes reads so many bytes from the start, the view of characters so many "
+        "characters.",
         default=1500,
     )
     discriminative: bool = parameter(
         Boolean(),
         "counts",
-        "Whether a message is learned as much as it was a surprise; False learns each as a whole.",
+        "True to learn a message with a larger weight, the less probable its class was; False for "
+        "equal weights.",
         default=True,
     )
     rate: float = inherited(ViewsNB, "rate", default=0.15)
@@ -137,7 +142,7 @@ class PresetClassifier(PresetParameters, Classifier):
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """The views of a message: `views`, or where that is None those of the preset."""
+        """Names of the views: `views` or, if that is None, those of the preset."""
         return self._chosen
 
     def _member(self, view: str) -> MultinomialNB:
@@ -222,7 +227,7 @@ class PresetClassifier(PresetParameters, Classifier):
             **decision,
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
-            raise ValueError("the parameters are not those of the model")
+            raise ValueError("the parameters do not match the model")
         # The parts can have been changed after construction, so they replace those of `ready`.
         object.__setattr__(ready, "views", parameters["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
@@ -232,12 +237,12 @@ class PresetClassifier(PresetParameters, Classifier):
 
 @parameter_class(kw_only=True)
 class MailClassifier(PresetClassifier):
-    r"""Classifies mail; the default, which needs no tuning.
+    r"""The default classifier for mail. It needs no tuning.
 
-    Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
-    counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
-    Each has a `DiscriminativeMultinomialNB`, and `ViewsNB` bounds, recalibrates and sums what they
-    say. With a `ngram_step`, the bytes have a `ContextNB`.
+    A mail has four views: words of the header, words of the body (`MailTokenizer`, each word
+    counted once), pairs of neighbouring tokens (`WordPairs`) and the first bytes (`ByteGrams`).
+    Each view has a `DiscriminativeMultinomialNB`. `ViewsNB` bounds, recalibrates and sums their
+    log-odds. With `ngram_step` > 0, the model of the bytes is a `ContextNB`.
 
     Examples
     --------
@@ -265,8 +270,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
-    characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.
+    A word that a text has n times counts 1 + log2(n) times. The fourth view has n-grams of
+    characters beyond ASCII (`CharacterGrams`). It is empty for texts in ASCII.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from streamnb.mail.decode import (
     decode_part,
     decode_transfer,
     decode_words,
+    loose_charset,
     parameters,
     seems_encoded,
     to_utf8,
@@ -165,7 +166,7 @@ class Part:
     @property
     def charset(self) -> str:
         """The declared charset, or ""."""
-        return self.parameters.get("charset", "")
+        return self.parameters.get("charset") or loose_charset(self.index.get(b"content-type", b""))
 
     @property
     def filename(self) -> str:
@@ -182,7 +183,7 @@ class Part:
     @property
     def is_html(self) -> bool:
         """True if the payload is HTML."""
-        return (self.read_as or self.content_type) in _HTML
+        return _is_html(self.read_as or self.content_type)
 
     @property
     def hidden_spans(self) -> bytes | None:
@@ -263,6 +264,11 @@ class Mail:
 
 def _is_text(content_type: str) -> bool:
     return content_type.startswith("text/") or content_type in _OTHER_TEXT
+
+
+def _is_html(content_type: str) -> bool:
+    """Return True for HTML, also that of watches and AMP (text/watch-html, text/x-amp-html)."""
+    return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
 
 
 def _without_cut_character(content: bytes) -> bytes:
@@ -467,7 +473,7 @@ class _Parser:
                 Part(fields, content_type, data[start : start + 2 * _SNIFFED], index=index)
             )
         if _is_text(read_as or content_type):
-            if (read_as or content_type) in _HTML and size > self.limits.size // 4:
+            if _is_html(read_as or content_type) and size > self.limits.size // 4:
                 data, fields, index = self.without_pictures(data[start:end], fields, index)
                 start, size = 0, len(data)
             granted = self.spend(size, role)

@@ -19,7 +19,7 @@ class BernoulliParameters(CountingParameters):
     """Parameters of `BernoulliNB`."""
 
     binarize: float = parameter(
-        Number(), "counts", "A feature is present where its value is above this.", default=0.0
+        Number(), "counts", "A feature is present if its value is above this.", default=0.0
     )
 
 

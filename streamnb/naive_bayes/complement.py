@@ -34,7 +34,8 @@ class ComplementParameters(CountingParameters):
     prior: Prior = parameter(
         ClassPrior(("none", "learned", "uniform")),
         "formula",
-        '"none", "learned", "uniform", or a dict of labels to shares, whatever they add up to.',
+        'Class prior: "none", "learned" (proportional to the weight learned), "uniform", or a '
+        "dict of labels to shares, which need not sum to 1.",
         default="none",
     )
     foreign_names: ClassVar[Mapping[str, str]] = dict.fromkeys(

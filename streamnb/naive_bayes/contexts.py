@@ -54,7 +54,10 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6),
+        "counts",
+        "Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.",
+        default=2,
     )
     spread: float = parameter(
         Number(),

@@ -80,15 +80,18 @@ class LearnerParameters:
         Number(MIN_POSITIVE, none=True),
         "formula",
         "Length normalisation: log-likelihoods are divided by this times a power of the number of "
-        "distinct features with a count; None for no normalisation. Words depend on each other, "
-        "so long messages have too extreme scores without it.",
+        "distinct features with a count; None for no normalisation. Without it, scores of long "
+        "messages are too extreme, because words depend on each other.",
         default=None,
     )
     length_norm_power: float = parameter(Number(0, 2), "formula", LENGTH_NORM_POWER, default=0.5)
     decay: float = DECAY
     max_features: int | None = MAX_FEATURES
     keep_names: bool = parameter(
-        Boolean(), "counts", "Store the names of features, so that they can be shown.", default=True
+        Boolean(),
+        "counts",
+        "True to store the names of features, so that explanations can show them.",
+        default=True,
     )
 
 
