@@ -56,6 +56,7 @@ class CountTable:
         alphas: list[float],
         background: float = 0.0,
         unseen: bool = False,
+        complement: bool = False,
     ) -> tuple[list[list[float]], int]: ...
     def log_likelihood_sums(
         self,
@@ -64,6 +65,7 @@ class CountTable:
         alpha: float,
         background: float = 0.0,
         unseen: bool = False,
+        complement: bool = False,
     ) -> tuple[list[float], int]: ...
     def count_histogram(self) -> tuple[F64, F64]: ...
     def part(self, start: int, stop: int) -> tuple[U64, F64]: ...

@@ -516,12 +516,15 @@ cdef class CountTable:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
-    def log_likelihood_sums(self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False):
+    def log_likelihood_sums(
+        self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False, bint complement=False
+    ):
         """Return the sum of counts[i] * (log(n_ik + alpha_i) - log(N_k + A)) over i, for each class k.
 
         n_ik is the count of feature i in class k and N_k its sum over features. alpha_i is
         alpha (1 + background V f_i), with f_i the fraction of all counts in feature i and V the
-        number of features; A is the sum of alpha_i. Unseen features are used if `unseen`.
+        number of features; A is the sum of alpha_i. Unseen features are used if `unseen`. With
+        `complement`, n_ik and N_k are the counts of all other classes, and the sums are negated.
 
         Returns
         -------
@@ -533,7 +536,7 @@ cdef class CountTable:
         cdef LogSums sums = self.logs
         if self.table.rows + self.unloaded == 0:
             return [0.0] * self.k, 0
-        sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, background)
+        sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, background, complement)
         # Keep the interpreter's lock: an update by another thread could move the table.
         self.find(f, n)
         return self.sum_found(sums, c, n, unseen)
@@ -551,7 +554,9 @@ cdef class CountTable:
                 sums.add(NULL, NULL, 0, c[i])
         return sums.finish()
 
-    def log_likelihood_grid(self, fingerprints, counts, list alphas, double background=0.0, bint unseen=False):
+    def log_likelihood_grid(
+        self, fingerprints, counts, list alphas, double background=0.0, bint unseen=False, bint complement=False
+    ):
         """Return `log_likelihood_sums` for each of several alphas: a list of lists, and the number of features used."""
         cdef Py_ssize_t i, k, used, n = len(fingerprints), n_used = 0, width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -568,11 +573,11 @@ cdef class CountTable:
         if width > DENSE:
             rows = []
             for alpha in alphas:
-                sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, background)
+                sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, background, complement)
                 values, n_used = self.sum_found(sums, c, n, unseen)
                 rows.append(values)
             return rows, n_used
-        grid = GridSums(alphas, width)
+        grid = GridSums(alphas, width, complement)
         grid.prepare(self.sums, self.table.rows + self.unloaded, background)
         for i in range(n):
             if self.rows[i] >= 0:

@@ -125,6 +125,31 @@ cdef extern from *:
             default: snb_add_rows_of(logs, amounts, less, hi, lo, rows, cells);
         }
     }
+
+    /* For each row of counts and each alpha: alpha + factor * the row's sum + each count. With
+       constant `alphas_n` and `width` the loops are unrolled. */
+    __attribute__((always_inline)) static inline void snb_smooth_rows_of(
+        const double *__restrict__ numbers, const double *__restrict__ alphas, const double *__restrict__ factors,
+        double *__restrict__ cells, ptrdiff_t rows, const ptrdiff_t alphas_n, const ptrdiff_t width
+    ) {
+        ptrdiff_t i, s, k;
+        for (i = 0; i < rows; i++, numbers += width) {
+            double total = 0;
+            for (k = 0; k < width; k++) total += numbers[k];
+            for (s = 0; s < alphas_n; s++, cells += width) {
+                double alpha = alphas[s] + factors[s] * total;
+                for (k = 0; k < width; k++) cells[k] = alpha + numbers[k];
+            }
+        }
+    }
+
+    SNB_WIDE static void snb_smooth_rows(
+        const double *__restrict__ numbers, const double *__restrict__ alphas, const double *__restrict__ factors,
+        double *__restrict__ cells, ptrdiff_t rows, ptrdiff_t alphas_n, ptrdiff_t width
+    ) {
+        if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, factors, cells, rows, 4, 2);
+        else snb_smooth_rows_of(numbers, alphas, factors, cells, rows, alphas_n, width);
+    }
     """
     double snb_log(double x) noexcept nogil
     double snb_exp(double x) noexcept nogil
@@ -134,6 +159,10 @@ cdef extern from *:
         const double *logs, const double *amounts, const double *less, double *hi, double *lo, Py_ssize_t rows,
         Py_ssize_t cells,
     ) noexcept nogil
+    void snb_smooth_rows(
+        const double *numbers, const double *alphas, const double *factors, double *cells, Py_ssize_t rows,
+        Py_ssize_t alphas_n, Py_ssize_t width,
+    ) noexcept nogil
 
 cdef enum:
     GRID_ROWS = 32  # rows whose logarithms are computed at a time
@@ -142,6 +171,7 @@ cdef enum:
 @cython.final
 cdef class LogSums:
     cdef double alpha, per_count
+    cdef bint complement
     cdef Py_ssize_t width, held, room, used
     cdef double *cells      # [room]
     cdef double *logs       # [room]
@@ -151,12 +181,15 @@ cdef class LogSums:
     cdef double *hi
     cdef double *lo
 
-    cdef int prepare(self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background) except -1
+    cdef int prepare(
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
+        bint complement,
+    ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
         cdef Py_ssize_t i, cell, width = self.width
-        cdef double alpha
+        cdef double alpha, total = 0
         self.used += 1
         if width > DENSE:
             self.add_sparse(numbers, columns, n, amount)
@@ -172,6 +205,11 @@ cdef class LogSums:
             self.cells[cell], self.cells[cell + 1] = numbers[0], numbers[1]
         else:
             memcpy(self.cells + cell, numbers, width * sizeof(double))
+        if self.complement:
+            for i in range(n):
+                total += numbers[i]
+            for i in range(width):
+                self.cells[cell + i] = total - self.cells[cell + i]
         if self.per_count != 0:
             alpha = 0
             for i in range(n):
@@ -188,6 +226,7 @@ cdef class LogSums:
 @cython.final
 cdef class GridSums:
     cdef Py_ssize_t n_alphas, width, held, used
+    cdef bint complement
     cdef double per_count
     cdef double *alphas   # [n_alphas]
     cdef double *factors  # [n_alphas]
@@ -197,27 +236,30 @@ cdef class GridSums:
     cdef double *cells    # [GRID_ROWS * n_alphas * width], like logs
     cdef double *logs
     cdef double *amounts  # [GRID_ROWS]
+    cdef double *numbers  # [GRID_ROWS * width]
 
     cdef void prepare(self, const double *totals, Py_ssize_t features, double background)
 
     cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n counts (all classes, or 0 for a row of zeros)."""
-        cdef Py_ssize_t s, k, width = self.width
-        cdef double total = 0, alpha
-        cdef double *cell
+        cdef double *target
         if self.held == GRID_ROWS:
             self.flush()
-        cell = self.cells + self.held * self.n_alphas * width
+        target = self.numbers + self.held * self.width
         self.amounts[self.held] = amount
         self.held += 1
         self.used += 1
-        if self.per_count != 0:
+        if self.per_count != 0 or self.complement:
             for k in range(n):
                 total += numbers[k]
         for s in range(self.n_alphas):
             alpha = self.alphas[s] + self.factors[s] * total
-            for k in range(width):
-                cell[k] = alpha + numbers[k] if k < n else alpha
+            if self.complement:
+                for k in range(width):
+                    cell[k] = alpha + max(total - numbers[k], 0.0) if k < n else alpha
+            else:
+                for k in range(width):
+                    cell[k] = alpha + numbers[k] if k < n else alpha
             cell += width
 
     cdef void flush(self) noexcept nogil

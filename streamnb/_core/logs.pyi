@@ -21,6 +21,7 @@ def log_likelihood_sums(
     features: int,
     alpha: float,
     background: float = 0.0,
+    complement: bool = False,
 ) -> tuple[list[float], int]: ...
 def row_sums(
     indptr: I64,

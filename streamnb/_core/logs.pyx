@@ -96,6 +96,9 @@ def weighted_sums(counts, values, seen=None):
 cdef class LogSums:
     """Sums of amount * (log(n_k + a) - log(N_k + A)) over rows of counts n.
 
+    With `complement`, n_k and N_k are the counts of all other classes, the sums are negated, and there is
+    no background.
+
     N_k is the total of class k; a is alpha (1 + background V f), with f the fraction of all counts
     in the row and V the number of features; A is the sum of a over all features.
 
@@ -115,14 +118,16 @@ cdef class LogSums:
         free(self.cells)
         free(self.less)
 
-    cdef int prepare(self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background) except -1:
+    cdef int prepare(
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
+        bint complement,
+    ) except -1:
         """Start a sum with the totals N of `width` classes, V features and the smoothing."""
         cdef Py_ssize_t k
         cdef double alpha_sum = alpha * features, per_count = 0, hi = 0, lo = 0
-        if background != 0:
-            for k in range(width):
-                snb_accumulate(&hi, &lo, totals[k])
-        if hi + lo > 0:
+        for k in range(width if background != 0 or complement else 0):
+            snb_accumulate(&hi, &lo, totals[k])
+        if background != 0 and not complement and hi + lo > 0:
             per_count = alpha_sum * background / (hi + lo)
             alpha_sum *= 1 + background
         if width != self.width:
@@ -134,26 +139,29 @@ cdef class LogSums:
             self.logs, self.amounts = self.cells + self.room, self.cells + 2 * self.room
             self.columns = <uint32_t *> (self.cells + 3 * self.room)
             self.width = width
-        self.alpha, self.per_count, self.held, self.used = alpha, per_count, 0, 0
-        snb_logs(totals, alpha_sum, self.less, width)
+        self.alpha, self.per_count, self.held, self.used, self.complement = alpha, per_count, 0, 0, complement
+        for k in range(width):
+            self.hi[k] = hi + lo - totals[k] if complement else totals[k]
+        snb_logs(self.hi, alpha_sum, self.less, width)
         memset(self.hi, 0, 2 * (width + 2) * sizeof(double))
         return 0
 
     cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         cdef Py_ssize_t i, cell
-        cdef double alpha = 0
+        cdef double alpha, total = 0
         if self.held + n + 1 > self.room:
             self.flush()
-        if self.per_count != 0:
+        if self.per_count != 0 or self.complement:
             for i in range(n):
-                alpha += numbers[i]
-        alpha = self.alpha + self.per_count * alpha
+                total += numbers[i]
+        alpha = self.alpha + (total if self.complement else self.per_count * total)
         cell = self.held
         self.cells[cell], self.columns[cell], self.amounts[cell] = alpha, <uint32_t> self.width, amount
         for i in range(n):
             if numbers[i] != 0:
                 cell += 1
-                self.cells[cell], self.columns[cell] = numbers[i] + alpha, <uint32_t> i if columns == NULL else columns[i]
+                self.columns[cell] = <uint32_t> i if columns == NULL else columns[i]
+                self.cells[cell] = self.alpha + max(total - numbers[i], 0.0) if self.complement else numbers[i] + alpha
         self.held = cell + 1
 
     cdef void flush(self) noexcept nogil:
@@ -184,12 +192,12 @@ cdef class LogSums:
     cdef tuple finish(self):
         """Return the sums and the number of rows."""
         cdef Py_ssize_t k, width = self.width
-        cdef double base, amounts
+        cdef double base, amounts, sign = -1 if self.complement else 1
         self.flush()
         if width <= DENSE or self.used == 0:
-            return [self.hi[k] + self.lo[k] for k in range(width)], self.used
+            return [sign * (self.hi[k] + self.lo[k]) for k in range(width)], self.used
         base, amounts = self.hi[width] + self.lo[width], self.hi[width + 1] + self.lo[width + 1]
-        return [base + (self.hi[k] + self.lo[k]) - amounts * self.less[k] for k in range(width)], self.used
+        return [sign * (base + (self.hi[k] + self.lo[k]) - amounts * self.less[k]) for k in range(width)], self.used
 
 
 cdef class GridSums:
@@ -200,9 +208,9 @@ cdef class GridSums:
 
 
 
-    def __cinit__(self, list alphas, Py_ssize_t width):
+    def __cinit__(self, list alphas, Py_ssize_t width, bint complement):
         cdef Py_ssize_t s, n = len(alphas), cells = len(alphas) * width
-        self.n_alphas, self.width = n, width
+        self.n_alphas, self.width, self.complement = n, width, complement
         self.alphas = <double *> calloc(2 * n + 3 * cells + 2 * GRID_ROWS * cells + GRID_ROWS, sizeof(double))
         if self.alphas == NULL:
             raise MemoryError
@@ -212,6 +220,7 @@ cdef class GridSums:
         self.cells = self.less + 3 * cells
         self.logs = self.cells + GRID_ROWS * cells
         self.amounts = self.logs + GRID_ROWS * cells
+        self.numbers = self.amounts + GRID_ROWS
         for s in range(n):
             self.alphas[s] = alphas[s]
 
@@ -222,19 +231,22 @@ cdef class GridSums:
         """Start with the totals N of the classes, V features and the background."""
         cdef Py_ssize_t s, k
         cdef double hi = 0, lo = 0, alpha_sum
-        if background != 0:
+        for k in range(self.width if background != 0 or self.complement else 0):
+            snb_accumulate(&hi, &lo, totals[k])
+        if self.complement:
             for k in range(self.width):
-                snb_accumulate(&hi, &lo, totals[k])
+                self.cells[k] = hi + lo - totals[k]
+            totals = self.cells
         for s in range(self.n_alphas):
             alpha_sum = self.alphas[s] * features
-            if hi + lo > 0:
+            if background != 0 and not self.complement and hi + lo > 0:
                 self.factors[s] = alpha_sum * background / (hi + lo)
-                self.per_count = 1
                 alpha_sum *= 1 + background
             snb_logs(totals, alpha_sum, self.less + s * self.width, self.width)
 
     cdef void flush(self) noexcept nogil:
         cdef Py_ssize_t cells = self.n_alphas * self.width
+        snb_smooth_rows(self.numbers, self.alphas, self.factors, self.cells, self.held, self.n_alphas, self.width)
         snb_logs(self.cells, 0.0, self.logs, self.held * cells)
         snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
         self.held = 0
@@ -242,9 +254,10 @@ cdef class GridSums:
     cdef tuple finish(self):
         """Return a list of sums for each alpha, and the number of rows."""
         cdef Py_ssize_t s, k
+        cdef double sign = -1 if self.complement else 1
         self.flush()
         return [
-            [self.hi[s * self.width + k] + self.lo[s * self.width + k] for k in range(self.width)]
+            [sign * (self.hi[s * self.width + k] + self.lo[s * self.width + k]) for k in range(self.width)]
             for s in range(self.n_alphas)
         ], self.used
 
@@ -254,7 +267,9 @@ ctypedef fused index_t:
     int64_t
 
 
-def log_likelihood_sums(cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0):
+def log_likelihood_sums(
+    cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0, bint complement=False
+):
     """Return `CountTable.log_likelihood_sums` of given counts (n, K); `seen` (n,), or None for all rows."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
@@ -262,7 +277,7 @@ def log_likelihood_sums(cells, seen, counts, list totals, Py_ssize_t features, d
     cdef cnp.ndarray totals_array = np.array(totals, dtype=np.float64)
     cdef uint8_t *mask = NULL
     cdef LogSums sums = LogSums()
-    sums.prepare(<double *> cnp.PyArray_DATA(totals_array), width, features, alpha, background)
+    sums.prepare(<double *> cnp.PyArray_DATA(totals_array), width, features, alpha, background, complement)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
     for i in range(n):

@@ -26,8 +26,8 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
     fields
         (name, value) pairs in order; values keep their folding.
     index
-        The first value by lower-case name. Fields beyond `limit` are only in it if their names begin
-        with `Content-`: they say how the body is read.
+        The first value by lower-case name. Of fields beyond `limit`, only the first of those are in it,
+        and in `fields`, that say how the body is read or identify the message.
     repeated
         Further (lower-case name, value) pairs of those fields.
     stop
@@ -67,7 +67,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
                 break  # "hi : )" in a text that begins without a blank line
         if j > begin:
             is_cut = is_cut or len(fields) >= limit
-            if not is_cut or is_part_field(p + begin, j - begin):
+            if not is_cut or is_needed_field(p + begin, j - begin):
                 name_begin = begin
                 name_end = j
                 value_begin = colon + 1
@@ -94,20 +94,22 @@ cdef inline bint is_content_field(const uint8_t *name, Py_ssize_t size) noexcept
     return size > 8 and same(name, b"content-", 8)
 
 
-cdef inline bint is_part_field(const uint8_t *name, Py_ssize_t size) noexcept nogil:
-    """Return True for the fields that tell how a part is read."""
-    return (
-        (size == 12 and same(name, b"content-type", 12))
-        or (size == 25 and same(name, b"content-transfer-encoding", 25))
-        or (size == 19 and same(name, b"content-disposition", 19))
-    )
+_NEEDED_FIELDS = frozenset(
+    b"""content-type content-transfer-encoding content-disposition message-id date from subject to cc
+    reply-to""".split()
+)
+
+
+cdef inline bint is_needed_field(const uint8_t *name, Py_ssize_t size):
+    """Return True for the fields that say how a part is read, or identify the message."""
+    return size <= 25 and lowered_bytes(name, size) in _NEEDED_FIELDS
 
 
 cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,
                     Py_ssize_t value_begin, Py_ssize_t value_end, Py_ssize_t limit) except -1:
     cdef bytes name = slice_of(p, name_begin, name_end), value = slice_of(p, value_begin, value_end)
     cdef bytes lower_name = name.lower()
-    if len(fields) < limit:
+    if len(fields) < limit or lower_name not in index:
         fields.append((name, value))
     if lower_name not in index:
         index[lower_name] = value
@@ -136,18 +138,25 @@ RAW_TEXT_TAGS = _UNSHOWN_RAW_TAGS | {b"script", b"style", b"textarea", b"xmp"}
 _entities: dict = {}
 
 
-cdef bytes entity(bytes name):
-    """Return the character of &name; as UTF-8, or None."""
-    character = _entities.get(name)
-    if character is None and name not in _entities:
+cdef tuple entity(bytes name):
+    """Return the character of &name as UTF-8 and the bytes of its name, or None.
+
+    A few names need no semicolon, also before further letters: `&eacutegal`.
+    """
+    found = _entities.get(name)
+    if found is None and name not in _entities:
         from html.entities import html5  # imported late: few messages need this table
 
         text = name.decode("ascii")
-        decoded = html5.get(text + ";") or html5.get(text)
-        character = None if decoded is None else decoded.encode()
+        decoded = html5.get(text + ";")
+        size = len(text)
+        while decoded is None and size > 1:
+            decoded = html5.get(text[:size])
+            size -= decoded is None
+        found = None if decoded is None else (decoded.encode(), size)
         if len(_entities) < 4096:
-            _entities[name] = character
-    return character
+            _entities[name] = found
+    return found
 
 
 cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
@@ -155,6 +164,7 @@ cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssiz
     cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
     cdef uint32_t number = 0
     cdef int base = 10, digit
+    cdef bytes character
     if j < n and p[j] == c"#":
         j += 1
         if j < n and lowered(p[j]) == c"x":
@@ -173,16 +183,20 @@ cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssiz
             j += 1
         if number == 0 or number >= CODE_POINTS or 0xD800 <= number < 0xE000:
             number = 0xFFFD
+        elif 0x80 <= number < 0xA0:  # browsers take them for windows-1252
+            number = ord(bytes((number,)).decode("cp1252", "replace"))
         buffer_room(out, 4)
         out.size += encode_utf8(number, out.bytes + out.size)
     else:
         while j < limit and (is_letter(p[j]) or c"0" <= p[j] <= c"9"):
             j += 1
-        character = entity(PyBytes_FromStringAndSize(<const char *> p + i + 1, j - i - 1)) if j > i + 1 else None
-        if character is None:
+        found = entity(PyBytes_FromStringAndSize(<const char *> p + i + 1, j - i - 1)) if j > i + 1 else None
+        if found is None:
             buffer_put(out, b"&", 1)
             return i + 1
+        character, size = found
         buffer_put(out, PyBytes_AS_STRING(character), len(character))
+        j = i + 1 + <Py_ssize_t> size
     return j + 1 if j < n and p[j] == c";" else j
 
 
@@ -657,7 +671,11 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                                 if is_in_head:
                                     style_page(stack, used, rules, variables)
                         i = end
-            elif not kind & VOID and used < MAX_ELEMENTS:
+            elif kind & VOID:
+                if region < 0 and is_hidden(&element):  # its texts, such as alt, are hidden
+                    span[0] = span[1] = i
+                    buffer_put(&spans, span, sizeof(span))
+            elif used < MAX_ELEMENTS:
                 if kind & IS_A and element.kind & HAS_TARGET and not element.kind & HAS_OWN_COLOUR and element.colour >= 0:
                     element.colour = 0x0000EE  # browsers' colour of links
                 used += 1

@@ -44,6 +44,7 @@ cdef class Scanner:
     cdef Py_ssize_t words
     cdef Buffer plain           # the visible text of HTML
     cdef Buffer hidden          # the text of HTML that no reader sees
+    cdef Buffer attributes      # texts of a tag, such as alt
 
     cdef int resize(self, Py_ssize_t capacity) except -1
     cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,

@@ -156,6 +156,7 @@ cdef class Scanner:
         free(self.line.bytes)
         free(self.plain.bytes)
         free(self.hidden.bytes)
+        free(self.attributes.bytes)
         free(self.ends)
         free(self.fingerprints)
         free(self.counts)
@@ -566,6 +567,7 @@ cdef class Scanner:
         buffer_shrink(&self.line)
         buffer_shrink(&self.plain)
         buffer_shrink(&self.hidden)
+        buffer_shrink(&self.attributes)
         if self.capacity > 65536:
             self.resize(512)
         else:
@@ -597,22 +599,31 @@ cdef enum:
 
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
-    cdef Py_ssize_t host, i
+    cdef Py_ssize_t host, i = 0, run
     cdef bytes link
     if name in _LINKS:
         if memchr(p, c"&", n) != NULL:
             link = unescaped(p, n)
             p = <const uint8_t *> PyBytes_AS_STRING(link)
             n = len(link)
-        host = scanner.url_after(p, 0, scheme_end(p, n), n)
+        while n and p[0] <= 32:
+            p += 1
+            n -= 1
+        host = link_host(p, n)
         if host >= 0:
             scanner.scan_url(p, host, n)
         else:
             scanner.scan_path(p, n)
     elif name in _SEEN_TEXT:
-        buffer_put(&scanner.plain, b" ", 1)
-        buffer_put(&scanner.plain, p, n)
-        buffer_put(&scanner.plain, b" ", 1)
+        buffer_put(&scanner.attributes, b" ", 1)
+        while i < n:
+            run = i
+            while i < n and p[i] != c"&":
+                i += 1
+            buffer_put(&scanner.attributes, p + run, i - run)
+            if i < n:
+                i = read_entity(&scanner.attributes, p, i, n)
+        buffer_put(&scanner.attributes, b" ", 1)
     elif n <= scanner.longest:
         scanner.line.size = 0
         buffer_put(&scanner.line, PyBytes_AS_STRING(name), len(name))
@@ -625,11 +636,24 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
     return 0
 
 
-cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i = 0
+cdef Py_ssize_t link_host(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    """Return the start of the host of a link, -1 if it has none.
+
+    Browsers take any number of slashes and backslashes behind http: and https:, and two without a
+    scheme for that of the page.
+    """
+    cdef Py_ssize_t i = 0, slashes
     while i < n and i < 6 and is_letter(p[i]):
         i += 1
-    return i
+    if i and not (4 <= i <= 5 and i < n and p[i] == c":" and lowered(p[0]) == c"h" and lowered(p[1]) == c"t"
+                  or i == 3 and i < n and p[i] == c":" and lowered(p[0]) == c"f" and lowered(p[1]) == c"t"):
+        return 0 if i == 3 and n > 4 and p[3] == c"." and lowered(p[0]) == c"w" and lowered(p[1]) == c"w" else -1
+    if i:
+        i += 1
+    slashes = i
+    while i < n and (p[i] == c"/" or p[i] == c"\\"):
+        i += 1
+    return i if i < n and (slashes or i - slashes >= 2) else -1
 
 
 cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n,
@@ -706,6 +730,14 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
             i = i + 4 if end < 0 else end
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
             i = read_tag(scanner, unclosed, p, i + 1, n, &quotes, &raw_end)
+            if scanner.attributes.size:
+                # A span that begins behind a tag hides its element.
+                while k < count and span[2 * k + 1] < i:
+                    k += 1
+                if k < count and span[2 * k] <= i:
+                    out = &scanner.hidden
+                buffer_put(out, scanner.attributes.bytes, scanner.attributes.size)
+                scanner.attributes.size = 0
         elif i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
             while i < n and p[i] != c">":
                 i += 1

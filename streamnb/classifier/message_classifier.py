@@ -60,7 +60,21 @@ def _are_costs(value: Any) -> bool:
 # as it is with half or twice this.
 _CLEAR_LOG_ODDS = 1e3
 
-COSTS = Constraint(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+
+class _CostsConstraint(Constraint):
+    """Three costs."""
+
+    listed = True
+
+    def __init__(self) -> None:
+        super().__init__(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+
+    def plain(self, value: Any) -> Any:
+        """Return the costs as a list."""
+        return list(value)
+
+
+COSTS = _CostsConstraint()
 _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
@@ -72,11 +86,17 @@ class DecisionParameters:
     """Parameters of every classifier: what a message is, and what decisions cost."""
 
     positive: Label = parameter(
-        _LABEL, "formula", "The class that false alarms are for.", default="spam"
+        _LABEL,
+        "formula",
+        "The class whose wrong predictions are false alarms, such as spam.",
+        default="spam",
     )
     costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
     on: str | None = parameter(
-        Text(none=True), "formula", "Key of the message where x is a dict.", default=None
+        Text(none=True),
+        "formula",
+        "Key of the message if x is a dict; None if x is the message.",
+        default=None,
     )
 
 
@@ -103,8 +123,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     tokenizer: ScanningTransformer | Views = parameter(
         TOKENIZER,
         "counts",
-        "Makes features of a message: a tokenizer, a function from a text to its tokens, or "
-        "`Views`.",
+        "Computes the features of a message: a tokenizer, a function from a text to its tokens, "
+        "or `Views`.",
         default=None,
     )
     model: TextModel = parameter(
@@ -531,10 +551,10 @@ def _chances_of_others(
 ) -> dict[Label, float]:
     """Return for each label the probability that a message is of another class.
 
-    After n messages of a class, the next one of it is of a new kind with a probability of about
-    1 / (n + 1), and the model does not know that kind. So one message of each class is not enough
-    to be sure. The class of a message of a new kind has the shares of the messages learned, so a
-    class that has just come does not make the verdicts on others unsure.
+    After n messages of a class, its next message is of a new kind with a probability of about
+    1 / (n + 1). The model does not know that kind. So one message of each class is not enough to be
+    sure. The prior of the classes is their share of all messages, so a new class does not make the
+    verdicts on others unsure.
     """
     top = list(shares)[best_index(list(shares.values()))]
     share_of_others = math.fsum(share for label, share in shares.items() if label != top)

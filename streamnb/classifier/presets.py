@@ -1,4 +1,4 @@
-"""The classifiers for mail and for plain text, with everything chosen."""
+"""Ready-made classifiers for mail and for plain text."""
 
 from __future__ import annotations
 
@@ -19,20 +19,17 @@ from streamnb.features.views import (
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
-from streamnb.naive_bayes.counting import DECAY, MAX_FEATURES
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
-    MIN_POSITIVE,
-    POSITIVE,
     Boolean,
     Choice,
     Integer,
     NameList,
-    Number,
     attribute,
+    inherited,
     parameter,
     parameter_class,
     parameters_from_json,
@@ -46,98 +43,58 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
-    background_mass: float = parameter(
-        Number(0, 1e6),
-        "teaching",
-        "With more than two classes, additive smoothing also by how frequent a feature is in all, "
-        "up to so many times alpha (`MultinomialNB`).",
-        default=3.0,
-    )
-    length_norm: float | None = parameter(
-        Number(MIN_POSITIVE, none=True),
-        "teaching",
-        "The evidence of a view is divided by this times a power of the number of its features; "
-        "None for no length normalisation.",
-        default=0.8,
-    )
-    length_norm_power: float = parameter(
-        Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
-    )
-    decay: float = DECAY
-    max_features: int | None = MAX_FEATURES
+    alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
+    background_mass: float = inherited(DiscriminativeMultinomialNB, "background_mass")
+    complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
+    length_norm: float | None = inherited(DiscriminativeMultinomialNB, "length_norm")
+    length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")
+    decay: float = inherited(DiscriminativeMultinomialNB, "decay")
+    max_features: int | None = inherited(DiscriminativeMultinomialNB, "max_features")
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
-        'Which views are taken where `views` is None: "small" leaves out pairs of tokens, for two '
-        "thirds of the time and less than half of the space.",
+        'The views if `views` is None. "default" has all; "small" leaves out pairs of tokens, '
+        "takes two thirds of the time and less than half of the memory.",
         default="default",
     )
     views: Sequence[str] | None = parameter(
         NameList(required=True, choices=_VIEWS, ordered=True, none=True),
         "counts",
-        'Which views: "words", "pairs" of tokens, "bytes"; of mail also "header" and "body" (the '
-        'words of either), of plain text "characters" beyond ASCII. None for those of the preset.',
+        'Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and '
+        '"body" (the words of each), for plain text "characters" (beyond ASCII). None for the '
+        "views of `preset`.",
         default=None,
     )
-    ngram_max: int = parameter(Integer(1, 8), "counts", "Bytes of the longest gram.", default=4)
+    ngram_max: int = parameter(
+        Integer(1, 8), "counts", "Length of the longest byte n-gram.", default=4
+    )
     ngram_step: int = parameter(
         Integer(0, 6),
         "counts",
-        "Bytes by which grams grow: shorter ones stand for longer ones that are rare; 0 for grams "
-        "of one size.",
+        "Difference in length, in bytes, between an n-gram and the next longer one. The "
+        "probability of a rare n-gram is taken from shorter ones. 0 for n-grams of one length.",
         default=0,
     )
     first_bytes: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "Number of bytes that the view of bytes reads, and of characters that theirs reads.",
+        "The view of bytes reads so many bytes from the start, the view of characters so many "
+        "characters.",
         default=1500,
     )
     discriminative: bool = parameter(
         Boolean(),
         "counts",
-        "Whether a message is learned as much as it was a surprise; False learns each as a whole.",
+        "True to learn a message with a larger weight, the less probable its class was; False for "
+        "equal weights.",
         default=True,
     )
-    rate: float = parameter(
-        Number(0, 100),
-        "teaching",
-        "Step size of the recalibration; with 0 the mean of the views is the score.",
-        default=0.15,
-    )
-    bound: float | None = parameter(
-        Number(1e-3, 1e9, none=True),
-        "teaching",
-        "How many nats a view can say against a class, at most; None for any number (`ViewsNB`).",
-        default=8.0,
-    )
-    by_length: bool = parameter(
-        Boolean(),
-        "teaching",
-        "Whether messages of each octave of length have a recalibration of their own.",
-        default=True,
-    )
-    min_update: float = parameter(
-        Number(0, 1),
-        "teaching",
-        "What would be learned less than so many times is not counted; 0 counts all.",
-        default=0.03,
-    )
-    systems: int = parameter(
-        Integer(1, 4),
-        "counts",
-        "Number of systems over the same counts, weighted by how well they predict: 1 for alpha "
-        "alone; 2 for 1 and 10 times alpha; 3 for .32, 1 and 10 times; 4 for 3.2 times, too.",
-        default=4,
-    )
-    label_noise: float | None = parameter(
-        Number(0, 0.5, below=True, none=True),
-        "teaching",
-        "Share of labels that are wrong; None to estimate it (with a `decay` below "
-        ".999 labels are doubted less), 0 to believe every label.",
-        default=None,
-    )
+    rate: float = inherited(ViewsNB, "rate", default=0.15)
+    bound: float | None = inherited(ViewsNB, "bound", default=8.0)
+    by_length: bool = inherited(ViewsNB, "by_length", default=True)
+    min_update: float = inherited(DiscriminativeMultinomialNB, "min_update", default=0.03)
+    systems: int = inherited(ViewsNB, "systems", default=4)
+    label_noise: float | None = inherited(ViewsNB, "label_noise")
     words: MailTokenizer | Tokenizer | None = parameter(
         OPTIONAL_TOKENIZER,
         "counts",
@@ -145,9 +102,7 @@ class PresetParameters(DecisionParameters):
         "tokens. Only a MailTokenizer has views of header and body. None for the default.",
         default=None,
     )
-    keep_names: bool = parameter(
-        Boolean(), "counts", "Keep the words, so that they can be shown.", default=True
-    )
+    keep_names: bool = inherited(DiscriminativeMultinomialNB, "keep_names")
 
 
 @parameter_class(kw_only=True)
@@ -178,28 +133,28 @@ class PresetClassifier(PresetParameters, Classifier):
         self.tokenizer = self._views(as_tokenizer(words))
         self.model = ViewsNB(
             [self._member(view) for view in self._chosen],
-            self.rate,
-            self.label_noise,
-            self.bound,
-            self.by_length,
-            self.systems,
+            **{name: getattr(self, name) for name in self._names_in(ViewsNB)},
         )
+
+    def _names_in(self, model: type[TextModel]) -> list[str]:
+        """Return the parameters that are those of a model, too."""
+        return [name for name in self.parameter_table if name in model.parameter_table]
 
     @property
     def view_names(self) -> tuple[str, ...]:
-        """The views of a message: `views`, or where that is None those of the preset."""
+        """Names of the views: `views` or, if that is None, those of the preset."""
         return self._chosen
 
     def _member(self, view: str) -> MultinomialNB:
         """The model of a view."""
-        shared = {name: getattr(self, name) for name in _OF_MEMBERS}
+        has_contexts = view == "bytes" and self.ngram_step
+        discriminative = ContextNB if has_contexts else DiscriminativeMultinomialNB
+        model_class = discriminative if self.discriminative else MultinomialNB
+        shared = {name: getattr(self, name) for name in self._names_in(model_class)}
         shared["keep_names"] = self.keep_names and view not in ("bytes", "characters")
-        if not self.discriminative:
-            return MultinomialNB(**shared)
-        shared["min_update"] = self.min_update
-        if view == "bytes" and self.ngram_step:
-            return ContextNB(**shared, step=self.ngram_step)
-        return DiscriminativeMultinomialNB(**shared)
+        if model_class is ContextNB:
+            shared["step"] = self.ngram_step
+        return model_class(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
@@ -235,7 +190,7 @@ class PresetClassifier(PresetParameters, Classifier):
 
     def _check_change(self, name: str, value: Any) -> None:
         super()._check_change(name, value)
-        if "model" in vars(self) and name in _OF_MEMBERS:
+        if "model" in vars(self):
             for member in self.models:  # all are asked before any is changed
                 if name in member.parameter_table:
                     member._check_change(name, value)
@@ -244,12 +199,9 @@ class PresetClassifier(PresetParameters, Classifier):
         super()._changed(name)
         if "model" not in vars(self):
             return
-        if name in self.model.parameter_table:
-            setattr(self.model, name, getattr(self, name))
-        elif name in (*_OF_MEMBERS, "min_update"):
-            for member in self.models:
-                if name in member.parameter_table:
-                    setattr(member, name, getattr(self, name))
+        for model in (self.model, *self.models):
+            if name in model.parameter_table:
+                setattr(model, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
         """Everything but the model, as JSON can hold it."""
@@ -275,7 +227,7 @@ class PresetClassifier(PresetParameters, Classifier):
             **decision,
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
-            raise ValueError("the parameters are not those of the model")
+            raise ValueError("the parameters do not match the model")
         # The parts can have been changed after construction, so they replace those of `ready`.
         object.__setattr__(ready, "views", parameters["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
@@ -283,24 +235,14 @@ class PresetClassifier(PresetParameters, Classifier):
         return ready
 
 
-_OF_MEMBERS = (
-    "alpha",
-    "background_mass",
-    "length_norm",
-    "length_norm_power",
-    "decay",
-    "max_features",
-)
-
-
 @parameter_class(kw_only=True)
 class MailClassifier(PresetClassifier):
-    r"""Classifies mail; the default, which needs no tuning.
+    r"""The default classifier for mail. It needs no tuning.
 
-    Four views of a mail: the words of its header and those of its body (`MailTokenizer`, each
-    counted once), pairs of neighbouring tokens (`WordPairs`) and its first bytes (`ByteGrams`).
-    Each has a `DiscriminativeMultinomialNB`, and `ViewsNB` bounds, recalibrates and sums what they
-    say. With a `ngram_step`, the bytes have a `ContextNB`.
+    A mail has four views: words of the header, words of the body (`MailTokenizer`, each word
+    counted once), pairs of neighbouring tokens (`WordPairs`) and the first bytes (`ByteGrams`).
+    Each view has a `DiscriminativeMultinomialNB`. `ViewsNB` bounds, recalibrates and sums their
+    log-odds. With `ngram_step` > 0, the model of the bytes is a `ContextNB`.
 
     Examples
     --------
@@ -328,8 +270,8 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. The fourth view has the n-grams of
-    characters beyond ASCII (`CharacterGrams`); a text in ASCII has none.
+    A word that a text has n times counts 1 + log2(n) times. The fourth view has n-grams of
+    characters beyond ASCII (`CharacterGrams`). It is empty for texts in ASCII.
 
     Examples
     --------

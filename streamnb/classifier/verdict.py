@@ -27,11 +27,11 @@ class Costs(NamedTuple):
     Attributes
     ----------
     false_alarm
-        A message is taken for the positive class and is of another.
+        Cost of predicting the positive class for a message of another class.
     miss
-        Any other mistake: with spam for the positive class, a spam that gets through.
+        Cost of any other mistake, such as spam that gets through.
     unsure
-        Somebody has to look.
+        Cost of a review by a person.
     """
 
     false_alarm: float = 10.0
@@ -40,16 +40,16 @@ class Costs(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """A feature that spoke for or against the label of a verdict.
+    """A feature of a message, and its evidence for or against the label of a verdict.
 
     Attributes
     ----------
     feature
         Its name: a token, or bytes for an n-gram of bytes.
     log_odds
-        What it added to the log-odds of the label against the best other class.
+        Its part of the log-odds of the label against the best other class.
     counts
-        How much of it was learned in each class.
+        Its count in each class.
     """
 
     feature: Feature
@@ -64,22 +64,23 @@ class Verdict:
     Attributes
     ----------
     label
-        The class that is expected to cost least, or where that is unsure the most probable one;
-        None before anything was learned.
+        The class with the least expected cost. If the verdict is unsure, the most probable class.
+        None before training.
     probability
         Calibrated probability of that class.
     log_odds
         Its logarithm of p / (1 - p), which never saturates.
     unsure
-        Whether it is expected to cost less if somebody looks.
+        Whether the expected cost is less if a person looks.
     probabilities
-        That of each class.
+        The probability of each class.
     reasons
-        The features that spoke loudest, for the label or (negative) against it. They are named when
-        they are read, and describe the state of the classifier at the time of the verdict.
+        The features with the strongest evidence, for the label or (negative) against it. They are
+        named when they are read, and describe the state of the classifier at the time of the
+        verdict.
     ready
-        Whether the class was called rightly often enough, of messages that were then learned, that
-        nobody needs to look (`TextModel.is_ready`).
+        Whether the class has enough correct predictions to act without a review
+        (`TextModel.is_ready`).
     """
 
     label: Label | None

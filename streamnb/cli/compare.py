@@ -28,6 +28,12 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
     from the first run are paired, message by message. A star marks a difference whose interval
     excludes zero.
 
+    With more than two classes, results.txt has the score of the predicted class alone. So log
+    loss and Brier score are not compared; `replay` prints them for each run.
+
+    results.txt may come from another program. Each line is `NAME judge=CLASS class=CLASS
+    score=NUMBER`: the true class, the predicted one, and its log-odds.
+
     \b
     Examples:
       streamnb replay corpora/sample --out default

@@ -131,8 +131,8 @@ def top(
 ) -> None:
     """Show the tokens with the strongest evidence for each class.
 
-    They are those of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote. With a
-    CLASS, only its tokens are shown.
+    The tokens are from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
+    wrote. With a CLASS, only its tokens are shown.
 
     \b
     Examples:

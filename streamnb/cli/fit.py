@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from streamnb.cli.options import notify, notify_similar_labels, on_error_option, set_option
-from streamnb.cli.replay import column_options, make_config, print_skipped
+from streamnb.cli.replay import column_options, make_config, print_skipped, range_options
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, printable
 
@@ -20,7 +20,7 @@ from streamnb.errors import ConfigError, printable
 @click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
 @set_option("model.kind=multinomial")
 @column_options
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
+@range_options
 @click.option(
     "--order",
     metavar="ORDER",
@@ -85,6 +85,8 @@ def fit(
     if as_json:
         click.echo(json.dumps(fitted.as_dict()))
     elif not quiet:
+        for description in fitted.corpora:
+            click.echo(printable(description))
         classes = ", ".join(f"{n:,.0f} {y}" for y, n in fitted.classifier.messages().items())
         click.echo(
             printable(

@@ -155,7 +155,7 @@ def commands() -> None:
       streamnb fit tickets.csv -o tickets.snb
       streamnb predict tickets.snb new.csv --out labelled.csv
     Train your mailbox, and classify a message:
-      streamnb learn spam ~/Maildir/.Junk
+      streamnb learn spam=Maildir/.Junk ham=Maildir
       streamnb classify message.eml
     """  # noqa: D301 (\b is click's mark for preformatted lines)
 

@@ -54,7 +54,7 @@ _OUTCOMES = {
 
 @contextmanager
 def _collected_errors() -> Iterator[list[StreamNBError]]:
-    """Collect errors of single messages; exit with the last one's status at the end."""
+    """Collect errors of single messages; exit with the status of the last error."""
     errors: list[StreamNBError] = []
     yield errors
     if errors:
@@ -241,7 +241,7 @@ def _mixed(
     "digests",
     multiple=True,
     metavar="HEX",
-    help="Name a message that is gone by its digest, as `learn --json` and `export` print it.",
+    help="Digest of a message that was deleted. `learn --json` and `export` print digests.",
 )
 @click.option(
     "--erase",
@@ -315,13 +315,13 @@ def _parse_digest(text: str) -> bytes:
 @options.database_options
 @options.json_option
 def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
-    """Create the database NEW with the views of this version, from messages that still exist.
+    """Create the database NEW with the views of this version by learning your mail again.
 
-    A database keeps the views it was made with. NEW learns each message in the SOURCEs (as for
-    `streamnb learn`) that the old database has learned, with the same label. The old database is
-    only read. If NEW exists from an interrupted upgrade, the command continues it.
+    A database keeps the views it was made with. Each message of the SOURCEs (as for `streamnb
+    learn`) that has a label in the old database gets that label in NEW. The old database is only
+    read. If NEW exists from an interrupted upgrade, the command continues it.
 
-    NEW has the messages in the order of the SOURCEs, so `undo` cannot reach earlier times in it.
+    NEW learns the messages in the order of the SOURCEs. `undo` cannot go back beyond the upgrade.
     Use NEW with --db or STREAMNB_DB. Never move a database over one that is in use.
 
     \b

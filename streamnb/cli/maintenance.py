@@ -235,7 +235,7 @@ def undo(
         return
     would = "would be " if dry_run else ""
     click.echo(
-        f"since {datetime.fromtimestamp(since_s):%F %T}: {done.unlearned:,} labels {would}removed"
+        f"labels from {datetime.fromtimestamp(since_s):%F %T} on: {done.unlearned:,} {would}removed"
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:
@@ -268,7 +268,7 @@ def _confirm(change: str) -> None:
     default=180,
     show_default=True,
     metavar="DAYS",
-    help="Drop features that a single message had, at least DAYS ago.",
+    help="Drop features of a single message, if it was learned at least DAYS ago.",
 )
 @click.option(
     "--ledger",
@@ -283,8 +283,8 @@ def _confirm(change: str) -> None:
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
     """Drop features that were seen once, old rows with --ledger, and shrink the file.
 
-    Few verdicts change: a feature that a single message had half a year ago seldom occurs again.
-    Print the numbers first with --dry-run.
+    Few verdicts change, because such features seldom occur again. Print the numbers first with
+    --dry-run.
 
     \b
     Example:

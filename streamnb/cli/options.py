@@ -117,7 +117,7 @@ def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) ->
 
 
 def plot_option(subject: str) -> Callable[[Command], Command]:
-    """Return the option --plot, the file of a picture, as `plot`."""
+    """Return the option `--plot FILE`; the parameter of the command is `plot`."""
     summary = f"Draw {subject}: .svg, .pdf or .png."
     return click.option("--plot", metavar="FILE", callback=_check_plot, help=summary)
 
@@ -183,7 +183,8 @@ database_options: Decorator = combine_options(
     shared_option(
         "--base",
         metavar="FILE",
-        help="A model or database of the whole site, used with yours. Default: STREAMNB_BASE. "
+        help="The shared model or database of the site. Its scores are added to yours. Default: "
+        "STREAMNB_BASE. "
         "With --user: site.snb, else site.db, in the users' folder.",
     ),
     shared_option(

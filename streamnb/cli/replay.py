@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _MAX_NOTICES = 3  # lines printed of a list of similar notices
-_INTERRUPTED = "interrupted; the figures are of the messages until then"
+_INTERRUPTED = "interrupted: the figures cover the messages read so far"
 
 
 column_options: Decorator = combine_options(
@@ -44,6 +44,15 @@ column_options: Decorator = combine_options(
 )
 
 
+range_options: Decorator = combine_options(
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages."),
+    click.option(
+        "--skip",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Leave out the first N messages of the order.",
+    ),
+)
 quiet_option: Decorator = click.option("--quiet", is_flag=True, help="Print only errors.")
 # The options of `replay` and `evaluate`, the last first in the help.
 run_options: Decorator = combine_options(
@@ -61,7 +70,12 @@ run_options: Decorator = combine_options(
     click.option(
         "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
     ),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages."),
+    range_options,
+    click.option(
+        "--order",
+        metavar="ORDER",
+        help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
+    ),
     column_options,
     click.option(
         "--config", "config_file", metavar="FILE", help="Read the settings from a YAML file."
@@ -73,11 +87,6 @@ run_options: Decorator = combine_options(
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @set_option("model.alpha=0.1")
 @run_options
-@click.option(
-    "--order",
-    metavar="ORDER",
-    help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
-)
 @click.option(
     "--save",
     "save_to",
@@ -228,6 +237,7 @@ def _print_notices(lines: list[str], summary: str) -> None:
 _KEYS = {
     "label_column": ("corpus", "label_column"),
     "text_column": ("corpus", "text_column"),
+    "skip": ("corpus", "skip"),
     "limit": ("corpus", "limit"),
     "order": ("corpus", "order"),
     "on_error": ("corpus", "on_error"),
@@ -277,6 +287,7 @@ def make_config(
         data = read_yaml(config_file) if config_file is not None else {}
     if config_file is not None and not targets:
         resolve_paths(data, "corpus", ("path",), config_file)
+        resolve_paths(data, "spark", ("input",), config_file)
     values = {_KEYS[name]: value for name, value in options.items() if value is not None}
     if targets:
         values["corpus", "path"] = targets[0] if len(targets) == 1 else list(targets)
@@ -402,7 +413,8 @@ def _class_table(summary: Summary) -> Table:
         predicted = list(dict.fromkeys(chain(summary.classes, *summary.confusion.values())))
     titles = [f"as {printable(name)}" for name in predicted]
     table = new_table("class", "messages", "precision", "recall", "F1", *titles)
-    for name, row in summary.classes.items():
+    for name in _largest_first(summary) if len(summary.classes) > 2 else summary.classes:
+        row = summary.classes[name]
         figures = [
             f"{row.messages:,}",
             f"{row.precision:.2%}",
@@ -414,9 +426,14 @@ def _class_table(summary: Summary) -> Table:
     return table
 
 
+def _largest_first(summary: Summary) -> list[str]:
+    """Return the classes, those with most messages first."""
+    return sorted(summary.classes, key=lambda name: -summary.classes[name].messages)
+
+
 def _confusion_table(summary: Summary, limit: int = 20) -> Table:
     """Return the true classes (rows) and predicted classes (columns), the largest classes."""
-    largest = sorted(summary.classes, key=lambda name: -summary.classes[name].messages)[:limit]
+    largest = _largest_first(summary)[:limit]
     columns = [*largest, "?"] if any("?" in row for row in summary.confusion.values()) else largest
     table = new_table("predicted as", *(printable(name[:8]) for name in columns))
     for name in largest:

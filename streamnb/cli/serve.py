@@ -80,8 +80,8 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 @click.option(
     "--next",
     "hop",
-    metavar="lmtp:ADDRESS",
-    help="The next mail server, for all mail: lmtp:ADDRESS or smtp:ADDRESS.",
+    metavar="KIND:ADDRESS",
+    help="Mail server that gets all mail. KIND is lmtp or smtp.",
 )
 @click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
 @click.option(
@@ -122,13 +122,13 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--trust",
     metavar="NETWORK",
     multiple=True,
-    help="Take mail from this network. --smtp and --lmtp can then listen on other addresses.",
+    help="Accept mail from this network. Needed if --smtp or --lmtp listens beyond this machine.",
 )
 @click.option(
     "--per-address",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="Limit of connections from one address. Default: a quarter of all; none for this machine.",
+    help="Most connections from one address. Default: a quarter of all; no limit for this machine.",
 )
 @click.option(
     "--log",
@@ -169,8 +169,8 @@ def serve(
     With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
     GET /openapi.json describes that.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. A socket from systemd is named by
-    FileDescriptorName: ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
+    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
     the server.
 
     \b

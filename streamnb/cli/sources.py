@@ -22,7 +22,8 @@ server_options: Decorator = combine_options(
     shared_option(
         "--password-file",
         metavar="FILE",
-        help="Holds the password; only you may read it. Else STREAMNB_PASSWORD, then the keyring.",
+        help="File with the password, readable only by you. Default: STREAMNB_PASSWORD, then the "
+        "keyring.",
     ),
     shared_option("--ca-file", metavar="FILE", help="Certificates to trust besides the system's."),
     shared_option(

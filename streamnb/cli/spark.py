@@ -42,7 +42,7 @@ _config_options = combine_options(
 @spark.command()
 @_config_options
 def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Train a model on all messages of spark.input and write it to output.model."""
+    """Train a model on spark.input and write it to output.model."""
     config, section = _read_config(config_file, settings, "output.model")
     with _start_session() as (session, streamnb_spark):
         frame = _read_input(session, section)
@@ -73,7 +73,10 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
 @spark.command()
 @_config_options
 def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Score the messages of spark.input with output.model, into the table spark.output."""
+    """Score the messages of spark.input with output.model.
+
+    The scores are written to the table spark.output.
+    """
     config, section = _read_config(config_file, settings, "output.model", "spark.output")
     from streamnb.classifier import Classifier
 
@@ -96,9 +99,10 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
 @spark.command()
 @_config_options
 def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Replay spark.input: classify each message with a model that learned all earlier ones.
+    """Replay spark.input: predict each message, then learn it.
 
-    The predictions are written to the table spark.output, if that is set.
+    Each message is classified with a model that learned all earlier ones. The predictions are
+    written to the table spark.output, if that is set.
     """
     config, section = _read_config(config_file, settings)
     delay = _total_delay(config)
@@ -137,7 +141,9 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the table to FILE.")
 @click.option("--order", default="indexed", show_default=True, help="As for `streamnb replay`.")
 def table(corpora: tuple[str, ...], output: str, order: str) -> None:
-    """Write corpora as one Parquet file of position, label and message; Spark is not needed.
+    """Write corpora as one Parquet file; Spark is not needed.
+
+    Its columns are position, label and message.
 
     \b
     Example:
@@ -151,13 +157,9 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
 
 def _read_config(config_file: str, settings: tuple[str, ...], *required: str) -> tuple[Any, Any]:
     """Return a configuration and its section `spark`; ConfigError if a required key is missing."""
-    from streamnb.config import build
-    from streamnb.config.yaml_files import read_yaml, set_key
+    from streamnb.cli.replay import make_config
 
-    data = read_yaml(config_file)
-    for assignment in settings:
-        set_key(data, assignment)
-    config = build(data, config_file)
+    config = make_config((), config_file, settings, {})
     if config.spark is None or config.spark.input is None:
         raise ConfigError(f"{config_file}: spark.input: missing; name the table of messages")
     if config.sweep or config.model.window is not None:

@@ -47,9 +47,10 @@ def initialize(state: str) -> None:
 @click.argument("ignored", nargs=-1)
 @_state
 def classify(message: str, ignored: tuple[str, ...], state: str) -> None:
-    """Print `class=ham score=-3.2`; a higher score is more like spam.
+    """Print `class=ham score=-3.2`.
 
-    Arguments after MESSAGE (of the active learning task) are ignored.
+    A higher score is more like spam. Arguments after MESSAGE (of the active learning task) are
+    ignored.
     """
     from streamnb.classifier import Classifier
     from streamnb.scores import best_label, log_odds

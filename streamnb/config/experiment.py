@@ -8,7 +8,6 @@ from typing import Any
 from streamnb.config.schema import DELIMITER, NAME, OPTIONAL_BOOLEAN, SEED
 from streamnb.config.sections import (
     Converter,
-    ParameterSection,
     Section,
     build_section,
     convert_name,
@@ -17,22 +16,11 @@ from streamnb.config.sections import (
     list_type,
     mapping_type,
     section_type,
+    sections_of,
 )
-from streamnb.naive_bayes import (
-    BernoulliNB,
-    ComplementNB,
-    DiscriminativeMultinomialNB,
-    MultinomialNB,
-)
+from streamnb.naive_bayes import COUNTING
 from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
-from streamnb.tables import (
-    AODE,
-    CategoricalNB,
-    GaussianDiscriminantAnalysis,
-    GaussianNB,
-    LazyBayesianRules,
-    MixedNB,
-)
+from streamnb.tables import TABULAR
 
 
 def _is_cell(value: Any) -> bool:
@@ -83,10 +71,6 @@ class TableConfig(_DataSection, kind="table"):
     missing: tuple[str, ...] | None = key(list_type(_convert_missing, none=True), default=None)
 
 
-class CsvConfig(TableConfig, kind="csv"):
-    """Another name of `table`."""
-
-
 class IdxConfig(_DataSection, kind="idx"):
     """Images in the format of MNIST, compressed or not; several files are concatenated."""
 
@@ -100,48 +84,7 @@ class BundledConfig(_DataSection, kind="bundled"):
     name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
-class GaussianConfig(ParameterSection, kind="gaussian", parameters=GaussianNB):
-    """Parameters of `GaussianNB`."""
-
-
-class CategoricalConfig(ParameterSection, kind="categorical", parameters=CategoricalNB):
-    """Parameters of `CategoricalNB`."""
-
-
-class MixedConfig(ParameterSection, kind="mixed", parameters=MixedNB):
-    """Parameters of `MixedNB`."""
-
-
-class DiscriminantConfig(
-    ParameterSection, kind="discriminant", parameters=GaussianDiscriminantAnalysis
-):
-    """Parameters of `GaussianDiscriminantAnalysis`."""
-
-
-class AodeConfig(ParameterSection, kind="aode", parameters=AODE):
-    """Parameters of `AODE`."""
-
-
-class LazyConfig(ParameterSection, kind="lazy", parameters=LazyBayesianRules):
-    """Parameters of `LazyBayesianRules`."""
-
-
-class MultinomialConfig(ParameterSection, kind="multinomial", parameters=MultinomialNB):
-    """Parameters of `MultinomialNB`."""
-
-
-class BernoulliConfig(ParameterSection, kind="bernoulli", parameters=BernoulliNB):
-    """Parameters of `BernoulliNB`."""
-
-
-class ComplementConfig(ParameterSection, kind="complement", parameters=ComplementNB):
-    """Parameters of `ComplementNB`."""
-
-
-class DiscriminativeConfig(
-    ParameterSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
-):
-    """Parameters of `DiscriminativeMultinomialNB`."""
+_MODELS = sections_of({**TABULAR, **COUNTING}, globals())
 
 
 class ScikitConfig(Section, kind="scikit-learn"):
@@ -206,26 +149,14 @@ class ExperimentConfig(Section):
     """The configuration of an experiment."""
 
     data: TableConfig | IdxConfig | BundledConfig = key(
-        section_type(TableConfig, CsvConfig, IdxConfig, BundledConfig)
+        section_type(TableConfig, IdxConfig, BundledConfig)
     )
     models: dict[str, Any] = key(
         mapping_type(
-            section_type(
-                GaussianConfig,
-                CategoricalConfig,
-                MixedConfig,
-                DiscriminantConfig,
-                AodeConfig,
-                LazyConfig,
-                MultinomialConfig,
-                BernoulliConfig,
-                ComplementConfig,
-                DiscriminativeConfig,
-                ScikitConfig,
-            ),
+            section_type(*_MODELS, ScikitConfig),
             1,
         ),
-        default={"gaussian": GaussianConfig()},
+        default={"gaussian": _MODELS[0]()},
     )
     splits: Any = key(
         section_type(

@@ -15,17 +15,13 @@ from streamnb.config.sections import (
     list_type,
     mapping_type,
     section_type,
+    sections_of,
 )
 from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes import (
-    BernoulliNB,
-    ComplementNB,
-    DiscriminativeMultinomialNB,
-    MultinomialNB,
-)
+from streamnb.naive_bayes import COUNTING
 from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 
 
@@ -67,6 +63,7 @@ class CorpusConfig(Section):
     path: str | tuple[str, ...] | None = key(_convert_paths, default=None)
     kind: str | None = key(Choice(KINDS, none=True), default=None)
     order: str = key(_convert_order, default="indexed")
+    skip: int = key(Integer(0), default=0)
     limit: int | None = key(OPTIONAL_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)
     label_column: str | None = key(convert_optional_name, default=None)
@@ -107,27 +104,9 @@ class ClassifierConfig(
     _ModelSection,
     kind="classifier",
     parameters=PresetClassifier,
-    exclude=("positive", "costs", "on", "words"),
+    exclude=("on", "words"),
 ):
     """Parameters of the default classifier."""
-
-
-class MultinomialConfig(_ModelSection, kind="multinomial", parameters=MultinomialNB):
-    """Parameters of `MultinomialNB`."""
-
-
-class BernoulliConfig(_ModelSection, kind="bernoulli", parameters=BernoulliNB):
-    """Parameters of `BernoulliNB`."""
-
-
-class ComplementConfig(_ModelSection, kind="complement", parameters=ComplementNB):
-    """Parameters of `ComplementNB`."""
-
-
-class DiscriminativeConfig(
-    _ModelSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
-):
-    """Parameters of `DiscriminativeMultinomialNB`."""
 
 
 class ImmediateConfig(Section, kind="immediate"):
@@ -247,12 +226,7 @@ def _convert_feedback(path: str, value: Any) -> Any:
 
 
 _model_type = section_type(
-    ClassifierConfig,
-    MultinomialConfig,
-    BernoulliConfig,
-    ComplementConfig,
-    DiscriminativeConfig,
-    default="classifier",
+    ClassifierConfig, *sections_of(COUNTING, globals(), _ModelSection), default="classifier"
 )
 
 

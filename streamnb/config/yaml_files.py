@@ -126,8 +126,8 @@ def resolve_paths(
 ) -> None:
     """Make the paths in a section absolute.
 
-    Paths are relative to the folder of the configuration; `~` is the home folder. Values that are
-    neither text nor lists stay as they are: the checks of the section refuse them.
+    Paths are relative to the folder of the configuration; `~` is the home folder. URLs stay as they
+    are, and so do values that are neither text nor lists: the checks of the section refuse them.
     """
     folder = os.path.dirname(os.path.abspath(config_file))
     values = data.get(section)
@@ -135,7 +135,7 @@ def resolve_paths(
         return
 
     def resolve(path: Any) -> Any:
-        if not isinstance(path, str) or path in ("", "-"):
+        if not isinstance(path, str) or path in ("", "-") or "://" in path:
             return path
         return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 

@@ -104,8 +104,8 @@ def _join(corpora: list[Corpus]) -> Corpus:
     for corpus in corpora:
         if corpus.content != first.content:
             raise CorpusError(
-                f"{corpus.path}: it holds {corpus.content}, and {first.path} {first.content}; "
-                "corpora read together must be of one kind"
+                f"{corpus.path} contains {corpus.content}, but {first.path} contains "
+                f"{first.content}: replay them separately"
             )
     if len(corpora) == 1:
         return first

@@ -13,7 +13,7 @@ ORDERS = ("indexed", "name", "date", "shuffled")
 
 
 def order_entries(
-    entries: Iterable[Entry], order: str = "indexed", limit: int | None = None
+    entries: Iterable[Entry], order: str = "indexed", limit: int | None = None, skip: int = 0
 ) -> Iterator[Entry]:
     """Return entries in an order.
 
@@ -26,6 +26,8 @@ def order_entries(
         sorts by the Date field; messages without date come last. "shuffled:SEED" is random.
     limit
         The number of entries to return at most; None for all.
+    skip
+        The number of entries to leave out at the beginning.
 
     Examples
     --------
@@ -34,11 +36,12 @@ def order_entries(
     >>> [entry.name for entry in order_entries(entries, "name")]
     ['a', 'b']
     """
+    end = None if limit is None else skip + limit
     kind, _, seed = order.partition(":")
     if kind not in ORDERS or (seed and (kind != "shuffled" or not seed.isdecimal())):
         raise ConfigError(f"order: {order!r} is not one of {', '.join(ORDERS)} or shuffled:SEED")
     if kind == "indexed":
-        return islice(entries, limit)
+        return islice(entries, skip, end)
     all_entries = list(entries)
     if kind == "name":
         all_entries.sort(key=lambda entry: entry.name)
@@ -46,7 +49,7 @@ def order_entries(
         all_entries.sort(key=_date_key)
     else:
         random.Random(int(seed or 1)).shuffle(all_entries)  # noqa: S311 (not a secret)
-    return islice(all_entries, limit)
+    return islice(all_entries, skip, end)
 
 
 def _date_key(entry: Entry) -> tuple[bool, float]:

@@ -1,9 +1,9 @@
 """Blocks of 32 features with their counts, as a database stores them.
 
-A block holds in this order: one byte for the types of its numbers, the fingerprints of its
-features, the day when each was last learned, the number of messages of each, and the counts. The
-counts are a dense matrix (32, K). If that is shorter, only the entries that are not 0 are stored,
-each with its feature and class.
+A block begins with one byte for the types of its numbers. Then follow the fingerprints of its
+features, the day when each was last learned, and its number of messages. The counts come last: a
+dense matrix (32, K) or, if that is shorter, the entries that are not 0, each with feature and
+class.
 """
 
 from __future__ import annotations

@@ -115,26 +115,34 @@ class SqlCounts(Places):
         return cells, is_counted
 
     def log_likelihood_sums(
-        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alpha: float,
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[float], int]:
         """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
         cells, is_counted = self.get_counts(tokens.fingerprints)
         mask = None if unseen else is_counted
-        return _core.log_likelihood_sums(
-            cells, mask, tokens.counts, self.totals, self.features, alpha, background
-        )
+        arguments = cells, mask, tokens.counts, self.totals, self.features
+        return _core.log_likelihood_sums(*arguments, alpha, background, complement)
 
     def log_likelihood_grid(
-        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alphas: list[float],
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return `log_likelihood_sums` for each alpha, as the protocol says."""
         cells, is_counted = self.get_counts(tokens.fingerprints)
         mask = None if unseen else is_counted
+        arguments = cells, mask, tokens.counts, self.totals, self.features
         grid, used = [], 0
         for alpha in alphas:
-            values, used = _core.log_likelihood_sums(
-                cells, mask, tokens.counts, self.totals, self.features, alpha, background
-            )
+            values, used = _core.log_likelihood_sums(*arguments, alpha, background, complement)
             grid.append(values)
         return grid, used
 

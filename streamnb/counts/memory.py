@@ -161,11 +161,11 @@ class MemoryCounts:
         self.version += 1
 
     def decay(self, decay: float) -> None:
-        """Let everything learned so far weigh `decay` times as much as before.
+        """Multiply all counts by `decay`.
 
-        Nothing is touched: what is learned from now on weighs more instead. Only when that has
-        grown beyond 2^32 is the table gone through once, and what is left of less than a millionth
-        of an occurrence dropped.
+        The counts stay, and later messages get a larger weight instead. Once that weight exceeds
+        2^32, all counts are divided by it, and those below a millionth of an occurrence are
+        dropped.
         """
         self.scale /= decay
         self.version += 1
@@ -210,19 +210,29 @@ class MemoryCounts:
         return self.table.get_counts(fingerprints)
 
     def log_likelihood_sums(
-        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alpha: float,
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[float], int]:
         """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
         return self.table.log_likelihood_sums(
-            tokens.fingerprints, tokens.counts, alpha, background, unseen
+            tokens.fingerprints, tokens.counts, alpha, background, unseen, complement
         )
 
     def log_likelihood_grid(
-        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alphas: list[float],
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return `log_likelihood_sums` for each alpha, as the protocol says."""
         return self.table.log_likelihood_grid(
-            tokens.fingerprints, tokens.counts, alphas, background, unseen
+            tokens.fingerprints, tokens.counts, alphas, background, unseen, complement
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:

@@ -51,10 +51,10 @@ def is_missing(value: Any) -> bool:
 class Counts(Protocol):
     """Counts of features by class, in memory or in a database.
 
-    With K classes and V features: `labels` (K) in the order they came, `weights` the weight of the
-    messages learned of each class (D_c), `totals` the sum of counts of each class (N_c), and
-    `features` how many features have a count (V). `in_transaction` is true if they can be read
-    within a transaction of a database only.
+    `labels` are the K classes in their order of arrival. For each class, `weights` has the weight
+    of its learned messages (D_c), and `totals` the sum of its counts (N_c). `features` is the
+    number of features with a count (V). `in_transaction` is true if the counts can be read only
+    within a transaction of a database.
 
     Operations that few models need (`decay`, `evict`, `count_histogram`, `merge`) may raise
     `UnsupportedError`.
@@ -120,18 +120,29 @@ class Counts(Protocol):
         """Return the counts (n, K) of features, and for each whether it has any."""
 
     def log_likelihood_sums(
-        self, tokens: TokenCounts, alpha: float, background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alpha: float,
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[float], int]:
         """Return for each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
 
         n_ic is the count of feature i in class c, x_i its count in the message. alpha_i is alpha
         (1 + background V f_i), f_i the feature's share of all counts, A the sum of alpha_i over
-        the V features. Features that were never learned are included if `unseen` is true. The
+        the V features. With `complement`, n_ic and N_c are the counts of all other classes, and
+        the sums are negated. Features that were never learned are included if `unseen` is true. The
         second result is the number of features included.
         """
 
     def log_likelihood_grid(
-        self, tokens: TokenCounts, alphas: list[float], background: float, unseen: bool
+        self,
+        tokens: TokenCounts,
+        alphas: list[float],
+        background: float,
+        unseen: bool,
+        complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return `log_likelihood_sums` for each of several alphas, in one look-up."""
 

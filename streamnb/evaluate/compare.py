@@ -21,6 +21,7 @@ from streamnb.evaluate.outcomes import (
     percentile_interval,
     resample,
 )
+from streamnb.evaluate.result_files import decode_label
 from streamnb.markup import html_table
 
 _MAX_LINE = 1 << 16  # characters of a line of results.txt
@@ -53,13 +54,18 @@ class RunResults:
     def outcomes(self) -> Outcomes:
         """Return the outcome of each message; with two classes they can be ranked.
 
+        With more classes, the score is that of the predicted class. So the probability of the
+        true class is unknown where the prediction is wrong, and there are no losses.
         Probabilities are computed from the scores. The score before two classes are known is 0,
         which gives the probability one half.
         """
         correct = np.array([a == b for a, b in zip(self.labels, self.predicted, strict=True)])
         classes = set(self.labels) | (set(self.predicted) - {"?"})
         if len(classes) != 2 or self.positive not in classes or len(set(self.labels)) < 2:
-            return Outcomes(correct, self.scores)
+            numbers = {name: k for k, name in enumerate(dict.fromkeys(self.labels))}
+            truth = np.array([numbers[label] for label in self.labels])
+            predicted = np.array([numbers.get(label, -1) for label in self.predicted])
+            return Outcomes(correct, self.scores, true_classes=truth, predicted_classes=predicted)
         positive = np.array([label == self.positive for label in self.labels])
         predicted_positive = np.array([label == self.positive for label in self.predicted])
         p = np.array([1 / (1 + _core.exp(min(-score, 700.0))) for score in self.scores.tolist()])
@@ -133,7 +139,7 @@ def _parse_line(line: str, position: str) -> tuple[str, str, str, float]:
             f"{position}: expected 'NAME judge=CLASS class=CLASS score=NUMBER', "
             f"not {printable(line[:80])!r}"
         ) from None
-    return name, label, predicted, value
+    return name, decode_label(label), decode_label(predicted), value
 
 
 def _read_positive(summary: Path, labels: list[str]) -> str:

@@ -144,8 +144,8 @@ class Summary:
         return html_table(f"{self.messages:,} messages", ["figure", "value"], rows)
 
 
-def wilson_interval(successes: int, n: int, z: float = 1.959963984540054) -> Interval:
-    """Return the interval of a proportion by Wilson (1927); the default z gives 95 %.
+def wilson_interval(successes: int, n: int) -> Interval:
+    """Return the 95 % interval of a proportion by Wilson (1927).
 
     Examples
     --------
@@ -154,7 +154,7 @@ def wilson_interval(successes: int, n: int, z: float = 1.959963984540054) -> Int
     >>> f"{low:.4f} {high:.4f}"
     '0.8882 0.9785'
     """
-    p = successes / n
+    p, z = successes / n, 1.959963984540054  # z is the quantile of .975
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)

@@ -1,12 +1,13 @@
 """Figures of a run from its messages, and their 95 % intervals by a block bootstrap over time.
 
-All sums are exact and logarithms are computed by `streamnb._core`, so the figures are the same on
-every machine, whatever its linear algebra library and processor.
+All sums are exact, and `streamnb._core` computes the logarithms. So the figures do not depend on
+the machine's processor or linear algebra library.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -33,6 +34,9 @@ class Figure(NamedTuple):
         Digits after the decimal point.
     needs_two_classes
         Whether it is defined for two classes only.
+    needs_class_numbers
+        Whether it is a mean over classes, or compares with guessing: it needs the class of each
+        message, and of each prediction.
     as_percent
         Whether it is a fraction, printed as percent.
     lower_is_better
@@ -44,6 +48,7 @@ class Figure(NamedTuple):
     needs_two_classes: bool = True
     as_percent: bool = False
     lower_is_better: bool = True
+    needs_class_numbers: bool = False
 
     def format(self, value: float, sign: str = "") -> str:
         """Return a value as text; `sign` "+" prints the sign of positive values too."""
@@ -54,6 +59,15 @@ class Figure(NamedTuple):
 
 FIGURES = {
     "accuracy": Figure("accuracy", needs_two_classes=False, as_percent=True, lower_is_better=False),
+    **{
+        name: Figure(title, 4, False, lower_is_better=False, needs_class_numbers=True)
+        for name, title in (
+            ("kappa", "kappa"),
+            ("macro_precision", "macro precision"),
+            ("macro_recall", "macro recall"),
+            ("macro_f1", "macro F1"),
+        )
+    },
     "one_minus_roca_percent": Figure("(1-ROCA)%", 4),
     "sm_at_hm_0_1_percent": Figure("sm% at hm% = .1"),
     "sm_at_hm_0_5_percent": Figure("sm% at hm% = .5"),
@@ -92,6 +106,9 @@ class Outcomes:
         None unless there are two classes.
     losses, squares
         float64, shape (n,): log loss and Brier score of each message; None if unknown.
+    true_classes, predicted_classes
+        int64, shape (n,): number of the true and of the predicted class; None to leave out the
+        figures of classes.
     """
 
     correct: NDArray[np.bool_]
@@ -100,6 +117,8 @@ class Outcomes:
     predicted_positive: NDArray[np.bool_] | None = None
     losses: NDArray[np.float64] | None = None
     squares: NDArray[np.float64] | None = None
+    true_classes: NDArray[np.int64] | None = None
+    predicted_classes: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.correct)
@@ -107,11 +126,13 @@ class Outcomes:
     @property
     def figure_names(self) -> list[str]:
         """Names of the figures that are defined for this run."""
-        means, has_two_classes = self._mean_terms, self._has_two_classes
+        means = self._mean_terms
         return [
             name
             for name, figure in FIGURES.items()
-            if (has_two_classes if figure.needs_two_classes else name in means)
+            if (self._has_two_classes and figure.needs_two_classes)
+            or (self.true_classes is not None and figure.needs_class_numbers)
+            or name in means
         ]
 
     @property
@@ -132,6 +153,8 @@ class Outcomes:
             ranking = self._ranking_figures(np.array([[0]]), np.array([[n]]))
             values |= {name: float(value) for name, (value,) in ranking.items()}
             values |= self._error_figures(*(int(column.sum()) for column in self._indicators))
+        class_figures = self._class_figures(lambda column: np.array([column.sum()]))
+        values |= {name: float(value) for name, (value,) in class_figures.items()}
         return {name: values[name] for name in self.figure_names}
 
     def resampled(
@@ -167,6 +190,7 @@ class Outcomes:
             counts = zip(*(block_sums(col).tolist() for col in self._indicators), strict=True)
             rows = [self._error_figures(*row) for row in counts]
             values |= {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        values |= self._class_figures(block_sums)
         return {name: values[name] for name in self.figure_names}
 
     @cached_property
@@ -196,6 +220,30 @@ class Outcomes:
             "hm_percent": 100 * false_positives / negatives,
             "sm_percent": 100 * false_negatives / positives,
             "lam_percent": 100 / (1 + _core.exp(-mean_logit)),
+        }
+
+    def _class_figures(
+        self, add_up: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return the figures of classes, given a function that adds up a column of 0 and 1."""
+        truth, predicted = self.true_classes, self.predicted_classes
+        if truth is None or predicted is None:
+            return {}
+        columns = [
+            (is_true, is_predicted, is_true & is_predicted)
+            for is_true, is_predicted in ((truth == k, predicted == k) for k in np.unique(truth))
+        ]
+        sums = [[add_up(column.astype(np.int64)) for column in row] for row in columns]
+        messages, predictions, correct = np.moveaxis(np.array(sums), 1, 0)  # (classes, resamplings)
+        accuracy = correct.sum(axis=0) / len(self)
+        chance = (messages * predictions).sum(axis=0) / len(self) ** 2
+        occurring = (messages > 0).sum(axis=0)
+        return {
+            "kappa": np.where(chance < 1, (accuracy - chance) / np.maximum(1 - chance, 1e-300), 0),
+            "macro_precision": (correct / np.maximum(predictions, 1)).sum(axis=0) / occurring,
+            "macro_recall": (correct / np.maximum(messages, 1)).sum(axis=0) / occurring,
+            "macro_f1": (2 * correct / np.maximum(messages + predictions, 1)).sum(axis=0)
+            / occurring,
         }
 
     def _ranking_figures(

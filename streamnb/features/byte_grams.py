@@ -53,10 +53,12 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     first: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "Number of bytes read from the start; fields left out do not count.",
+        "Number of bytes read from the start, without the header fields that are left out.",
         default=2000,
     )
-    casefold: bool = parameter(Boolean(), "counts", "True to lower ASCII letters.", default=True)
+    casefold: bool = parameter(
+        Boolean(), "counts", "True to convert ASCII letters to lower case.", default=True
+    )
     mail: bool = parameter(
         Boolean(),
         "counts",
@@ -66,8 +68,8 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     step: int = parameter(
         Integer(0, 6),
         "counts",
-        "Also count the suffixes of n - step, n - 2 step ... bytes of each n-gram, for "
-        "`ContextNB`; 0 for none. Otherwise n is a multiple of step, and at most 6.",
+        "If above 0, also count the suffixes of n - step, n - 2 step, ... bytes of each n-gram, "
+        "for `ContextNB`. n must then be a multiple of step and at most 6.",
         default=0,
     )
     on: str | None = ON

@@ -33,7 +33,7 @@ class CallableTokenizer(ScanningTransformer):
     function: Callable[[Any], Iterable[Any]] | None = parameter(
         Constraint(callable, "a function from a text to its tokens"),
         "counts",
-        "The function.",
+        "Returns the tokens of a text.",
         default=str.split,
     )
     keep_names: bool = KEEP_NAMES

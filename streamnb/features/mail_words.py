@@ -116,11 +116,11 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
     """
 
-    casefold: bool = parameter(Boolean(), "counts", "True to fold case.", default=False)
+    casefold: bool = parameter(Boolean(), "counts", "True to ignore case.", default=False)
     part: str = parameter(
         Choice(("all", "header", "body")),
         "counts",
-        '"header": only header fields; "body": all but header fields.',
+        '"header" for header fields alone, "body" for everything else, None for all.',
         default="all",
     )
 

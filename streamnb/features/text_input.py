@@ -26,7 +26,7 @@ def as_sequence(X: Any) -> Any:
 def as_texts(X: Any) -> list[Any] | None:
     """Return texts as a list, or None if X holds none: a matrix of numbers, say.
 
-    X holds texts if it is a sequence, an array of shape (n, 1) or a frame with one column, and one
+    X can be a sequence, an array of shape (n, 1) or a frame with one column. It holds texts if one
     of its values is a str or bytes.
 
     Raises

@@ -20,10 +20,10 @@ class Views:
 
     Parameters
     ----------
-        tokenizers : sequence of tokenizers
-            One per view; each a tokenizer or a function from a text to its tokens.
-        mail : bool
-            True if messages are mails.
+    tokenizers : sequence of tokenizers
+        One per view; each a tokenizer or a function from a text to its tokens.
+    mail : bool
+        True if messages are mails.
 
     Examples
     --------

@@ -160,7 +160,7 @@ KEEP_NAMES = parameter(
 class WordParametersMixin:
     """Parameters of the tokenizers that count words."""
 
-    casefold: bool = parameter(Boolean(), "counts", "True to fold case.", default=True)
+    casefold: bool = parameter(Boolean(), "counts", "True to ignore case.", default=True)
     inner: str = parameter(
         Text(),
         "counts",
@@ -168,10 +168,16 @@ class WordParametersMixin:
         default="'-.$!",
     )
     min_length: int = parameter(
-        Integer(1, 10**6), "counts", "Shortest word kept, in characters.", default=1
+        Integer(1, 10**6),
+        "counts",
+        "Characters of the shortest word; shorter ones are left out.",
+        default=1,
     )
     max_length: int = parameter(
-        Integer(1, 10**6), "counts", "Longest word kept, in characters.", default=40
+        Integer(1, 10**6),
+        "counts",
+        "Characters of the longest word; longer ones are left out.",
+        default=40,
     )
     ngrams: tuple[int, int] = parameter(
         IntegerRange(1, 8),
@@ -189,7 +195,8 @@ class WordParametersMixin:
         Boolean(),
         "counts",
         "True to count a token with n occurrences as 1 + log2(n), interpolated linearly between "
-        "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). `binary` wins.",
+        "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). No effect with "
+        "`binary`.",
         default=False,
     )
     keep_names: bool = KEEP_NAMES
@@ -232,13 +239,14 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     analyzer: str = parameter(
         Choice(("word", "char")),
         "counts",
-        '"word", or "char" for n-grams of characters, where a run of white space is one space.',
+        '"word", or "char" for n-grams of characters, after each run of white space became one '
+        "space.",
         default="word",
     )
     stop_words: Sequence[str] | None = parameter(
         NameList(none=True),
         "counts",
-        "Words to leave out, compared after case folding.",
+        "Words to leave out. If `casefold` is true, their case is ignored too.",
         default=None,
     )
     urls: bool = parameter(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Literal, NamedTuple
 
 from streamnb._core import hidden_spans, split_header
@@ -16,6 +16,7 @@ from streamnb.mail.decode import (
     decode_part,
     decode_transfer,
     decode_words,
+    loose_charset,
     parameters,
     seems_encoded,
     to_utf8,
@@ -30,7 +31,7 @@ _TYPE = lazy_pattern(
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
-_BEFORE_HEADER = lazy_pattern(rb"(?:\0|\xef\xbb\xbf)+")
+_BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
@@ -77,8 +78,12 @@ _VISIBLE = lazy_pattern(rb"\S")
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is not declared, or not as it is written there.
 _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
+_MAX_SIMILAR = 1000  # lines that only begin like a delimiter, after which another search is faster
 _MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
 _CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
+_IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
+_CUT_FIELD = 1 << 12  # bytes of each in a header that is longer than half of `Limits.size`
+_LABEL_SAMPLE = 1 << 16  # bytes of a container by which a wrong label of its encoding is told
 _UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
@@ -161,7 +166,7 @@ class Part:
     @property
     def charset(self) -> str:
         """The declared charset, or ""."""
-        return self.parameters.get("charset", "")
+        return self.parameters.get("charset") or loose_charset(self.index.get(b"content-type", b""))
 
     @property
     def filename(self) -> str:
@@ -178,7 +183,7 @@ class Part:
     @property
     def is_html(self) -> bool:
         """True if the payload is HTML."""
-        return (self.read_as or self.content_type) in _HTML
+        return _is_html(self.read_as or self.content_type)
 
     @property
     def hidden_spans(self) -> bytes | None:
@@ -261,6 +266,11 @@ def _is_text(content_type: str) -> bool:
     return content_type.startswith("text/") or content_type in _OTHER_TEXT
 
 
+def _is_html(content_type: str) -> bool:
+    """Return True for HTML, also that of watches and AMP (text/watch-html, text/x-amp-html)."""
+    return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
+
+
 def _without_cut_character(content: bytes) -> bytes:
     """Drop an incomplete UTF-8 sequence from the end of a text that was cut."""
     for size in range(1, min(4, len(content)) + 1):
@@ -301,6 +311,7 @@ def _delimiters(
     """Return the delimiter lines of a container: (line start, next line, is closing)."""
     mark = b"--" + boundary_text
     lines: list[tuple[int, int, bool]] = []
+    similar = 0
     position = data.find(mark, start, end)
     while position >= 0 and len(lines) < _MAX_DELIMITERS:
         after = position + len(mark)
@@ -311,20 +322,41 @@ def _delimiters(
             if suffix in (b"", b"--"):
                 lines.append((position, min(line_end + 1, end), suffix == b"--"))
             after = line_end
+        similar += 1
+        if similar - len(lines) > _MAX_SIMILAR:
+            return lines + _matching_delimiters(data, after, end, mark)
         position = data.find(mark, after, end)
     return lines
 
 
+def _matching_delimiters(
+    data: bytes, start: int, end: int, mark: bytes
+) -> list[tuple[int, int, bool]]:
+    """Return delimiter lines as `_delimiters` does, faster if there are many similar lines."""
+    pattern = re.compile(rb"^%b(--)?[ \t]*+(?:\n|\Z)" % re.escape(mark), re.M)
+    matches = islice(pattern.finditer(data, start, end), _MAX_DELIMITERS)
+    return [(match.start(), match.end(), match[1] is not None) for match in matches]
+
+
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
-    """Return the first fields up to a size in bytes, and their index with all Content- fields."""
+    """Return the first fields up to a size in bytes, and their index.
+
+    Content- fields are in the index in any case; fields that identify a message, cut, are in both.
+    """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
-    fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
-    names = {name.lower() for name, _ in fields}
-    return fields, {
+    first_fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
+    names = {name.lower() for name, _ in first_fields}
+    needed = {
+        name: index[name][:_CUT_FIELD]
+        for name in _IDENTITY_FIELDS
+        if name in index and name not in names
+    }
+    others = {
         name: value
         for name, value in index.items()
         if name in names or name.startswith(b"content-")
     }
+    return first_fields + list(needed.items()), others | needed
 
 
 def _choose_content_fields(
@@ -441,7 +473,7 @@ class _Parser:
                 Part(fields, content_type, data[start : start + 2 * _SNIFFED], index=index)
             )
         if _is_text(read_as or content_type):
-            if (read_as or content_type) in _HTML and size > self.limits.size // 4:
+            if _is_html(read_as or content_type) and size > self.limits.size // 4:
                 data, fields, index = self.without_pictures(data[start:end], fields, index)
                 start, size = 0, len(data)
             granted = self.spend(size, role)
@@ -512,15 +544,19 @@ class _Parser:
         if encoding not in _ENCODED:
             return data, body, end
         self.add_defect("a container with a transfer encoding")
-        payload = data[body : min(end, body + self.decoded_budget)]
+        whole_end = end
+        end = min(end, body + self.decoded_budget)
+        sample = data[body : min(end, body + _LABEL_SAMPLE)]
+        has_mark = bool(mark) and data.find(b"--" + mark, body, end) >= 0
         if encoding == b"base64":
-            is_wrong = b"--" + mark in payload if mark else _FIELD.match(payload) is not None
+            is_wrong = has_mark if mark else _FIELD.match(sample) is not None
         elif mark:
-            is_wrong = b"--" + mark in payload and not _ENCODED_FIELD.search(payload)
+            is_wrong = has_mark and not _ENCODED_FIELD.search(sample)
         else:
-            is_wrong = bool(_ENCODED_BODY.search(payload)) and not _ENCODED_FIELD.search(payload)
-        if is_wrong:
-            return data, body, end
+            is_wrong = bool(_ENCODED_BODY.search(sample)) and not _ENCODED_FIELD.search(sample)
+        if is_wrong or end <= body:
+            return data, body, whole_end
+        payload = data[body:end]
         self.decoded_budget -= len(payload)
         data = decode_transfer(payload, encoding)
         data = _with_lf(data)

@@ -70,9 +70,9 @@ def learn_many(
     labelled_by: str = HUMAN,
     source: str = "learn",
 ) -> Iterator[tuple[LabelledMessage, Outcome]]:
-    """Learn messages as `Mailbox.learn` does one after the other, some hundred a transaction.
+    """Learn messages in transactions of a few hundred, with the result of one `learn` for each.
 
-    They are learned while the result is iterated over.
+    Iterating over the result learns them.
 
     Yields
     ------

@@ -18,12 +18,14 @@ _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
 _QUOTES = str.maketrans('"', " ", "\\")  # an encoded word has none, a name in ASCII may have them
+_DOMAIN = lazy_pattern(r"@[\w.-]+")
 # Parts that no reader shows: mail programs and lists change the text around the parts.
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
 _LONGEST_DATE = 200  # characters; a longer one is compared as it stands
 # A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
 # be the end of a longer one, so quotes are passed over anywhere.
 _QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
+_PIECE = 1 << 20  # bytes that are searched for quotes at a time: each quote takes memory
 # The content of all parts counts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
@@ -34,7 +36,7 @@ def _identity_fields(mail: Mail) -> Iterator[bytes]:
     for name in names:
         value = mail.get(name)
         if name in _ADDRESS_FIELDS:
-            value = value.translate(_QUOTES)
+            value = _DOMAIN.sub(lambda match: match[0].lower(), value.translate(_QUOTES))
         value = _normalize_date(value) if name == "date" else " ".join(value.split())
         yield f"{name}:{value}".encode("utf-8", "surrogatepass")
 
@@ -67,8 +69,19 @@ def _content(mail: Mail) -> Iterator[bytes]:
             yield from _identity_fields(Mail(part.fields, index=part.index, charset=part.charset))
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
-        content = part.utf8 if part.is_text else part.content
-        yield _QUOTED_FROM.sub(b"", content.replace(b"\r\n", b"\n")).rstrip(b"\n")
+        content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")
+        yield (_unquote(content) if b">From " in content else content).rstrip(b"\n")
+
+
+def _unquote(content: bytes) -> bytes:
+    """Return content without the quotes of mailbox files, a piece of it at a time."""
+    pieces, start = bytearray(), 0
+    while start < len(content):
+        end = content.rfind(b"\n", start, start + _PIECE) + 1
+        end = end or min(start + _PIECE, len(content))
+        pieces += _QUOTED_FROM.sub(b"", content[start:end])
+        start = end
+    return bytes(pieces)
 
 
 def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:

@@ -16,7 +16,7 @@ from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Ints, Keys, Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.packed import PLACED, SORTED, FeaturesAt, pack_tokens, unpack_tokens
+from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
 from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -310,9 +310,8 @@ class Ledger:
             self.replace_tokens(row, by_place)
 
     def packed(self, by_place: bool) -> list[int]:
-        """Return the ids of rows with features packed by place, or of those not sorted by place."""
-        condition, flags = (">=", PLACED) if by_place else ("<", SORTED)
-        return self.numbers(f"substr(tokens, 1, 1) {condition} ?", (flags,))
+        """Return the ids of rows with features packed by place, or of those without places."""
+        return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
 
     def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
         """Return the ids of the rows for which an SQL condition holds."""

@@ -63,7 +63,7 @@ def user_path(user: str) -> str:
         raise ConfigError("'site' names the model of the site and cannot be a user")
     if not user or len(user) > 200 or user[0] in ".-" or not _NAME.issuperset(user):
         raise ConfigError(
-            f"{user!r:.100}: not a user's name: letters, digits and ._@+- , at most 200 of them"
+            f"user name {user!r:.100} is not valid: use up to 200 letters, digits or ._@+-"
         )
     return os.path.join(users_folder(), f"{user.lower()}.db")
 

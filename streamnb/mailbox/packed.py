@@ -4,11 +4,10 @@ The first byte is the number of views. For each view follow the number of its fe
 of features and counts, the features and the counts. A feature is a fingerprint of 8 bytes.
 
 Most features have a place in `streamnb.counts.database`, which takes a quarter of the room. If some
-features are written by place, the first byte has the flags of `PLACED`, and zlib compresses the
+features are written by place, the first byte has the flags `PLACED`, and zlib compresses the
 other bytes. Then the features of a view are in the order of their places: first those without a
 place. They are written as differences of 1 plus the place, all lowest bytes first; the fingerprints
-of those without a place follow. A database of older date has places in another form, `_UNSORTED`:
-one to four bytes each with 1 plus the place, in any order, uncompressed.
+of those without a place follow.
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ _VIEW = struct.Struct("<IB")  # how many features, and how they and their counts
 _ANY, _ONCE, _SMALL, _PLACE = 0, 1, 2, 16
 _COUNTS = {_ANY: "<f8", _SMALL: "u1"}
 _MAX_PLACE_BYTES = 4
-_UNSORTED = 0x80  # flag beside the number of views: some features are written by place
-_SORTED = 0x40  # flag beside that one: sorted and compressed
-PLACED = bytes([_UNSORTED])  # packed tokens with places in either form are not less than this
-SORTED = bytes([_UNSORTED | _SORTED])  # those in the smaller form are not less than this
+_PLACED = 0xC0  # flags beside the number of views: sorted by place, and compressed
+PLACED = bytes([_PLACED])  # packed tokens with places are not less than this
 _MAX_BYTES = 1 << 28  # bytes of a message's features; the largest message has a tenth of it
 
 
@@ -57,7 +54,7 @@ def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None)
                 order = np.argsort(places, kind="stable")
                 counts = counts[order]
                 width, features = _with_places(view.fingerprints[order], places[order])
-                flags = _UNSORTED | _SORTED
+                flags = _PLACED
         if (counts == 1).all():
             count_kind = _ONCE
         else:
@@ -79,10 +76,10 @@ def _with_places(fingerprints: Keys, places: Ints) -> tuple[int, bytes]:
 
 def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple[TokenCounts, ...]:
     """Return the features that `pack_tokens` packed. Raise ValueError for damaged bytes."""
-    flags = packed[0] & (_UNSORTED | _SORTED) if packed else 0
-    if flags and (features_at is None or not flags & _UNSORTED):
+    flags = packed[0] & _PLACED if packed else 0
+    if flags and (features_at is None or flags != _PLACED):
         raise ValueError("the tokens are not sound")
-    reader = _Reader(_decompressed(packed[1:]) if flags & _SORTED else packed[1:])
+    reader = _Reader(_decompressed(packed[1:]) if flags else packed[1:])
     views = []
     for number in range(packed[0] - flags if packed else 0):
         size, count_kind = _VIEW.unpack(reader.take(_VIEW.size))
@@ -92,11 +89,8 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
         if width and features_at is not None:
             written = reader.numbers("u1", size * width)
             numbers = np.zeros((size, 8), "u1")
-            numbers[:, :width] = (
-                written.reshape(width, size).T if flags & _SORTED else written.reshape(size, width)
-            )
-            places = numbers.view("<u8")[:, 0].astype(np.int64)
-            places = (places.cumsum() if flags & _SORTED else places) - 1
+            numbers[:, :width] = written.reshape(width, size).T
+            places = numbers.view("<u8")[:, 0].astype(np.int64).cumsum() - 1
             is_placed = places >= 0
             fingerprints = features_at(number, places[is_placed])
             if len(fingerprints) < size:

@@ -13,8 +13,9 @@ _CERTAIN = 1e3  # nats by which a message of the class is told from others
 def readiness(classifier: Classifier, label: Label) -> str:
     """Return what is missing until a class is ready; "ready" if nothing is.
 
-    Two conditions must hold: enough correct predictions of the class, counted before each message
-    was learned, and enough messages of other classes, so that a new kind of those is improbable.
+    Two conditions must hold. The class needs enough correct predictions, each made before the
+    message was learned. There must be enough messages of other classes, so that a new kind of them
+    is improbable.
 
     Examples
     --------

@@ -201,8 +201,8 @@ def read_one(path: str) -> bytes:
 def _folder(path: Path) -> Iterator[SourceMessage]:
     """All messages in a folder and those below it, in the order of their names.
 
-    Symbolic links in it are not followed: whoever may write there could have any file learned that
-    this process can read.
+    Symbolic links in it are not followed. Otherwise a user who may write there could have any file
+    learned that this process can read.
     """
     waiting = [(path, True)]
     while waiting:

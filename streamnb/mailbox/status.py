@@ -61,8 +61,8 @@ class Status(NamedTuple):
     features
         Number of features of each view.
     recent, wrong
-        Number of the last labels by a person, at most `RECENT`, for which the model had a
-        prediction, and the number of wrong predictions among them.
+        Number of the last labels by a person for which the model had a prediction, at most
+        `RECENT`. Number of wrong predictions among them.
     corrected, removed
         Numbers of labels that were replaced by another one, and that were removed.
     last

@@ -217,7 +217,7 @@ class StoredClassifier:
         return _short_hash(self._tokenizer_text)
 
     def untrained_model(self) -> TextModel:
-        """Return a model of the same kind in memory that knows the classes and nothing else."""
+        """Return an untrained model in memory with the same parameters and classes."""
         model = TextModel.from_header(self.database.read_value("identity")["model"])
         for member in model.view_models:
             member.keep_names = False

@@ -1,4 +1,4 @@
-"""Naive Bayes models of texts: counts that are learned, formulas that are asked."""
+"""Naive Bayes models of texts: counts, and formulas over them."""
 
 from streamnb.naive_bayes.bernoulli import BernoulliNB
 from streamnb.naive_bayes.complement import ComplementNB
@@ -9,7 +9,7 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.naive_bayes.window import WindowNB
 
-# The models that a configuration can ask for by a word.
+# The models of texts that a configuration can name.
 COUNTING: dict[str, type[CountingNB]] = {
     "multinomial": MultinomialNB,
     "bernoulli": BernoulliNB,

@@ -19,7 +19,7 @@ class BernoulliParameters(CountingParameters):
     """Parameters of `BernoulliNB`."""
 
     binarize: float = parameter(
-        Number(), "counts", "A feature is present where its value is above this.", default=0.0
+        Number(), "counts", "A feature is present if its value is above this.", default=0.0
     )
 
 
@@ -27,15 +27,14 @@ class BernoulliParameters(CountingParameters):
 class BernoulliNB(BernoulliParameters, CountingNB):
     r"""Naive Bayes over which features are present and which are absent.
 
-    With n_cw the weight of messages of class c that hold feature w and D_c the weight of all its
-    messages, p_cw = (n_cw + alpha) / (D_c + 2 alpha), and the joint log-likelihood of message x is
+    The messages of class c have the weight D_c, and those among them with feature w the weight
+    n_cw. Then p_cw = (n_cw + alpha) / (D_c + 2 alpha). The joint log-likelihood of message x is
 
         log P(c) + sum over w in x of log p_cw + sum over w not in x of log(1 - p_cw)
 
-    The absent features are summed without visiting them: those with equal n_cw have equal terms,
-    and the table keeps how many features there are of each n_cw, a few hundred values where there
-    are a hundred thousand features. (Weights that are no whole numbers make more values, and
-    predictions slower.)
+    The sum over absent features does not visit each of them. Features with equal n_cw have equal
+    terms, and the table stores the number of features for each n_cw. A hundred thousand features
+    have a few hundred values. (Fractional weights make more values, and predictions slower.)
 
     A present feature that was never learned is left out, as in river, or with `unseen="smooth"` has
     probability alpha / (D_c + 2 alpha).

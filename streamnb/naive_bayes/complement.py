@@ -9,9 +9,22 @@ from typing import ClassVar
 import numpy as np
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats
+from streamnb.counts.protocol import Counts, Floats
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import ClassPrior, Prior, parameter, parameter_class
+
+
+def complement_weights(cells: Floats, counts: Counts, alpha: float) -> Floats:
+    """Return what one occurrence of each feature adds to each class, given its counts (n, K)."""
+    if not counts.features:
+        return np.zeros_like(cells)
+    totals = counts.totals
+    total = math.fsum(totals)
+    smoothing = alpha * counts.features
+    # Rounding of fractions can make a complement slightly negative.
+    denominators = [_core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals]
+    others = cells.sum(axis=1, keepdims=True) - cells
+    return np.array(denominators) - _core.log_cells(others, alpha)
 
 
 @parameter_class()
@@ -21,7 +34,8 @@ class ComplementParameters(CountingParameters):
     prior: Prior = parameter(
         ClassPrior(("none", "learned", "uniform")),
         "formula",
-        '"none", "learned", "uniform", or a dict of labels to shares, whatever they add up to.',
+        'Class prior: "none", "learned" (proportional to the weight learned), "uniform", or a '
+        "dict of labels to shares, which need not sum to 1.",
         default="none",
     )
     foreign_names: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -34,8 +48,9 @@ class ComplementParameters(CountingParameters):
 class ComplementNB(ComplementParameters, CountingNB):
     r"""Complement Naive Bayes: scores a class by the counts of all other classes.
 
-    With n_cw the count of feature w in class c, T_w = sum of n_cw over the classes, N_c the sum of
-    all counts of c, T their sum and V the number of features, the score of message x is
+    The count of feature w in class c is n_cw, and T_w is the sum of n_cw over all classes. N_c is
+    the sum of all counts of c, T is the sum of N_c over all classes, and V the number of features.
+    The score of message x is
 
         - sum over w of x_w [log(T_w - n_cw + alpha) - log(T - N_c + alpha V)]
 
@@ -69,15 +84,4 @@ class ComplementNB(ComplementParameters, CountingNB):
         return {"positive input"}
 
     def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
-        if not self.counts.features:
-            return np.zeros_like(cells)
-        totals = self.counts.totals
-        total = math.fsum(totals)
-        alpha = self._smoothing(factor)
-        smoothing = alpha * self.counts.features
-        # Rounding of fractions can make a complement slightly negative.
-        denominators = [
-            _core.log(max(total - class_total, 0.0) + smoothing) for class_total in totals
-        ]
-        others = cells.sum(axis=1, keepdims=True) - cells
-        return np.array(denominators) - _core.log_cells(others, alpha)
+        return complement_weights(cells, self.counts, self._smoothing(factor))

@@ -30,8 +30,8 @@ class ContextNB(DiscriminativeMultinomialNB):
     and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
     where V is 256^s. So the probability of a gram that is rare in a class comes from shorter
     contexts, as in models that compress text. The log-likelihood is the sum of log P over the
-    longest grams, divided by s, since each byte is in s of them, and by the length normalisation.
-    The model is counts of grams, which add, subtract and merge. They are learned as in
+    longest grams. It is divided by s, since each byte is in s of them, and by the length
+    normalisation. The counts of grams add, subtract and merge, and are learned as in
     `DiscriminativeMultinomialNB`.
 
     A feature that is not a gram of `ByteGrams` has no context.
@@ -54,7 +54,10 @@ class ContextNB(DiscriminativeMultinomialNB):
     """
 
     step: int = parameter(
-        Integer(1, 6), "counts", "Bytes by which grams grow, as `ByteGrams` has it.", default=2
+        Integer(1, 6),
+        "counts",
+        "Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.",
+        default=2,
     )
     spread: float = parameter(
         Number(),
@@ -99,6 +102,10 @@ class ContextNB(DiscriminativeMultinomialNB):
         weights, longest = self._backed_off(fingerprints, cells)
         is_longest = longest.astype(bool)
         yield fingerprints[is_longest], weights[is_longest] / self.step
+
+    @property
+    def _has_complement(self) -> bool:
+        return False  # no P of a gram is known for all other classes
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         # Log P of a gram depends on others, so the one call of the multinomial formula is no use.

@@ -80,15 +80,18 @@ class LearnerParameters:
         Number(MIN_POSITIVE, none=True),
         "formula",
         "Length normalisation: log-likelihoods are divided by this times a power of the number of "
-        "distinct features with a count; None for no normalisation. Words depend on each other, "
-        "so long messages have too extreme scores without it.",
+        "distinct features with a count; None for no normalisation. Without it, scores of long "
+        "messages are too extreme, because words depend on each other.",
         default=None,
     )
     length_norm_power: float = parameter(Number(0, 2), "formula", LENGTH_NORM_POWER, default=0.5)
     decay: float = DECAY
     max_features: int | None = MAX_FEATURES
     keep_names: bool = parameter(
-        Boolean(), "counts", "Store the names of features, so that they can be shown.", default=True
+        Boolean(),
+        "counts",
+        "True to store the names of features, so that explanations can show them.",
+        default=True,
     )
 
 
@@ -131,9 +134,9 @@ _LogLikelihoods = tuple[TokenCounts, Counts, tuple[int, int], tuple[float, ...]]
 class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatchMixin, TextModel):
     """Base class of Naive Bayes models over a table of counts.
 
-    A subclass defines the weight of a feature given its counts (`_feature_weights`) and, if a
-    message without features has one, a log-likelihood to begin with (`_empty_log_likelihoods`).
-    The state is the counts alone.
+    A subclass defines the weight of a feature given its counts (`_feature_weights`). It can also
+    define the log-likelihood of a message without features (`_empty_log_likelihoods`). The state
+    is the counts alone.
 
     X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
     pandas, polars or pyarrow frame. Column i of a matrix is the feature i, so
@@ -232,9 +235,13 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         """Return the divisor of the log-likelihoods of `used` distinct features."""
         if not self.length_norm or not used:
             return 1.0
-        if self.length_norm_power == 0.5:
+        power = self._length_power()
+        if power == 0.5:
             return self.length_norm * math.sqrt(used)
-        return self.length_norm * _core.exp(self.length_norm_power * _core.log(used))
+        return self.length_norm * _core.exp(power * _core.log(used))
+
+    def _length_power(self) -> float:
+        return self.length_norm_power
 
     def log_likelihoods(self, x: Any) -> list[float]:
         """Return the length-normalised log-likelihood of each class, without the prior, (K,).

@@ -8,8 +8,8 @@ from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
-from streamnb.naive_bayes.multinomial import BACKGROUND, MultinomialNB
-from streamnb.parameters import MIN_POSITIVE, POSITIVE, Number, parameter, parameter_class
+from streamnb.naive_bayes.multinomial import BACKGROUND, COMPLEMENT, MultinomialNB
+from streamnb.parameters import MIN_POSITIVE, POSITIVE, Boolean, Number, parameter, parameter_class
 
 
 def residuals(
@@ -51,25 +51,30 @@ class DiscriminativeParameters(CountingParameters):
     alpha: float = parameter(
         POSITIVE,
         "teaching",
-        "Additive smoothing. Counts are smaller than in `MultinomialNB`, and so is a good alpha.",
+        "Additive smoothing. Choose it smaller than in `MultinomialNB`, because counts are "
+        "smaller.",
         default=0.1,
     )
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "teaching",
-        "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, and update weights "
-        "depend on those.",
+        "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, and so keeps update "
+        "weights above 0.",
         default=0.8,
     )
     length_norm_power: float = parameter(
-        Number(0, 2), "teaching", "The power of the number of features, from 0 to 2.", default=2 / 3
+        Number(0, 2),
+        "teaching",
+        "The power of the number of features in `length_norm`, from 0 to 2.",
+        default=2 / 3,
     )
     background_mass: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
+    complement: bool = parameter(Boolean(), "teaching", COMPLEMENT, default=False)
     min_update: float = parameter(
         Number(0, 1),
         "teaching",
-        "A message whose update weight is smaller than this is not counted: the model knows it "
-        "well enough, and tables stay small.",
+        "A message is not learned if its update weight is below this: the model predicts it well "
+        "already, and the table of counts stays small.",
         default=0.0,
     )
 

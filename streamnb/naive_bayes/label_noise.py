@@ -17,9 +17,9 @@ class LabelNoise(OnlineEstimator):
     r"""Online estimate of the fraction of wrong labels of each true class.
 
     A message of class t gets a wrong label with probability e_t: each of the other K - 1 classes
-    with equal probability. So with Q[t][y] = 1 - e_t if t = y, else e_t / (K - 1), and P the
-    probabilities before the label y is known, the posterior of the true class is (Dawid and Skene
-    1979)
+    with equal probability. The probability of label y is Q[t][y]: 1 - e_t if t = y, otherwise
+    e_t / (K - 1). P has the probabilities before y is known. The posterior of the
+    true class is (Dawid and Skene 1979)
 
         posterior_t proportional to Q[t][y] P_t
 

@@ -96,8 +96,8 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     Raises
     ------
     OutputError
-        Where the file cannot be written, or a label is of a type that cannot be, or the model of a
-        class that is none of streamnb's: nothing could read it.
+        If the file cannot be written, or cannot hold the type of a label, or the model's class is
+        not one of streamnb's.
     """
     name = type(model).__name__
     if SaveLoadMixin.saved_classes.get(name) is not type(model):
@@ -165,9 +165,15 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
         raise ForeignError(
             "the model's features were hashed with another key, so this streamnb cannot use it"
         )
-    model_class = SaveLoadMixin.saved_classes[header["model"]]
-    if kind is not None and not issubclass(model_class, kind):
-        raise ForeignError(f"the file holds a {model_class.__name__}, not a {kind.__name__}")
+    name, classes = header["model"], SaveLoadMixin.saved_classes
+    is_other = name not in classes if kind is None else not issubclass(classes.get(name, int), kind)
+    if is_other:
+        wanted = "" if kind is None else f", not a {kind.__name__}"
+        raise ForeignError(
+            f"the file holds a {name!s:.40}{wanted}; `streamnb.load` and `streamnb serve --model` "
+            "read models of every class"
+        )
+    model_class = classes[name]
 
     def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
         if optional and f"{name}.npy" not in archive.namelist():

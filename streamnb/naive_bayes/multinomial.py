@@ -12,8 +12,9 @@ import numpy as np
 from streamnb import _core
 from streamnb.counts.protocol import Floats
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.complement import complement_weights
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Number, parameter, parameter_class
+from streamnb.parameters import Boolean, Number, parameter, parameter_class
 
 BACKGROUND = (
     "With K > 2 classes, alpha of a feature grows by how frequent it is in all of them: it is "
@@ -21,6 +22,13 @@ BACKGROUND = (
     "number times (K - 2) / (K - 1), small classes counted as parts of one; 0 for the same alpha "
     "everywhere."
 )
+COMPLEMENT = (
+    "With K > 2 classes, score a class by the counts of all other classes, as `ComplementNB` does, "
+    "and with the power 1/2 in the length normalisation. Without the background. With two classes "
+    "it makes no difference."
+)
+# Chosen on half of the texts with more than two classes: accuracy is .06 points lower with .4.
+_COMPLEMENT_POWER = 0.5
 
 
 @parameter_class()
@@ -28,19 +36,20 @@ class MultinomialParameters(CountingParameters):
     """Parameters of `MultinomialNB`."""
 
     background_mass: float = parameter(Number(0, 1e6), "formula", BACKGROUND, default=0.0)
+    complement: bool = parameter(Boolean(), "formula", COMPLEMENT, default=False)
 
 
 @parameter_class()
 class MultinomialNB(MultinomialParameters, CountingNB):
     r"""Naive Bayes over how often each feature occurs.
 
-    With n_cw the count of feature w in class c, N_c the sum of all counts of c, and V the number of
-    features that have a count, the joint log-likelihood of message x is
+    The count of feature w in class c is n_cw. N_c is the sum of all counts of c, and V the number
+    of features that have a count. The joint log-likelihood of message x is
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
-    Where classes are many and some are small, what a small one does not show is better judged by
-    how frequent a word is in all of them: `background_mass` lets alpha grow by that.
+    If there are many classes, some have few messages. Then the frequency of a word in all classes
+    is a better estimate for a word without a count: `background_mass` adds it to alpha.
 
     Attributes
     ----------
@@ -86,6 +95,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
         if not self.counts.features:
             return np.zeros_like(cells)
+        if self._has_complement:
+            return complement_weights(cells, self.counts, self._smoothing(factor))
         counts, alpha, background = self.counts, self._smoothing(factor), self._background
         alpha_sum = alpha * counts.features
         alphas: Any = 0.0
@@ -98,22 +109,38 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _background(self) -> float:
-        """Return the effective `background_mass`, which depends on the number of classes.
+        """Return the effective `background_mass`, which depends on the number of classes."""
+        if not self.background_mass or self._has_complement:
+            return 0.0
+        extra = self._extra_classes
+        return self.background_mass * extra / (extra + 1)
+
+    @property
+    def _has_complement(self) -> bool:
+        """Return whether the formula is that of the complement: with two classes it is the same."""
+        return self.complement and len(self.counts.labels) > 2
+
+    def _length_power(self) -> float:
+        power = self.length_norm_power
+        if self._has_complement:
+            power += min(self._extra_classes, 1.0) * (_COMPLEMENT_POWER - power)
+        return power
+
+    @property
+    def _extra_classes(self) -> float:
+        """Return the effective number of classes above two.
 
         A class that has just come, or a small one, counts as far as it has messages: of K classes
         of one size each, K would be the exponential of their entropy. Taken for a whole one, the
         first message of a third class made nearly all verdicts on the other two unsure.
         """
-        if not self.background_mass or len(self.counts.labels) < 3:
-            return 0.0
         weights = [weight for weight in self.counts.weights if weight > 0]
         if len(weights) < 3:
             return 0.0
         total = math.fsum(weights)
         logs = _core.log_cells(np.array(weights)).tolist()
         entropy = _core.log(total) - math.fsum(map(mul, weights, logs)) / total
-        classes = _core.exp(entropy)
-        return self.background_mass * (classes - 2) / (classes - 1) if classes > 2 else 0.0
+        return max(_core.exp(entropy) - 2, 0.0)
 
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]
@@ -121,7 +148,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         """Return the log-likelihoods of each class for each of several factors of alpha."""
         alphas = [self._smoothing(factor) for factor in factors]
         grid, used = self.counts.log_likelihood_grid(
-            tokens, alphas, self._background, self.unseen == "smooth"
+            tokens, alphas, self._background, self.unseen == "smooth", self._has_complement
         )
         if not self.length_norm or not used:
             return grid
@@ -130,4 +157,6 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         unseen, alpha = self.unseen == "smooth", self._smoothing(factor)
-        return self.counts.log_likelihood_sums(tokens, alpha, self._background, unseen)
+        return self.counts.log_likelihood_sums(
+            tokens, alpha, self._background, unseen, self._has_complement
+        )

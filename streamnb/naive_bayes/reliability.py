@@ -13,8 +13,8 @@ class ClassReliability(OnlineEstimator):
 
     Programs act on predictions of a class without review once it is ready: after at least 20
     correct predictions, and four times as many as wrong ones, of which ten count at most.
-    Once ready, a class is no longer updated: users of a working filter label only its mistakes,
-    which would bias the count. Each message counts once, whatever its weight.
+    A class that is ready keeps its numbers: users of a working filter label only its mistakes,
+    which would bias the numbers. Each message counts once, whatever its weight.
 
     Examples
     --------

@@ -105,7 +105,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     models: Sequence[CountingNB] | None = parameter(
         Constraint(_are_models, "a list of counting models, another one for each view", none=True),
         "counts",
-        "A `DiscriminativeMultinomialNB` or another counting model for each view; None for one.",
+        "The model of each view: a `DiscriminativeMultinomialNB` or another counting model. None "
+        "for a single view.",
         default=None,
     )
     rate: float = parameter(
@@ -114,8 +115,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
         "teaching",
-        "Fraction of wrong labels; None to estimate it (with a `decay` below .999, labels are "
-        "doubted less). Labels that are probably wrong are learned with a smaller weight.",
+        "Fraction of wrong labels. Labels that are probably wrong are learned with a smaller "
+        "weight. None to estimate the fraction (then `decay` should be at least 0.999), 0 to "
+        "trust every label.",
         default=None,
     )
     bound: float | None = parameter(
@@ -128,16 +130,16 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     by_length: bool = parameter(
         Boolean(),
         "teaching",
-        "Whether messages of similar length (the same power of two of features) have calibration "
-        "weights of their own, added to the shared ones.",
+        "True to add calibration weights for each range of message lengths (a power of two of "
+        "features) to the shared ones.",
         default=False,
     )
     systems: int = parameter(
         Integer(1, 4),
         "counts",
-        "Number of systems over the same counts, weighted by how well they predict (`SystemPool`): "
-        "1 for the alpha of the models alone; 2 for 1 and 10 times that; 3 for .32, 1 and 10 "
-        "times; 4 for 3.2 times, too.",
+        "Number of systems, each with its own alpha on the same counts (`SystemPool`). Their "
+        "scores are mixed, with larger weights for better predictions. Multiples of the models' "
+        "alpha: 1; 1 and 10; 0.32, 1 and 10; 0.32, 1, 3.2 and 10.",
         default=1,
     )
     receipt: Receipt | None = attribute(init=False)
@@ -597,7 +599,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views, or counts something else."""
         if type(other) is type(self) and other.systems != self.systems:
-            raise ValueError("cannot merge: the models have different systems")
+            raise ValueError(
+                f"cannot merge: systems={self.systems} here, systems={other.systems} in the other "
+                "model"
+            )
         if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
         for model, other_model in zip(self._view_models, other.view_models, strict=True):

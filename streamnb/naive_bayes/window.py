@@ -49,7 +49,7 @@ class WindowNB(TextModel):
     model: TextModel = parameter(
         has_method("unlearn", "a model of texts or tables"),
         "counts",
-        "Any model of texts or tables. Train it through the window only.",
+        "A model of texts or tables. Train it only through the window.",
         default=None,
     )
     size: int = parameter(Integer(), "teaching", "Number of messages in the window.", default=1000)

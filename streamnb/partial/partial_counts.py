@@ -70,7 +70,7 @@ class PartialCounts(NamedTuple):
     part
         Index of the range of fingerprints; 0 for a tabular model.
     data
-        Header and arrays; the header repeats view and part and names the model spec.
+        Packed header and arrays. The header has view, part and the digest of the model spec.
     """
 
     view: int

@@ -13,7 +13,7 @@ from streamnb.errors import ConfigError
 from streamnb.evaluate import PrequentialRun, feedback
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes import COUNTING, ViewsNB, WindowNB
+from streamnb.naive_bayes import ViewsNB, WindowNB
 
 PRESETS: dict[str, type[MailClassifier | TextClassifier]] = {
     "text": TextClassifier,
@@ -59,7 +59,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
     parameters = {name: getattr(config.model, name) for name in names}
     try:
         if kind != "classifier":
-            return Classifier(tokenizer, COUNTING[kind](**parameters))
+            return Classifier(tokenizer, config.model.model_class(**parameters))
         preset = next(
             preset for preset in PRESETS.values() if type(tokenizer) is preset.tokenizer_class
         )
@@ -70,8 +70,7 @@ def make_classifier(config: Config, tokenizer: MailTokenizer | Tokenizer) -> Cla
 
 def is_for_mail(classifier: Classifier) -> bool:
     """Return whether a classifier reads whole mails, not plain text."""
-    tokenizers = getattr(classifier.tokenizer, "tokenizers", [classifier.tokenizer])
-    return any(isinstance(tokenizer, MailTokenizer) for tokenizer in tokenizers)
+    return any(isinstance(each, MailTokenizer) for each in classifier.tokenizer.tokenizers)
 
 
 def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialRun:
@@ -87,18 +86,19 @@ def prior_error(
 ) -> ConfigError | None:
     """Return the error if the classes of the configured prior are not the labels; else None.
 
-    A prior may name a class of which no message was read if the run ended early, by a limit or by
-    an interruption.
+    A prior may name a class of which no message was read if the run is of a part of the corpus, or
+    was interrupted.
     """
     prior = getattr(config.model, "prior", None)
     if not isinstance(prior, Mapping):
         return None
     names = [str(label) for label in labels]
+    is_part = config.corpus.limit is not None or config.corpus.skip > 0
     missing = set(names) - set(prior)
     unknown = set(prior) - set(names)
     if missing:
         problem = f"it has no probability for class {min(missing)!r}"
-    elif unknown and config.corpus.limit is None and not is_interrupted:
+    elif unknown and not is_part and not is_interrupted:
         problem = f"no message is of class {min(unknown)!r}"
     else:
         return None
@@ -114,7 +114,7 @@ def training_key(config: Config) -> Hashable:
     Formula parameters are left out: they are read at prediction time. None if training depends
     on the model's own predictions.
     """
-    model_class = COUNTING.get(config.model.kind, ViewsNB)
+    model_class = ViewsNB if config.model.kind == "classifier" else config.model.model_class
     if model_class.discriminative or not all(
         policy.ignores_predictions for policy in make_feedback(config)
     ):

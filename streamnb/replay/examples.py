@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from streamnb.config import Config
-from streamnb.corpus import Corpus, open_corpus
+from streamnb.corpus import Corpus, open_corpus, order_entries
 from streamnb.corpus.entry import Entry, message_envelope
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example
+from streamnb.features.views import Views
+from streamnb.features.words import ScanningTransformer
+from streamnb.replay.interruption import Interruption
+from streamnb.replay.workers import stream_features
 
 
 def open_configured_corpus(config: Config) -> Corpus:
@@ -42,6 +45,21 @@ def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iter
         skip_or_stop(config, error, skipped)
 
 
+def select_entries(entries: Iterable[Entry], config: Config) -> Iterator[Entry]:
+    """Return the entries that `corpus.order`, `skip` and `limit` choose."""
+    section = config.corpus
+    return order_entries(entries, section.order, section.limit, section.skip)
+
+
+def count_selected(corpus: Corpus, config: Config) -> int | None:
+    """Return how many messages `select_entries` returns at most; None if that is unknown."""
+    section = config.corpus
+    if corpus.size is None:
+        return section.limit
+    size = max(corpus.size - section.skip, 0)
+    return size if section.limit is None else min(size, section.limit)
+
+
 def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "") -> None:
     """Add the error of a message to `skipped`; raise it if `corpus.on_error` is "stop"."""
     if config.corpus.on_error == "stop":
@@ -51,10 +69,20 @@ def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "")
 
 
 def iterate_examples(
-    stream: Iterator[Any], config: Config, skipped: list[str], with_envelope: bool
+    corpus: Corpus,
+    config: Config,
+    tokenizer: ScanningTransformer | Views,
+    skipped: list[str],
+    interruption: Interruption,
+    with_envelope: bool = False,
 ) -> Iterator[Example]:
-    """Yield what the prequential loop needs of each message; `skip_or_stop` gets the errors."""
-    for entry, result in stream:
+    """Yield what the prequential loop needs of each selected message, until the interruption.
+
+    `skip_or_stop` gets the errors of messages; `with_envelope` adds dates and recipients.
+    """
+    entries = select_entries(labelled_entries(corpus, config, skipped), config)
+    features = stream_features(entries, tokenizer, config.jobs)
+    for entry, result in interruption.until_interrupted(features):
         if isinstance(result, StreamNBError):
             skip_or_stop(config, str(result), skipped, entry.name)
             continue

@@ -13,12 +13,17 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Corpus, Entry, order_entries, read
+from streamnb.corpus import Corpus, Entry, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
 from streamnb.partial import LabelledRow, PartialCounts, assemble, check_sums, count, merge, spec_of
 from streamnb.replay.build import make_classifier, make_tokenizer, prior_error
-from streamnb.replay.examples import labelled_entries, open_configured_corpus, skip_or_stop
+from streamnb.replay.examples import (
+    labelled_entries,
+    open_configured_corpus,
+    select_entries,
+    skip_or_stop,
+)
 from streamnb.replay.workers import stream_features
 
 _MIN_SHARD = 4000  # messages that one process counts at a time, at least
@@ -40,12 +45,15 @@ class FittedClassifier:
         Training time.
     skipped
         Errors of the messages that could not be read and were skipped.
+    corpora
+        The description of each corpus: its kind and columns.
     """
 
     classifier: Classifier
     learned: int = 0
     seconds: float = 0.0
     skipped: list[str] = field(default_factory=list)
+    corpora: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as plain data for JSON."""
@@ -55,6 +63,7 @@ class FittedClassifier:
             "features": self.classifier.features,
             "seconds": self.seconds,
             "skipped": len(self.skipped),
+            "corpora": self.corpora,
         }
 
 
@@ -92,11 +101,7 @@ def fit_corpora(
                 "kind for all with --set tokenizer.kind=mail or --set tokenizer.kind=text"
             )
     labelled = _labelled_entries(config, paths, corpora, skipped)
-    entries = [
-        entry
-        for entry in order_entries(labelled, config.corpus.order, config.corpus.limit)
-        if entry.learn
-    ]
+    entries = [entry for entry in select_entries(labelled, config) if entry.learn]
     fitted = FittedClassifier(make_classifier(config, tokenizer), skipped=skipped)
     report = on_progress or (lambda learned, total: None)
     if config.jobs > 1 and len(entries) >= 2 * _MIN_SHARD and _is_sum(fitted.classifier):

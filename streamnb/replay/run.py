@@ -15,7 +15,7 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
 from streamnb.config.schema import NoisyConfig
-from streamnb.corpus import Corpus, order_entries
+from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import (
     Example,
@@ -33,9 +33,12 @@ from streamnb.replay.build import (
     resolved_yaml,
     training_key,
 )
-from streamnb.replay.examples import iterate_examples, labelled_entries, open_configured_corpus
+from streamnb.replay.examples import (
+    count_selected,
+    iterate_examples,
+    open_configured_corpus,
+)
 from streamnb.replay.interruption import Interruption
-from streamnb.replay.workers import stream_features
 
 
 @dataclass
@@ -101,6 +104,8 @@ class Report:
         }
 
 
+_TOP_TOKENS = 20  # of each class, in tokens.json
+
 OnStep = Callable[[RunningMetrics, int | None], None]
 
 
@@ -164,36 +169,31 @@ def replay_models(
     skipped: list[str] = []
     trainers: dict[Hashable, _ModelRun] = {}
     runs = [_ModelRun(each, corpus, skipped, trainers) for each in configs]
-    total = (
-        config.corpus.limit
-        if corpus.size is None
-        else min(corpus.size, config.corpus.limit or corpus.size)
-    )
+    total = count_selected(corpus, config)
     with ExitStack() as files, Interruption(should_stop) as interruption:
         for run in runs:
-            files.enter_context(run.files)
+            files.enter_context(run.record.files)
         start = time.perf_counter()
-        labelled = labelled_entries(corpus, config, skipped)
-        entries = order_entries(labelled, config.corpus.order, config.corpus.limit)
-        features = stream_features(entries, runs[0].classifier.tokenizer, config.jobs)
         with_envelope = any(needs_envelope(each) for each in configs)
-        stream = interruption.until_interrupted(features)
-        for example in iterate_examples(stream, config, skipped, with_envelope):
+        tokenizer = runs[0].classifier.tokenizer
+        for example in iterate_examples(
+            corpus, config, tokenizer, skipped, interruption, with_envelope
+        ):
             for run in runs:
                 run.classify(example)
             for run in runs:  # after all predictions: some models share their counts
                 run.train(example)
             if on_step is not None and example.classify:
-                on_step(runs[0].metrics, total)
+                on_step(runs[0].record.metrics, total)
         seconds = time.perf_counter() - start
         for run in runs:
             intervals = config.evaluate.intervals and len(runs) == 1
             run.finish(seconds, interruption.requested, intervals)
     if not interruption.requested:
         for run in runs:
-            labels = run.classifier.models[0].counts.labels
-            run.report.problem = _find_problem(corpus, run.config, run.report, labels)
-    return [run.report for run in runs]
+            labels, report = run.classifier.labels, run.record.report
+            report.problem = _find_problem(corpus, run.config, report, labels)
+    return [run.record.report for run in runs]
 
 
 def positive_error(config: Config, classes: list[str]) -> ConfigError | None:
@@ -207,8 +207,8 @@ def positive_error(config: Config, classes: list[str]) -> ConfigError | None:
     )
 
 
-class _ModelRun:
-    """One model of a replay, with its figures and result files.
+class RunRecord:
+    """The figures of a model on a corpus, its result files and its report.
 
     Parameters
     ----------
@@ -216,6 +216,61 @@ class _ModelRun:
         The configuration and the corpus.
     skipped
         List that receives the errors of skipped messages.
+    config_text
+        Content of `config.yaml`.
+    """
+
+    def __init__(
+        self, config: Config, corpus: Corpus, skipped: list[str], config_text: str
+    ) -> None:
+        self.config = config
+        self._corpus_path = corpus.path
+        self.metrics = RunningMetrics(
+            config.evaluate.positive, config.evaluate.window, config.evaluate.fading
+        )
+        self.report = Report(config, corpus.description, skipped=skipped)
+        self.files = ResultFiles(config.output.folder, config_text)
+
+    def record(self, step: Step) -> None:
+        """Record a prediction."""
+        self.files.write_step(step, self.metrics.record(step))
+        if self.metrics.messages % self.config.evaluate.every == 0:
+            self.files.write_checkpoint(self.metrics.checkpoint())
+
+    def summarize(
+        self, action: str, learned: int, seconds: float, interrupted: bool, intervals: bool
+    ) -> None:
+        """Fill in the report. Raise CorpusError if there was nothing to `action`."""
+        report, metrics = self.report, self.metrics
+        report.learned, report.seconds, report.interrupted = learned, seconds, interrupted
+        if not learned and not metrics.messages and not interrupted:
+            reason = "every message failed" if report.skipped else "there are no messages"
+            raise CorpusError(f"{self._corpus_path}: nothing to {action}: {reason}")
+        if metrics.messages:
+            self.files.write_checkpoint(metrics.checkpoint())
+        report.summary = metrics.summary(intervals)
+
+    def write(self, classifier: Classifier) -> None:
+        """Write the result files. Files of an interrupted run replace no earlier ones."""
+        report = self.report
+        report.features = classifier.features
+        report.peak_memory_bytes = peak_memory()
+        if report.interrupted and not self.metrics.messages and not report.learned:
+            self.files.discard()
+        elif report.interrupted and self.files.has_earlier_results:
+            report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
+        else:
+            tokens = {} if self.files.folder is None else top_tokens(classifier)
+            self.files.finish(report.as_dict(), tokens)
+
+
+class _ModelRun:
+    """One model of a replay, with its figures and result files.
+
+    Parameters
+    ----------
+    config, corpus, skipped
+        As for `RunRecord`.
     trainers
         The first run of each `training_key`. Runs with the same key use its counts, so that
         only that run trains: formula parameters are read at prediction time.
@@ -231,7 +286,6 @@ class _ModelRun:
         model_config = _without_unused_names(config)
         tokenizer = make_tokenizer(model_config, corpus)
         self.config = config
-        self._corpus_path = corpus.path
         self.classifier = make_classifier(model_config, tokenizer)
         self.prequential = make_prequential_run(config, self.classifier)
         key = training_key(config)
@@ -240,14 +294,10 @@ class _ModelRun:
             pairs = zip(self.classifier.models, self._trainer.classifier.models, strict=True)
             for model, trained_model in pairs:
                 model.counts = trained_model.counts
-        self.metrics = RunningMetrics(
-            config.evaluate.positive, config.evaluate.window, config.evaluate.fading
-        )
-        self.report = Report(config, corpus.description, skipped=skipped)
         self._step: Step | None = None
-        folder = config.output.folder
-        config_text = "" if folder is None else resolved_yaml(config, corpus, tokenizer)
-        self.files = ResultFiles(folder, config_text)
+        has_files = config.output.folder is not None
+        config_text = resolved_yaml(config, corpus, tokenizer) if has_files else ""
+        self.record = RunRecord(config, corpus, skipped, config_text)
 
     @property
     def _is_trainer(self) -> bool:
@@ -256,45 +306,26 @@ class _ModelRun:
     def classify(self, example: Example) -> None:
         """Classify a message and record the prediction."""
         self._step = self.prequential.classify(example)
-        if self._step is None:
-            return
-        self.files.write_step(self._step, self.metrics.record(self._step))
-        if self.metrics.messages % self.config.evaluate.every == 0:
-            self.files.write_checkpoint(self.metrics.checkpoint())
+        if self._step is not None:
+            self.record.record(self._step)
 
     def train(self, example: Example) -> None:
         """Learn the labels that are due after a message, unless another run trains the counts."""
         if self._is_trainer:
             self.prequential.train(example, self._step)
 
-    def finish(self, seconds: float, interrupted: bool, with_intervals: bool) -> None:
-        """Fill in the report and write the result files and the model."""
-        report, metrics = self.report, self.metrics
-        report.interrupted = interrupted
-        report.learned = self._trainer.prequential.labels_learned
-        report.seconds = seconds
-        if report.learned == 0 and metrics.messages == 0 and not interrupted:
-            reason = "every message failed" if report.skipped else "there are no messages"
-            raise CorpusError(f"{self._corpus_path}: nothing to replay: {reason}")
-        if metrics.messages:
-            self.files.write_checkpoint(metrics.checkpoint())
-        report.summary = metrics.summary(with_intervals)
-        report.features = self.classifier.features
+    def finish(self, seconds: float, interrupted: bool, intervals: bool) -> None:
+        """Fill in the report and write the model and the result files."""
+        learned = self._trainer.prequential.labels_learned
+        self.record.summarize("replay", learned, seconds, interrupted, intervals)
         path = self.config.output.model
         if path is not None and interrupted and os.path.exists(path):
-            report.not_written.append(
+            self.record.report.not_written.append(
                 f"{path}: the model was not written because the replay was interrupted"
             )
         elif path is not None:
             self.classifier.save(path)
-        report.peak_memory_bytes = peak_memory()
-        if interrupted and not metrics.messages and not report.learned:
-            self.files.discard()
-        elif interrupted and self.files.has_earlier_results:
-            report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
-        else:
-            tokens = {} if self.files.folder is None else top_tokens(self.classifier)
-            self.files.finish(report.as_dict(), tokens)
+        self.record.write(self.classifier)
 
 
 def _without_unused_names(config: Config) -> Config:
@@ -304,13 +335,13 @@ def _without_unused_names(config: Config) -> Config:
     return config.with_changes(model=config.model.with_changes(keep_names=False))
 
 
-def top_tokens(classifier: Classifier, limit: int = 20) -> dict[str, list[tuple[str, float]]]:
+def top_tokens(classifier: Classifier) -> dict[str, list[tuple[str, float]]]:
     """Return the tokens with the largest log-odds for each class; words before byte n-grams."""
     tokens = {}
     labels = classifier.models[0].counts.labels
-    for label, features in classifier.strongest(labels, 10 * limit).items():
+    for label, features in classifier.strongest(labels, 10 * _TOP_TOKENS).items():
         words = [feature for feature in features if not isinstance(feature[0], bytes)] or features
-        tokens[str(label)] = [(feature_name(name), gain) for name, gain, *_ in words[:limit]]
+        tokens[str(label)] = [(feature_name(name), gain) for name, gain, *_ in words[:_TOP_TOKENS]]
     return tokens
 
 

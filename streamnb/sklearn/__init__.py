@@ -1,7 +1,7 @@
 """scikit-learn estimators of every model: matrices of counts, tables and raw texts.
 
-Each estimator has the name and the parameters of the model in `streamnb` that it wraps, and holds
-that model as `model_` once it is fitted. scikit-learn is an extra (`pip install
+Each estimator has the name and the parameters of the model in `streamnb` that it wraps. A fitted
+estimator has that model as `model_`. scikit-learn is an extra (`pip install
 streamnb[sklearn]`). The tokenizers of `streamnb` are scikit-learn transformers themselves.
 
 - Counts or texts: `MultinomialNB`, `BernoulliNB`, `ComplementNB`, `DiscriminativeMultinomialNB`.

@@ -109,7 +109,7 @@ def column(name: str) -> Any:
 
 
 def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[LabelledRow]:
-    """Yield the rows that `select_rows` selected, in a task.
+    """Yield the rows of the record batches of a task.
 
     Position and label are None if they were not selected.
 

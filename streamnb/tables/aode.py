@@ -218,31 +218,32 @@ class AODEParameters(PriorParameter):
     parents: int | Collection[Hashable] | None = parameter(
         _Parents(),
         "counts",
-        "None for all features; or how many a row has at most (those whose names have the "
-        "smallest fingerprints, a choice that depends on the row alone); or their names. A row of "
-        "n features costs n times the number of its parents: the bound is what makes this usable "
-        "on text.",
+        "The features that are parents: None for all, their names, or the maximum number for a "
+        "row. With a number, the features whose names have the smallest fingerprints are taken. "
+        "The time for a row is proportional to features times parents, so text needs a maximum.",
         default=None,
     )
     min_count: float = parameter(
         Number(),
         "formula",
-        "Only a parent whose level was a parent's this often counts (by weight); where there is "
-        "none, the features are taken for independent.",
+        "A parent is used only if its level was learned with at least this weight. A row without "
+        "such a parent is classified by naive Bayes.",
         default=1.0,
     )
     sparse: bool = parameter(
         Boolean(),
         "counts",
-        "For text and other rows that name only what is there: P(x_j | c, x_i) is the share of x_j "
-        "in all that was there beside x_i, as in multinomial naive Bayes.",
+        "True for text and other rows that contain only present features. P(x_j | c, x_i) is then "
+        "the share of x_j in all features that occurred together with x_i, as in multinomial "
+        "naive Bayes.",
         default=False,
     )
     back_off: float = parameter(
         POSITIVE,
         "formula",
-        "Of sparse rows: how many features of class c as a whole are mixed into those beside x_i. "
-        "(Pairs of words are rare.)",
+        "For sparse rows: number of features from all rows of class c that are added to those "
+        "which occurred together with x_i. Pairs of words are rare, so their own counts are "
+        "small.",
         default=200.0,
     )
     alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)

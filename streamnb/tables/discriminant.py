@@ -26,20 +26,22 @@ class DiscriminantParameters(PriorParameter):
     """Parameters of `GaussianDiscriminantAnalysis`."""
 
     covariance: str = parameter(
-        Choice(("shared", "own")), "formula", 'Of each class: "shared" or "own".', default="shared"
+        Choice(("shared", "own")),
+        "formula",
+        '"shared" for one covariance of all classes, "own" for one of each class.',
+        default="shared",
     )
     shrinkage: float = parameter(
         Number(0, 1),
         "formula",
-        "How far each covariance is drawn towards the identity times its mean variance.",
+        "Weight, from 0 to 1, of the identity times the mean variance in each covariance.",
         default=0.0,
     )
     ddof: int = parameter(
         Choice((0, 1)),
         "formula",
-        "Sums of products about the means are divided by the weight less this for each "
-        "class that goes in: 0 for maximum likelihood (as scikit-learn has it), 1 for unbiased "
-        "estimates.",
+        "Subtracted from the weight of each class before sums of products are divided by it: 0 "
+        "for maximum likelihood (as in scikit-learn), 1 for unbiased estimates.",
         default=0,
     )
     var_smoothing: float = VAR_SMOOTHING

@@ -139,12 +139,14 @@ class LazyParameters:
     size: int = parameter(
         Integer(1, 10**6),
         "counts",
-        "How many examples are known: the last ones. Nothing is learned but these; each question "
-        "takes O(size n^2) for n features.",
+        "Number of examples stored: the last ones learned. A prediction takes O(size n^2) time "
+        "for n features.",
         default=1000,
     )
     alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
-    level: float = parameter(Number(0, 1), "formula", "Of the sign test, one-sided.", default=0.05)
+    level: float = parameter(
+        Number(0, 1), "formula", "Significance level of the one-sided sign test.", default=0.05
+    )
 
 
 @parameter_class()

@@ -108,14 +108,14 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
     numeric: Collection[Hashable] | None = parameter(
         NameList(object, none=True),
         "counts",
-        "Names of the features that are numeric. Of features not named each value goes by its "
-        "type: numbers are numeric; text, truth values and everything else are levels.",
+        "Names of the numeric features. A value of a feature that is in neither list is numeric "
+        "if it is a number, else (text, truth values, other types) a level.",
         default=None,
     )
     categorical: Collection[Hashable] | None = parameter(
         NameList(object, none=True),
         "counts",
-        "Names of the features that have levels.",
+        "Names of the features whose values are levels.",
         default=None,
     )
 

@@ -7,7 +7,8 @@ from streamnb.parameters import Choice, ClassPrior, Number, Prior, parameter, pa
 VAR_SMOOTHING = parameter(
     Number(),
     "formula",
-    "This share of the largest variance of a feature is added to every variance (scikit-learn's).",
+    "This fraction of the largest variance of a feature is added to every variance (as in "
+    "scikit-learn).",
     default=1e-9,
 )
 
@@ -19,8 +20,8 @@ class PriorParameter:
     prior: Prior = parameter(
         ClassPrior(),
         "formula",
-        '"learned" (share of the weight learned), "uniform", or a dict of labels to shares, '
-        "whatever they add up to.",
+        'Class prior: "learned" (proportional to the weight learned), "uniform", or a dict of '
+        "labels to shares, which need not sum to 1.",
         default="learned",
     )
 
@@ -32,13 +33,13 @@ class NormalParameters:
     ddof: int = parameter(
         Choice((0, 1)),
         "formula",
-        "Sums about the mean are divided by the weight less this: 0 for the maximum likelihood "
-        "estimate, 1 for the unbiased one.",
+        "Subtracted from the weight before the sum of squares is divided by it: 0 for the maximum "
+        "likelihood estimate, 1 for the unbiased one.",
         default=0,
     )
     var_smoothing: float = VAR_SMOOTHING
     epsilon: float = parameter(
-        Number(), "formula", "Added to every standard deviation.", default=0.0
+        Number(), "formula", "A number that is added to every standard deviation.", default=0.0
     )
 
 
@@ -49,13 +50,14 @@ class LevelParameters:
     alpha: float = parameter(
         Number(),
         "formula",
-        "Additive (Laplace) smoothing; with 0, what never happened is impossible.",
+        "Additive (Laplace) smoothing. With 0, a level has probability 0 in a class that never "
+        "had it.",
         default=1.0,
     )
     unseen: str = parameter(
         Choice(("ignore", "smooth")),
         "formula",
-        'What a level that was never learned says: nothing ("ignore"), or '
-        'alpha / (n_c + alpha L_j) ("smooth").',
+        'Likelihood of a level that was never learned: none ("ignore"), or alpha / (n_c + alpha '
+        'L_j) ("smooth").',
         default="ignore",
     )

@@ -30,7 +30,7 @@ from streamnb.mailbox.status import status
 from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
 from streamnb.web.figures import axis_ticks, ledger_rows, mistakes, reliability
-from streamnb.web.reading import fetch_recorded, tint
+from streamnb.web.reading import STRONG_LOG_ODDS, fetch_recorded, tint
 
 _HERE = Path(__file__).parent
 _PAGE = 50  # messages on a page
@@ -281,10 +281,15 @@ class _Site:
             return f"{verdict.label} is not ready, {missing}"
         with self.mailbox.reading():
             bound = _sure_probability(self.mailbox.classifier, verdict)
-        costs = self.mailbox.classifier.costs
+        classifier = self.mailbox.classifier
+        costs = classifier.costs
+        mistake = costs.false_alarm if verdict.label == classifier.positive else costs.miss
+        # Above the bound of the costs alone, by more than rounding.
+        is_young = bound > 1 - costs.unsure / max(mistake, costs.unsure, 1e-9) + 0.001
         return (
             f"{verdict.label} is sure from {_percent(bound)} on, since a false alarm costs "
             f"{costs.false_alarm:g}, a miss {costs.miss:g} and a look {costs.unsure:g}"
+            + (", and the message could be of a new kind of another class" if is_young else "")
         )
 
     def figures(self, request: Request) -> Response:
@@ -442,7 +447,7 @@ def _count(value: float) -> str:
 def _strength(log_odds: float) -> str:
     """Return a word for the size of log-odds, in nats."""
     size = abs(log_odds)
-    return "strong" if size >= 2 else "moderate" if size >= 0.5 else "weak"
+    return "strong" if size >= STRONG_LOG_ODDS else "moderate" if size >= 0.5 else "weak"
 
 
 def _bar(log_odds: float) -> int:

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from streamnb.evaluate.metrics import wilson_interval
 from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.verdict_log import VerdictLog
@@ -56,12 +57,7 @@ class LedgerRow(NamedTuple):
 
 
 def _proportion(name: str, count: int, total: int) -> Proportion:
-    from scipy.stats import binomtest
-
-    if total == 0:
-        return Proportion(name, 0, 0, 0.0, 1.0)
-    interval = binomtest(count, total).proportion_ci(method="wilson")
-    return Proportion(name, count, total, float(interval.low), float(interval.high))
+    return Proportion(name, count, total, *(wilson_interval(count, total) if total else (0.0, 1.0)))
 
 
 def mistakes(mailbox: Mailbox) -> list[Proportion]:

@@ -20,6 +20,9 @@ _BLANK = re.compile(r"\n\n\s*")
 _HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
 _HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses very long numbers
 _LEVELS = 5  # of tint, either way
+# Log-odds, in nats, that the page calls strong: they have the darkest tint. At half, most words of
+# a typical verdict have it; at twice, hardly any.
+STRONG_LOG_ODDS = 2.0
 
 
 class TintedText(NamedTuple):
@@ -85,6 +88,21 @@ def plain_text(message: bytes) -> str:
     return "\n\n".join(filter(None, texts))
 
 
+def tint_level(log_odds: float) -> int:
+    """Return the tint of log-odds in nats, from -5 (strong evidence against a class) to 5.
+
+    Examples
+    --------
+    >>> [tint_level(value) for value in (-3.0, -0.5, 0.0, 0.08, 2.0)]
+    [-5, -3, 0, 1, 5]
+    """
+    size = abs(log_odds)
+    level = _LEVELS
+    if size < STRONG_LOG_ODDS:
+        level = min(int(_LEVELS * (size / STRONG_LOG_ODDS) ** 0.5 + 0.5), _LEVELS - 1)
+    return level if log_odds >= 0 else -level
+
+
 def tint(mailbox: Mailbox, message: bytes, label: str) -> list[TintedText]:
     """Return the text of a message in parts, each with its evidence for a class."""
     with mailbox.reading():
@@ -96,11 +114,10 @@ def tint(mailbox: Mailbox, message: bytes, label: str) -> list[TintedText]:
         else dict(explanation.top_features(target, len(explanation.contributions)))
     )
     words = {name: value for name, value in evidence.items() if isinstance(name, str)}
-    largest = max((abs(value) for value in words.values()), default=0.0) or 1.0
     parts: list[TintedText] = []
     for text in re.findall(r"\w+|\W+", plain_text(message)):
         value = words.get(text, words.get(text.lower(), 0.0))
-        level = round(_LEVELS * min(1.0, abs(value) / largest) ** 0.5) * (1 if value >= 0 else -1)
+        level = tint_level(value)
         if parts and level == 0 == parts[-1].level:
             parts[-1] = TintedText(parts[-1].text + text, 0, 0.0)
         else:

@@ -18,6 +18,7 @@ from definitions import slow_grams, slow_nested, slow_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
+from scipy.stats import entropy
 
 from streamnb import (
     BernoulliNB,
@@ -59,13 +60,14 @@ MODELS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
 class SlowDiscriminative:
     """Su, Zhang, Ling and Matwin (2008), with dicts and numpy, as it stands in the paper."""
 
-    def __init__(self, alpha, length_norm, power, prior_share=1.0):
+    def __init__(self, alpha, length_norm, power, prior_share=1.0, complement=False):
         self.alpha, self.length_norm, self.power, self.prior_share = (
             alpha,
             length_norm,
             power,
             prior_share,
         )
+        self.complement = complement
         self.counts = defaultdict(lambda: defaultdict(float))
         self.messages = {}
 
@@ -74,12 +76,19 @@ class SlowDiscriminative:
         known_words = {w: n for w, n in x.items() if any(self.counts[w].values())}
         vocabulary = sum(any(by_class.values()) for by_class in self.counts.values())
         totals = [sum(by_class[c] for by_class in self.counts.values()) for c in classes]
-        sums = np.zeros(len(classes))
+        sums, sign, power = np.zeros(len(classes)), 1, self.power
+        counts = {w: np.array([self.counts[w][c] for c in classes]) for w in known_words}
+        if self.complement and len(classes) > 2:
+            weights = np.array(list(self.messages.values()))
+            effective = math.exp(entropy(weights))
+            power += min(max(effective - 2, 0), 1) * (1 / 2 - power)
+            counts = {w: numbers.sum() - numbers for w, numbers in counts.items()}
+            totals, sign = sum(totals) - np.array(totals), -1
         for w, n in known_words.items():
-            for k, c in enumerate(classes):
-                share = (self.counts[w][c] + alpha) / (totals[k] + alpha * vocabulary)
-                sums[k] += n * math.log(share)
-        return sums / (self.length_norm * len(known_words) ** self.power) if known_words else sums
+            for k in range(len(classes)):
+                share = (counts[w][k] + alpha) / (totals[k] + alpha * vocabulary)
+                sums[k] += sign * n * math.log(share)
+        return sums / (self.length_norm * len(known_words) ** power) if known_words else sums
 
     def residual(self, x, y, log_likelihoods=None):
         if not self.messages.get(y):
@@ -250,9 +259,9 @@ def test_bad_decay_is_refused(decay):
         MultinomialNB(decay=decay)
 
 
-def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3):
+def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complement=False):
     """Scores of a `ViewsNB` of two views before each message is learned, from the formulas."""
-    views = [SlowDiscriminative(0.1, 0.8, 2 / 3, 0.5) for _ in range(2)]
+    views = [SlowDiscriminative(0.1, 0.8, 2 / 3, 0.5, complement) for _ in range(2)]
     factors = {1: [1.0], 2: [1.0, 10.0]}[systems]
     # The calibration of each system: for all messages, and for those of each length.
     slopes = defaultdict(lambda: np.zeros(2), {(s, "all"): np.full(2, 0.5) for s in range(systems)})
@@ -298,7 +307,6 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3):
                 expected = max(mean[c], 1 / (len(active) - 1))
                 credit[c] += min(credit[c] + 7 * expected, max(20 * expected, 1)) - credit[c]
                 length[c] = 0.0
-        mixed = np.tensordot(pool, values, 1)
         trust = 1.0
         if len(classes) > 1 and y in classes:
             n = np.array([n_labels[c] for c in classes])
@@ -352,6 +360,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3):
                 pool = (
                     (1 - 1e-4) * pool / pool.sum() + 1e-4 / systems if systems > 1 else pool / pool
                 )
+        mixed = np.tensordot(pool, values, 1)
         for view, part, row in zip(views, x, mixed, strict=True):
             view.learn(part, y, row, trust, w)
     return out
@@ -366,11 +375,19 @@ def z_top(scores):
 @given(st.lists(st.tuples(st.tuples(messages, messages), labels), max_size=15))
 @pytest.mark.parametrize(
     "options",
-    [{}, {"bound": 2.0}, {"by_length": True, "bound": 8.0}, {"systems": 2, "bound": 8.0}],
+    [
+        {},
+        {"bound": 2.0},
+        {"by_length": True, "bound": 8.0},
+        {"systems": 2, "bound": 8.0},
+        {"systems": 2, "bound": 8.0, "complement": True},
+    ],
     ids=str,
 )
 def test_views_are_what_the_formulas_say(options, stream):
-    model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()], **options)
+    complement = options.get("complement", False)
+    views = [DiscriminativeMultinomialNB(complement=complement) for _ in range(2)]
+    model = ViewsNB(views, **{k: v for k, v in options.items() if k != "complement"})
     for (x, y), expected in zip(stream, slow_views(stream, **options), strict=True):
         # A lesson on the edge between two steps may be rounded the other way.
         assert model.joint_log_likelihood(x) == pytest.approx(expected, abs=0.05)
@@ -487,6 +504,49 @@ def test_probabilities_follow_the_shares_of_a_mixed_stream(rare, classes):
         model.learn_one(x, y)
     assert 0.5 * rare < math.fsum(shares) / len(shares) < 2.5 * rare
     assert right > 0.99
+
+
+def decisive_words(classes, n, seed):
+    """Texts of which one word in 31 tells the class."""
+    numbers = random.Random(seed)
+    for _ in range(n):
+        k = numbers.randrange(classes)
+        words = [f"o{int(20000 ** numbers.random())}" for _ in range(30)] + [f"t{k}"]
+        yield " ".join(numbers.sample(words, 31)), f"class {k}"
+
+
+@pytest.mark.parametrize("classes", [3, 10])
+def test_one_decisive_word_among_many_classes_is_found(classes):
+    errors = {}
+    for complement in (True, False):
+        model, wrong = TextClassifier(complement=complement, keep_names=False), 0
+        for x, y in decisive_words(classes, 600, classes):
+            wrong += model.predict_one(x) != y
+            model.learn_one(x, y)
+        errors[complement] = wrong
+    assert errors[True] < 0.8 * errors[False]
+    assert errors[True] < 0.2 * 600
+
+
+def test_two_classes_have_no_complement_of_others():
+    """For two classes both formulas are the same, so the scores are equal to the last bit."""
+    models = [TextClassifier(complement=complement) for complement in (True, False)]
+    for x, y in decisive_words(2, 100, 1):
+        first, second = (model.joint_log_likelihood(x) for model in models)
+        assert first == second
+        for model in models:
+            model.learn_one(x, y)
+
+
+def test_the_first_message_of_a_third_class_changes_little_for_the_others():
+    model = TextClassifier()
+    for x, y in decisive_words(2, 300, 1):
+        model.learn_one(x, y)
+    texts = [x for x, _ in decisive_words(2, 50, 2)]
+    before = [model.predict_proba_one(x)["class 0"] for x in texts]
+    model.learn_one("a text of another kind", "class 2")
+    after = [model.predict_proba_one(x)["class 0"] for x in texts]
+    assert after == pytest.approx(before, abs=0.1)
 
 
 def test_with_decay_what_has_changed_is_not_taken_for_wrong_labels():
@@ -1114,6 +1174,7 @@ def test_what_decides_where_one_class_outweighs_all_others():
     assert all(0 < chance < 1 for chance in result.values())
 
 
+@pytest.mark.performance
 def test_classifying_takes_time_in_proportion_to_the_classes():
     classifier = TextClassifier()
     for number in range(3000):

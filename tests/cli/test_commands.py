@@ -12,12 +12,14 @@ import subprocess
 import sys
 import termios
 
+import click
 import numpy as np
 import pytest
 from commands import STREAMNB, streamnb_command
 
 from streamnb import Mailbox
 from streamnb.classifier import Classifier, TextClassifier
+from streamnb.cli import group as group_module
 from streamnb.config import build
 from streamnb.errors import describe_os_error
 from streamnb.replay import replay_corpus
@@ -422,3 +424,21 @@ def test_a_terminal_shows_accuracy_and_the_next_command(
     output = read_terminal("replay", sample, "--no-intervals", *options)
     assert re.search(r"messages .* accuracy \d+\.\d+%", output)
     assert f"for a page of pictures {next_command}" in output.splitlines()[-1]
+
+
+def test_lists_of_commands_show_whole_sentences():
+    """Click cuts a first line that is too long for the list of its group."""
+
+    def commands_of(group, context):
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            inner = click.Context(command, parent=context, info_name=name)
+            yield from commands_of(command, inner) if isinstance(command, click.Group) else ()
+        formatter = context.make_formatter()
+        group.format_commands(context, formatter)
+        yield formatter.getvalue()
+
+    (commands,) = (it for it in vars(group_module).values() if isinstance(it, click.Group))
+    texts = list(commands_of(commands, click.Context(commands, info_name="streamnb")))
+    assert len(texts) == 3
+    assert not [line for text in texts for line in text.splitlines() if line.endswith("...")]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from streamnb import MixedNB, MultinomialNB, Tokenizer
+from streamnb.cli.replay import make_config
 from streamnb.config import build
 from streamnb.config.experiment import build_experiment
 from streamnb.config.sections import Section, key, list_type, mapping_type, section_type
@@ -93,13 +94,13 @@ def test_configurations_are_immutable():
         ("evaluate.positive", lambda value: {"evaluate": {"positive": value}}),
         ("model.prior", lambda value: {"model": {"kind": "bernoulli", "prior": {value: 1}}}),
         ("feedback.share", lambda value: {"feedback": {"kind": "noisy", "share": {value: 0.1}}}),
-        ("data.label", lambda value: {"data": {"kind": "csv", "path": "t", "label": value}}),
+        ("data.label", lambda value: {"data": {"kind": "table", "path": "t", "label": value}}),
         ("data.classes[0]", lambda value: {"data": {"kind": "bundled", "classes": [value, "a"]}}),
         (
             "data.columns[0]",
-            lambda value: {"data": {"kind": "csv", "path": "t", "columns": [value]}},
+            lambda value: {"data": {"kind": "table", "path": "t", "columns": [value]}},
         ),
-        ("data.text[0]", lambda value: {"data": {"kind": "csv", "path": "t", "text": [value]}}),
+        ("data.text[0]", lambda value: {"data": {"kind": "table", "path": "t", "text": [value]}}),
         (
             "models.m.prior",
             lambda value: {
@@ -161,10 +162,23 @@ def test_paths_are_relative_to_the_file_and_know_a_home(monkeypatch):
     for wrong in ({}, {"data": ["~/b"]}):
         resolve_paths(wrong, "data", ("path",), "it.yaml")
     assert wrong == {"data": ["~/b"]}
+    remote = {"spark": {"input": "hdfs://host/mail"}}
+    resolve_paths(remote, "spark", ("input",), "it.yaml")
+    assert remote == {"spark": {"input": "hdfs://host/mail"}}
     empty = {"corpus": {"path": ""}}
     resolve_paths(empty, "corpus", ("path",), "it.yaml")
     with pytest.raises(ConfigError, match=r"corpus.path: '' is not text that is not empty"):
         build(empty)
+
+
+def test_every_input_of_a_configuration_is_relative_to_its_file(tmp_path):
+    path = tmp_path / "c.yaml"
+    path.write_text("corpus: {path: ../a}\nspark: {input: ../b, output: c}\n")
+    config = make_config((), str(path), (), {})
+    assert config.corpus.path == str(tmp_path.parent / "a")
+    assert config.spark.input == str(tmp_path.parent / "b")
+    assert config.spark.output == "c"
+    assert make_config((), str(path), ("spark.input=d",), {}).spark.input == "d"
 
 
 @pytest.mark.parametrize("number", ["007", "010", "0x10", "0b1", "1_000", "12:30"])

@@ -105,8 +105,10 @@ def test_memory_of_a_feature(classes, most):
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3, 4, 5, 30])
-@pytest.mark.parametrize("background", [0.0, 3.0])
-def test_log_sums_are_those_of_the_formula(classes, background):
+@pytest.mark.parametrize(
+    ("background", "complement"), [(0.0, False), (3.0, False), (0.0, True), (3.0, True)]
+)
+def test_log_sums_are_those_of_the_formula(classes, background, complement):
     rng = np.random.default_rng(classes)
     table = _core.CountTable(classes, False)
     keys = np.arange(200, dtype=np.uint64)
@@ -116,30 +118,36 @@ def test_log_sums_are_those_of_the_formula(classes, background):
     message = rng.permutation(keys)[:100]
     counts = rng.integers(1, 5, 100).astype(float)
     for unseen in (False, True):
-        sums, used = table.log_likelihood_sums(message, counts, 0.3, background, unseen)
+        options = background, unseen, complement
+        sums, used = table.log_likelihood_sums(message, counts, 0.3, *options)
         cells, is_seen = table.get_counts(message)
         mask = np.ones(100, np.uint8) if unseen else is_seen
-        total = sum(table.totals)
-        alphas = 0.3 * (1 + background * len(table) * cells.sum(axis=1) / total)
-        every = 0.3 * len(table) * (1 + background)
+        total, totals, numbers = sum(table.totals), table.totals, cells
+        mass, sign = background, 1
+        if complement:
+            totals, numbers = [total - x for x in totals], cells.sum(axis=1, keepdims=True) - cells
+            mass, sign = 0.0, -1
+        alphas = 0.3 * (1 + mass * len(table) * cells.sum(axis=1) / total)
+        every = 0.3 * len(table) * (1 + mass)
         expected = [
-            math.fsum(
-                counts[i] * (math.log(cells[i, k] + alphas[i]) - math.log(class_total + every))
+            sign
+            * math.fsum(
+                counts[i] * (math.log(numbers[i, k] + alphas[i]) - math.log(class_total + every))
                 for i in np.flatnonzero(mask)
             )
-            for k, class_total in enumerate(table.totals)
+            for k, class_total in enumerate(totals)
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
         same = _core.log_likelihood_sums(
-            cells, mask, counts, table.totals, len(table), 0.3, background
+            cells, mask, counts, table.totals, len(table), 0.3, background, complement
         )
         assert same == (sums, used)
+        grid, grid_used = table.log_likelihood_grid(message, counts, [0.3, 3.0], *options)
+        assert grid[0] == pytest.approx(sums, rel=1e-13)
+        assert grid_used == used
         order = rng.permutation(100)
-        assert (
-            table.log_likelihood_sums(message[order], counts[order], 0.3, background, unseen)[0]
-            == sums
-        )
+        assert table.log_likelihood_sums(message[order], counts[order], 0.3, *options)[0] == sums
 
 
 def test_what_was_looked_up_is_learned_only_where_it_is_the_same():

@@ -1,5 +1,6 @@
 """The words, sentences and code lines of the documentation follow the project's style."""
 
+import ast
 import inspect
 import json
 import re
@@ -122,6 +123,36 @@ def test_help_is_plain_and_its_sentences_are_short(name, paragraphs):
     text = "\n\n".join(paragraphs)
     assert find_long_sentences(text) == []
     assert find_forbidden_words(text) == []
+
+
+def prose_of_docstring(text: str) -> str:
+    """Return a docstring without examples, references, headings and names of parameters."""
+    body, *sections = re.split(r"^(?=\w[\w ]*\n-{3,}$)", text, flags=re.M)
+    for section in sections:
+        title, _, *lines = section.splitlines()
+        if title not in ("Examples", "References"):
+            body += "\n\n" + "\n".join(line[4:] if line[:1] == " " else "" for line in lines)
+    return body
+
+
+def docstrings(module: Path) -> list[str]:
+    """Return the docstrings of a module, without commands: theirs are help texts."""
+    nodes = ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [ast.get_docstring(node) for node in nodes if isinstance(node, kinds)]
+    return [prose_of_docstring(text) for text in texts if text and "\b\n" not in text]
+
+
+PACKAGE = REPOSITORY / "streamnb"
+FOLDERS = sorted({module.parent for module in PACKAGE.rglob("*.py")})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(REPOSITORY)))
+def test_docstrings_are_plain_and_their_sentences_are_short(folder):
+    texts = {module.name: docstrings(module) for module in sorted(folder.glob("*.py"))}
+    for find in (find_long_sentences, find_forbidden_words):
+        found = {name: [each for text in own for each in find(text)] for name, own in texts.items()}
+        assert {name: each for name, each in found.items() if each} == {}
 
 
 def test_a_long_sentence_is_found():

@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from commands import streamnb_command
 
 from streamnb.cli.group import COMMANDS
-from streamnb.config import schema
+from streamnb.config import experiment, schema
+from streamnb.config.sections import Section
 
 REPOSITORY = Path(__file__).parents[2]
 REFERENCE = REPOSITORY / "docs" / "reference"
@@ -55,10 +57,41 @@ def test_the_page_has_all_feedback_policies():
             assert f"`{name}`" in row
 
 
+def load_script(name):
+    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "docs" / f"{name}.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_the_page_of_experiments_is_that_of_the_code():
+    script = load_script("make_experiments")
+    assert script.PAGE.read_text(encoding="utf-8") == script.page()
+    kinds = {
+        section.declared_keys["kind"].default
+        for section in vars(experiment).values()
+        if isinstance(section, type) and issubclass(section, Section) and section.declared_keys
+        if "kind" in section.declared_keys
+    }
+    assert len(kinds) > 15
+    for kind in kinds - {"csv"}:  # another name of table
+        assert f"kind: {kind}`" in script.page() or f"| `{kind}` |" in script.page()
+
+
+@pytest.mark.parametrize("page", ["reference/experiments.md", "guides/tables.md"])
+def test_the_experiments_that_a_page_shows_run(page, tmp_path):
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)
+    (tmp_path / "corpora").symlink_to(REPOSITORY / "corpora")
+    (tmp_path / "example.yaml").write_text(example)
+    command = ["experiment", tmp_path / "example.yaml", "--set", "splits.trials=2"]
+    status, out, error = streamnb_command(*command)
+    assert (status, error) == (0, "")
+    assert "gaussian" in out
+
+
 def test_the_page_of_commands_has_every_command_and_option():
-    spec = importlib.util.spec_from_file_location("hook", REPOSITORY / "docs" / "make_commands.py")
-    hook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hook)
+    hook = load_script("make_commands")
     page = hook.on_page_markdown((REFERENCE / "commands.md").read_text(encoding="utf-8"))
     context = hook.click.Context(hook.commands)
     for name in COMMANDS:

@@ -142,7 +142,7 @@ class Dovecot:
     def stop(self):
         with contextlib.suppress(ProcessLookupError):  # with its workers, which would outlive it
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(120)
 
     def close(self):
         self.stop()

@@ -72,7 +72,7 @@ class Serving:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
+        self.process.wait(120)  # it ends in 30 s at most; more is the load of the machine
         output = self.process.stderr.read()
         assert "Traceback" not in output, output
         return output

@@ -1,9 +1,12 @@
 """Mail that is made to take long, or much memory, takes both in proportion to its size."""
 
+import functools
 import time
+import tracemalloc
 
 import pytest
 
+from streamnb import MailTokenizer
 from streamnb._core import hidden_spans, split_header, styles
 from streamnb.mail import parse, unwrap
 from streamnb.mailbox.digest import digest
@@ -31,6 +34,21 @@ HOSTILE = {
     "carriage returns": lambda n: unwrap(b"Subject: a\n\n" + b"\r" * (100 * n) + b"x"),
     "style sheets": lambda n: hidden_spans(sheets(n)),
     "open elements": lambda n: hidden_spans(b"<title>" * 1024 + b"<style>a{color:red}</style>" * n),
+    "attached messages with an encoding": lambda n: parse(
+        b"Content-Type: message/rfc822\nContent-Transfer-Encoding: quoted-printable\n\n" * n
+    ),
+    "attached messages in base64": lambda n: parse(
+        b"Content-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n" * n
+    ),
+    **{
+        f"lines like {line!r}": functools.partial(
+            lambda line, n: parse(
+                b"Content-Type: multipart/mixed; boundary=b\n\n" + line * (50 * n)
+            ),
+            line,
+        )
+        for line in (b"--bx\n", b"--b x\n", b"--b--x\n", b"--b ")
+    },
     "containers": lambda n: parse(nested(8 * n)),
 }
 
@@ -47,9 +65,38 @@ def test_content_fields_beyond_the_limit_are_those_of_parts():
     names = [b"content-%x" % i for i in range(3000)] + [b"Content-Type"]
     message = b"".join(name + b": x\n" for name in names) + b"\nhi\n"
     fields, index, *_ = split_header(message, 0, len(message), 1000)
-    assert len(fields) == 1000
+    assert len(fields) == 1001
     assert len(index) == 1001
     assert index[b"content-type"] == b"x"
+
+
+@pytest.mark.parametrize("filler", [b"X: 1\n" * 1200, b"X: " + b"1 " * 600_000 + b"\n"])
+def test_fields_that_identify_a_message_are_read_behind_many_others(filler):
+    message = filler + b"Message-ID: <1@a>\nFrom: a@b\nSubject: words\n\nhi\n"
+    mail = parse(message)
+    assert (mail.get("subject"), mail.get("from")) == ("words", "a@b")
+    assert "subject:words" in MailTokenizer().transform_one(message)
+    assert digest(message) != digest(message.replace(b"words", b"other"))
+
+
+MEMORY = {
+    "zeros before the header": b"\0" * 8_000_000 + b"Subject: x\n\nhi\n",
+    "marks before the header": b"\xef\xbb\xbf" * 2_600_000 + b"Subject: x\n\nhi\n",
+    "uuencoded lines": b"Content-Transfer-Encoding: x-uuencode\n\n" + b"\xff\n" * 4_000_000,
+    "lines of padding": b"Content-Transfer-Encoding: base64\n\n" + b"=\n" * 4_000_000,
+    "quoted separators": b"Subject: x\n\n" + b"\n>From \n" * 1_000_000,
+}
+
+
+@pytest.mark.performance
+@pytest.mark.parametrize("kind", MEMORY)
+def test_hostile_mail_takes_little_memory(kind):
+    tracemalloc.start()
+    try:
+        digest(MEMORY[kind])
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(MEMORY[kind])
+    finally:
+        tracemalloc.stop()
 
 
 def test_cached_styles_are_short():
@@ -69,3 +116,12 @@ def test_a_repeated_type_without_a_boundary_hides_no_page():
     (part,) = [part for part in parse(message).parts if part.role == "body"]
     assert part.is_html
     assert part.hidden_spans
+
+
+@pytest.mark.parametrize("similar", [b"--bx\n", b"--b--x\n", b"x --b\n"])
+def test_parts_behind_lines_like_a_delimiter_are_read(similar):
+    head = b"Content-Type: multipart/mixed; boundary=b\n\n"
+    parts = b"--b\n\none\n--b \t\n\ntwo\n--b--\nepilogue\n"
+    mail = parse(head + similar * 5000 + parts)
+    assert [part.text for part in mail.parts if part.role == "body"] == ["one", "two"]
+    assert mail.parts[-1].role == "epilogue"

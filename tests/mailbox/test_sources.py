@@ -230,8 +230,8 @@ def test_a_small_file_with_a_huge_message_is_cut(tmp_path, monkeypatch):
     ("content", "reason"),
     [
         (b"\x1f\x8b\x08\0damaged" * 9, "damaged gzip data"),
-        (b"\x28\xb5\x2f\xfd\0\0", "compressed by zstd"),
-        (b"Dovecot-LZ4\r*\x9b\xc5\0", "compressed by lz4"),
+        (b"\x28\xb5\x2f\xfd\0\0", "zstd compression"),
+        (b"Dovecot-LZ4\r*\x9b\xc5\0", "lz4 compression"),
     ],
 )
 def test_an_error_names_what_compressed_data_is(tmp_path, content, reason):

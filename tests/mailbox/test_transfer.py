@@ -97,6 +97,27 @@ def test_bogofilters_dump_goes_out_and_in(sample, box, tmp_path):
         assert sum(right) > 50
 
 
+@pytest.mark.parametrize("prefix", ["", "head:"])
+def test_words_of_any_place_in_a_bogofilter_list_stand_for_those_of_bodies(tmp_path, prefix):
+    """bogofilter marks all words of a message without an empty line as those of its header."""
+    lines = [".MSG_COUNT 500 500", "head:lunch 400 0", "lunch 0 400"]
+    lines += [f"{prefix}pills{i} 400 1" for i in range(20)]
+    lines += [f"{prefix}meeting{i} 1 400" for i in range(20)]
+    (tmp_path / "dump").write_text("\n".join(lines))
+    with Mailbox(tmp_path / "mail.db") as other:
+        import_file(other, str(tmp_path / "dump"))
+
+        def verdict(words):
+            return other.classify(b"Subject: x\n\n" + " ".join(words).encode())
+
+        spam, ham = (
+            verdict(map("pills{}".format, range(20))),
+            verdict(map("meeting{}".format, range(20))),
+        )
+        assert (spam.label, spam.unsure, ham.label, ham.unsure) == ("spam", False, "ham", False)
+        assert verdict(["lunch"]).label == "ham", "a word of bodies counts as such"
+
+
 def test_merging_adds_what_each_knows(sample, tmp_path):
     stream = mails(sample, 40)
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
@@ -217,7 +238,7 @@ def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
         assert sum(a.counts[0].weights) == 30
         assert a.verify() == []
         before = exported(a)
-        with pytest.raises(StateError, match="counted twice"):
+        with pytest.raises(StateError, match="both contain messages whose features"):
             merge(a, b)
         assert exported(a) == before
         compact(a, rare_days=None, ledger=50)

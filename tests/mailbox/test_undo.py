@@ -119,10 +119,10 @@ def test_undo_by_the_hour_where_the_clock_was_ahead_takes_back_that_hour(tmp_pat
     status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
     assert (status, out.partition(": ")[2]) == (
         0,
-        "1 labels removed, 0 earlier ones restored\n",
+        "1 removed, 0 earlier ones restored\n",
     )
     status, out, _ = streamnb_command("undo", "--since", "1h", "--db", tmp_path / "db")
-    assert "0 labels removed" in out
+    assert "0 removed" in out
     with Mailbox(tmp_path / "db") as box:
         assert exported(box) == before
 
@@ -135,10 +135,10 @@ def test_undo_asks_before_much_is_taken_back(tmp_path):
     status, _, error = streamnb_command("undo", "--since", "1h", *db)
     assert status == 2
     assert "101 labels would be removed" in error
-    assert "1 labels removed" in streamnb_command("undo", "--last", *db)[1]
-    assert "3 labels removed" in streamnb_command("undo", "--last", 3, *db)[1]
+    assert ": 1 removed" in streamnb_command("undo", "--last", *db)[1]
+    assert ": 3 removed" in streamnb_command("undo", "--last", 3, *db)[1]
     assert streamnb_command("undo", "--redo", *db)[1].startswith("3 labels learned again")
-    assert "100 labels removed" in streamnb_command("undo", "--since", "1h", "--yes", *db)[1]
+    assert ": 100 removed" in streamnb_command("undo", "--since", "1h", "--yes", *db)[1]
     assert streamnb_command("undo", "--last", *db)[1] == "nothing was learned\n"
     streamnb_command("undo", "--redo", *db)
     assert streamnb_command("undo", "--redo", *db)[1] == "there is nothing to redo\n"
@@ -219,13 +219,13 @@ def test_undo_last_reverses_a_whole_command(tmp_path, count):
     streamnb_command("learn", "spam", write_folder(tmp_path / "wrong", count), *db)
     with Mailbox(tmp_path / "db") as mailbox:
         mailbox.learn(SPAM, "spam")
-    assert ": 1 labels removed" in streamnb_command("undo", "--last", *db)[1]
-    assert f": {count} labels removed" in streamnb_command("undo", "--last", "--yes", *db)[1]
+    assert ": 1 removed" in streamnb_command("undo", "--last", *db)[1]
+    assert f": {count} removed" in streamnb_command("undo", "--last", "--yes", *db)[1]
     with Mailbox(tmp_path / "db") as mailbox:
         assert status(mailbox).learned == before
         assert mailbox.verify() == []
     streamnb_command("undo", "--redo", *db)
-    assert f": {count + 3} labels removed" in streamnb_command("undo", "--last", 2, "--yes", *db)[1]
+    assert f": {count + 3} removed" in streamnb_command("undo", "--last", 2, "--yes", *db)[1]
 
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=6))

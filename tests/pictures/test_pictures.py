@@ -52,7 +52,7 @@ def runs(repository, tmp_path_factory):
             == 0
         )
     (folder / "prequential.yaml").write_text(
-        f"data: {{kind: csv, path: '{repository}/corpora/tables/weather.csv'}}\n"
+        f"data: {{kind: table, path: '{repository}/corpora/tables/weather.csv'}}\n"
         "models: {naive: {kind: categorical}, aode: {kind: aode}}\nsplits: {kind: prequential, trials: 5}\n"
     )
     assert (

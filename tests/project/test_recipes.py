@@ -118,7 +118,7 @@ def test_the_walk_through(repository, environment, monkeypatch):
         person.move(person.search(["SUBJECT", "pills 500"]), "INBOX")
         until(lambda: log.read_text().count("ham (learned)") == 71)
         os.kill(int((environment / "pid").read_text()), 15)
-        assert process.wait(20) in (0, 143)
+        assert process.wait(120) in (0, 143)
         assert log.read_text().endswith("stopped\n")
         with Mailbox(environment / ".local" / "share" / "streamnb" / "mail.db") as box:
             assert box.verify() == []

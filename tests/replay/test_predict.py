@@ -14,6 +14,9 @@ import pytest
 from commands import STREAMNB, streamnb_command
 
 from streamnb import Classifier, MultinomialNB, Tokenizer
+from streamnb.config import build
+from streamnb.replay import replay_corpus
+from streamnb.replay.evaluate import evaluate_model
 
 LOGIN = ["cannot log in", "password reset does not work", "login page broken", "wrong password"]
 REFUND = ["please refund my order", "money back please", "refund for invoice", "I want my money"]
@@ -183,8 +186,8 @@ def test_lines_of_text(model, tmp_path, source):
     status, out, error = streamnb_command("predict", model, data, input=text)
     assert (status, error) == (0, "")
     rows = rows_of(out)
-    assert [row["text"] for row in rows] == ["refund, please", "cannot log in", "money ÿ back"]
-    assert [row["label"] for row in rows] == ["refund", "login", "refund"]
+    assert [row["text"] for row in rows] == ["refund, please", "", "cannot log in", "money ÿ back"]
+    assert [row["label"] for row in rows if row["text"]] == ["refund", "login", "refund"]
 
 
 def test_a_folder_of_texts(model, tmp_path):
@@ -326,6 +329,18 @@ def test_evaluate_gives_the_figures_of_the_frozen_model(mail_model, tmp_path):
     assert json.loads(two_jobs)["log_loss"] == report["log_loss"]
 
 
+@pytest.mark.parametrize("selection", [{}, {"limit": 20}, {"skip": 290}, {"skip": 10, "limit": 20}])
+def test_replay_and_evaluate_report_the_same_progress(mail_model, selection):
+    config = build({"corpus": {"path": "corpora/sample", **selection}})
+    model = Classifier.load(mail_model)
+    totals = []
+    for run in (replay_corpus, lambda *options: evaluate_model(config, model, "m", options[1])):
+        totals.append([])
+        report = run(config, lambda metrics, total: totals[-1].append(total))
+        assert totals[-1] == [report.summary.messages] * report.summary.messages
+    assert totals[0] == totals[1]
+
+
 def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
     (tmp_path / "other.csv").write_text("label,text\n" + "a,refund\nb,login\n" * 5)
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv")
@@ -433,3 +448,47 @@ def test_explain_takes_a_model_in_any_place(mail_model, tmp_path):
         status, out, error = streamnb_command("explain", *arguments)
         assert (status, out, error.count("\n")) == (2, "", 1)
         assert message_part in error
+
+
+def test_a_model_is_measured_on_the_part_of_a_corpus_that_it_has_not_learned(mail_model, tmp_path):
+    command = ["evaluate", mail_model, "corpora/sample", "--order", "shuffled", "--quiet"]
+    assert streamnb_command(*command, "--skip", 200, "--out", tmp_path / "rest")[0] == 0
+    assert streamnb_command(*command, "--limit", 200, "--out", tmp_path / "learned")[0] == 0
+    names = {
+        part: {
+            line.split()[0] for line in (tmp_path / part / "results.txt").read_text().splitlines()
+        }
+        for part in ("rest", "learned")
+    }
+    assert (len(names["rest"]), len(names["learned"])) == (100, 200)
+    assert not names["rest"] & names["learned"]
+
+
+@pytest.mark.parametrize(
+    ("options", "is_unsure"),
+    [
+        (["--costs", "1", "1", "0"], lambda p: True),
+        (["--costs", "1", "1", "1"], lambda p: False),
+        (["--threshold", "0.7"], lambda p: p < 0.7),
+        (["--threshold", "1"], lambda p: p < 1),
+    ],
+    ids=["always", "never", "threshold", "certainty"],
+)
+def test_costs_and_threshold_decide_what_is_unsure(model, tmp_path, options, is_unsure):
+    (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text in (*LOGIN, *REFUND, "lunch")))
+    status, out, _ = streamnb_command("predict", model, tmp_path / "new.txt", *options)
+    assert status == 0
+    for row in rows_of(out):
+        assert row["unsure"] == str(is_unsure(float(row["probability"]))).lower()
+
+
+def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
+    data = model.with_name("tickets.csv")
+    columns = ["--label-column", "topic", "--text-column", "subject"]
+    costs = ["--set", "model.costs=[5, 1, 0]", "--set", "model.positive=refund"]
+    path = tmp_path / "unsure.snb"
+    assert streamnb_command("fit", data, *columns, *costs, "-o", path)[0] == 0
+    classifier = Classifier.load(path)
+    assert (classifier.costs, classifier.positive) == ((5, 1, 0), "refund")
+    _, out, _ = streamnb_command("predict", path, data, "--text-column", "subject")
+    assert {row["unsure"] for row in rows_of(out)} == {"true"}

@@ -247,7 +247,7 @@ def test_ctrl_c_ends_a_sweep_with_what_it_has(sample, tmp_path):
     out, error = process.communicate(timeout=300)
     assert process.returncode == 130, error
     assert "Traceback" not in error
-    assert "the figures are of the messages until then" in error
+    assert "the figures cover the messages read so far" in error
     assert "interrupted" in out
 
 
@@ -280,3 +280,19 @@ def test_results_of_other_programs_can_be_compared(tmp_path):
     Path(tmp_path / "jig").write_text(text)
     result = compare([read_run(tmp_path / "jig")] * 2, 10)
     assert result.differences["one_minus_roca_percent"] == [(0, (0, 0))]
+
+
+def test_runs_of_many_classes_are_compared_by_the_figures_of_classes(tmp_path):
+    rows = [(f"c{n % 4}", f"c{n % 4 if n % 5 else n % 3}") for n in range(80)]
+    text = "".join(f"m{n} judge={y} class={p} score=1\n" for n, (y, p) in enumerate(rows))
+    (tmp_path / "mine").write_text(text)
+    (tmp_path / "best").write_text(
+        "".join(f"m{n} judge={y} class={y} score=1\n" for n, (y, _) in enumerate(rows))
+    )
+    result = compare([read_run(tmp_path / name) for name in ("mine", "best")], 20)
+    names = ["accuracy", "kappa", "macro_precision", "macro_recall", "macro_f1"]
+    assert list(result.figures) == names
+    assert all(value == 1 for _, value in result.figures.values())
+    status, out, _ = streamnb_command("compare", tmp_path / "mine", tmp_path / "best")
+    assert status == 0
+    assert out.count("macro F1") == 2

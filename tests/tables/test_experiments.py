@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from streamnb import CategoricalNB
 from streamnb.config.experiment import (
-    CsvConfig,
     HoldoutFractions,
     IdxConfig,
     RandomConfig,
     StratifiedConfig,
+    TableConfig,
     build_experiment,
 )
 from streamnb.config.yaml_files import read_yaml
@@ -268,7 +268,7 @@ def test_prequential(experiments):
     config = configured(experiments, "weather")
     config = build_experiment(
         {
-            "data": {"kind": "csv", "path": config.data.path},
+            "data": {"kind": "table", "path": config.data.path},
             "models": {"a": {"kind": "categorical"}, "b": {"kind": "aode"}},
             "splits": {"kind": "prequential", "trials": 20},
         }
@@ -284,7 +284,7 @@ def test_prequential(experiments):
 def prequential(experiments, models, trials=3, on_trial=lambda done, total: None):
     wheat = configured(experiments, "wheat").data.path
     config_data = {
-        "data": {"kind": "csv", "path": wheat, "label": "variety"},
+        "data": {"kind": "table", "path": wheat, "label": "variety"},
         "models": models,
         "splits": {"kind": "prequential", "trials": trials},
     }
@@ -333,7 +333,7 @@ def test_questions_are_prepared_as_the_table_is(experiments):
     row = {"area": 15.26, "perimeter": 14.84, "compactness": 0.871}
     for prepared, model in (({"bins": 5}, "categorical"), ({"scale": "min-max"}, "gaussian")):
         config_data = {
-            "data": {"kind": "csv", "path": wheat, "label": "variety", **prepared},
+            "data": {"kind": "table", "path": wheat, "label": "variety", **prepared},
             "models": {"m": {"kind": model}},
             "splits": {"kind": "none"},
             "queries": [row],
@@ -398,7 +398,7 @@ def test_all_models_answer(experiments):
     results = run(
         build_experiment(
             {
-                "data": {"kind": "csv", "path": path},
+                "data": {"kind": "table", "path": path},
                 "models": models,
                 "splits": {"kind": "none"},
                 "queries": [question],
@@ -417,7 +417,7 @@ def test_all_models_answer(experiments):
 
 def written(path, text):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return CsvConfig(path=str(path))
+    return TableConfig(path=str(path))
 
 
 def test_columns_are_numbers_or_text(tmp_path):
@@ -428,9 +428,9 @@ def test_columns_are_numbers_or_text(tmp_path):
     assert results.table.values[1, 1] is None
     assert np.isnan(results.table.values[2, 0])
     assert results.labels == ["p", "q", "p"]
-    text = read_examples(CsvConfig(path=config.path, text=("a",), label="y", columns=("a",)))
+    text = read_examples(TableConfig(path=config.path, text=("a",), label="y", columns=("a",)))
     assert text.table.values.ravel().tolist() == ["1", "2.5", None]
-    binned = read_examples(CsvConfig(path=config.path, bins=2, columns=("a", "b")))
+    binned = read_examples(TableConfig(path=config.path, bins=2, columns=("a", "b")))
     levels = binned.prepare(binned.table)(binned.table)
     assert levels.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
 
@@ -468,9 +468,9 @@ def test_an_odd_cell_among_numbers_is_refused(tmp_path, cell, delimiter):
     assert "8 of 9 cells are" in str(error.value)
     assert "data.text" in str(error.value)
     assert "data.missing" in str(error.value)
-    examples = read_examples(CsvConfig(path=config.path, text=("a",)))
+    examples = read_examples(TableConfig(path=config.path, text=("a",)))
     assert examples.table.values[4, 0] == cell.strip('"')
-    examples = read_examples(CsvConfig(path=config.path, missing=(cell.strip('"'),)))
+    examples = read_examples(TableConfig(path=config.path, missing=(cell.strip('"'),)))
     assert np.isnan(examples.table.values[4, 0])
 
 
@@ -479,7 +479,7 @@ def test_a_column_with_few_numbers_is_text_and_that_is_said(tmp_path):
     examples = read_examples(config)
     assert examples.table.values.ravel().tolist() == ["x", "2", "z"]
     assert examples.notes == ["the column 'a' is read as text: 'x' (t.csv:2) is not a number"]
-    assert read_examples(CsvConfig(path=config.path, text=("a",))).notes == []
+    assert read_examples(TableConfig(path=config.path, text=("a",))).notes == []
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_decimal_commas(tmp_path, cells, numbers):
     quoted = "a,y\n" + "".join(f'"{cell}",{y}\n' for cell, y in zip(cells, "pqp", strict=True))
     path = written(tmp_path / "t.csv", quoted).path
     if "." not in cells[0] or "," in cells[0]:
-        values = read_examples(CsvConfig(path=path, decimal=",")).table.values[:, 0].tolist()
+        values = read_examples(TableConfig(path=path, decimal=",")).table.values[:, 0].tolist()
         assert [None if value != value else value for value in values] == numbers
 
 
@@ -512,7 +512,7 @@ def test_decimal_commas(tmp_path, cells, numbers):
 )
 def test_a_prior_must_name_the_classes(tmp_path, kind, prior, message):
     path = written(tmp_path / "t.csv", "a,y\n1,p\n2,q\n1,p\n0,q\n").path
-    data = {"kind": "csv", "path": path, "text": [] if kind == "bernoulli" else ["a"]}
+    data = {"kind": "table", "path": path, "text": [] if kind == "bernoulli" else ["a"]}
     models = {"m": {"kind": kind, "prior": prior}}
     with pytest.raises(ConfigError, match=message):
         run(build_experiment({"data": data, "models": models, "splits": {"trials": 1}}))
@@ -532,7 +532,7 @@ def test_lines_end_where_csv_has_them_end(tmp_path):
 )
 def test_what_is_no_number_is_named_with_its_line(tmp_path, transposed, text):
     path = written(tmp_path / "t.csv", text).path
-    results = read_examples(CsvConfig(path=path, transposed=transposed))
+    results = read_examples(TableConfig(path=path, transposed=transposed))
     assert results.text == {"b": "t.csv:3: 'x'"}
 
 
@@ -543,7 +543,9 @@ def test_what_is_tested_has_no_part_in_how_values_are_prepared(tmp_path, prepare
     outputs = []
     for extreme in (50, 5e9):
         text = "a,y\n" + "".join(f"{x},{y}\n" for x, y in [*rows, (extreme, "p")])
-        examples = read_examples(CsvConfig(path=written(tmp_path / "t.csv", text).path, **prepared))
+        examples = read_examples(
+            TableConfig(path=written(tmp_path / "t.csv", text).path, **prepared)
+        )
         transform = examples.prepare(examples.table.select(np.arange(12)))
         outputs.append(transform(examples.table.select(np.arange(12))).values.tolist())
     assert outputs[0] == outputs[1]
@@ -553,7 +555,7 @@ def test_what_is_tested_has_no_part_in_how_values_are_prepared(tmp_path, prepare
 def test_a_column_that_is_all_missing(tmp_path):
     config = written(tmp_path / "t.csv", "a,b,y\n1,,p\n2,,q\n3,,p\n4,,q\n")
     for prepared in ({"bins": 2}, {"scale": "min-max"}):
-        examples = read_examples(CsvConfig(path=config.path, **prepared))
+        examples = read_examples(TableConfig(path=config.path, **prepared))
         results = examples.prepare(examples.table)(examples.table).values
         assert results[:, 0].tolist() in ([0, 0, 1, 1], [0, 1 / 3, 2 / 3, 1])
         assert all(value is None or value != value for value in results[:, 1].tolist())
@@ -581,7 +583,7 @@ def test_bad_tables_are_one_line(tmp_path, text, message):
     if text is not None:
         written(path, text)
     with pytest.raises(CorpusError, match=message) as error:
-        read_examples(CsvConfig(path=str(path)))
+        read_examples(TableConfig(path=str(path)))
     assert "t.csv" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -599,7 +601,7 @@ def test_columns_that_are_not_there(tmp_path):
         ({"classes": ("p", "r")}, "'r' is none of the labels"),
     ):
         with pytest.raises(ConfigError, match=message):
-            read_examples(CsvConfig(path=config.path, **keys))
+            read_examples(TableConfig(path=config.path, **keys))
 
 
 BAD_IDX = {

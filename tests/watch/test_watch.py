@@ -738,9 +738,9 @@ def test_a_wait_for_a_maildir_ends_in_time_or_when_it_is_told_to(tmp_path):
     account, polls = MaildirAccount(tmp_path / "m"), []
     begun = time.monotonic()
     account.wait("INBOX", 0.05, lambda: False)
-    assert 0.05 <= time.monotonic() - begun < 5
-    account.wait("INBOX", 100, lambda: polls.append(0) or len(polls) == 2)
-    assert time.monotonic() - begun < 50
+    assert 0.05 <= time.monotonic() - begun < 60
+    account.wait("INBOX", 600, lambda: polls.append(0) or len(polls) == 2)
+    assert time.monotonic() - begun < 500
 
 
 def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
@@ -782,7 +782,7 @@ def test_the_command_watches_until_it_is_told_to_stop(tmp_path):
             lines.append(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
         remaining_output = process.stdout.read()
-        assert process.wait(10) == 0
+        assert process.wait(120) == 0
     assert remaining_output.endswith("stopped\n")
     assert "Traceback" not in "".join(lines) + remaining_output
     status, out, _ = streamnb_command("watch", scene.dir.root, "--once", "--db", scene.box.path)

@@ -25,9 +25,9 @@ from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
-from streamnb.web.app import _count, _percent, _Site, class_keys
+from streamnb.web.app import _count, _percent, _Site, _strength, class_keys
 from streamnb.web.figures import axis_ticks, split_periods
-from streamnb.web.reading import plain_text
+from streamnb.web.reading import plain_text, tint_level
 
 SPAM, HAM = "cheap pills buy now", "lunch at noon with ann"
 UNSURE = f"{SPAM} {HAM}"
@@ -94,7 +94,7 @@ class Page:
 
     def close(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
+        self.process.wait(120)
         report_lines = self.process.stderr.read()
         self.process.stdout.close()
         self.process.stderr.close()
@@ -686,6 +686,19 @@ def test_an_unsure_verdict_says_why(box, spams, hams):
             assert "is sure from" in site._unsure_cause(verdict)
         is_told.append(is_unsure)
     assert any(is_told)
+
+
+def test_the_tint_of_a_word_agrees_with_its_strength_in_the_table():
+    for log_odds in (0.0, 0.02, 0.08, 0.3, 0.49, 0.5, 0.6, 1.5, 1.99, 2.0, 9.0):
+        tints = {"weak": {0, 1, 2}, "moderate": {3, 4}, "strong": {5}}[_strength(log_odds)]
+        assert {tint_level(log_odds), -tint_level(-log_odds)} <= tints
+
+
+def test_a_message_without_a_stored_subject_is_named_by_its_file(page, tmp_path):
+    with Mailbox(tmp_path / "mail.db") as box:
+        box.learn(mail(9001, "hello"), "ham", source="/home/ann/Maildir/cur/9001.host")
+    assert "<summary>9001.host</summary>" in page.get("/figures")
+    assert "(no subject)" not in page.get("/figures")
 
 
 def test_files_are_shown_on_demand_only(page, home, tmp_path):

@@ -104,7 +104,7 @@ class MailboxClient:
         return response
 
     def finish(self) -> None:
-        """Record the last verdict, and learn it if that was asked for. A server does so itself.
+        """Record the last verdict, and learn it on request. A server does so itself.
 
         Raises
         ------

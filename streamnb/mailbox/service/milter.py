@@ -2,8 +2,8 @@
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
 and data. Of the client and the envelope, only the recipients are read, as bytes: for the log, and
-with many users to find their databases. The mail server is asked to leave out the rest, and what it
-sends of it is skipped. So no name or address of a client can end the session with its message
+with many users to find their databases. streamnb asks the mail server to leave out the rest, and
+skips what it sends of it. So no name or address of a client can end the session with its message
 unmarked. (The library kilter reads all of it and gives up a connection for a name that is no IDNA.)
 """
 
@@ -92,10 +92,10 @@ def milter(
         users: list[str | None] = [None]
         if mailboxes.single is None:
             users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
-            if not users or message.recipients_left_out:
-                raise StreamNBError(
-                    f"the message has no recipient, or more than {_MOST_RECIPIENTS}"
-                )
+            if not users:
+                raise StreamNBError("the message has no recipient")
+            if message.recipients_left_out:
+                raise StreamNBError(f"the message has more than {_MOST_RECIPIENTS} recipients")
         verdicts = {user: mailboxes.judge(user, content, options) for user in users}
         if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
             raise StreamNBError("the databases of the message's recipients disagree")

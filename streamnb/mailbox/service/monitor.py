@@ -138,7 +138,7 @@ class Monitor:
             )
 
     def count_databases(self, count: Any) -> None:
-        """Export the number of open databases, which `count` returns."""
+        """Register the gauge `streamnb_databases`, whose value is `count()`."""
         if self.registry is not None:
             from prometheus_client import Gauge
 

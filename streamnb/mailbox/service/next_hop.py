@@ -42,7 +42,9 @@ class NextHop(NamedTuple):
 
 
 class HopClient:
-    """A connection to the next hop, for one client of ours. Its methods wait: call them in threads.
+    """One SMTP or LMTP connection to the next server, for one incoming connection.
+
+    Methods block: call them in a thread.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ class HopClient:
     turn
         Lock of the thread that speaks to the next hop.
     is_begun
-        Whether the next hop knows of a message.
+        True between an accepted MAIL and the end of that transaction.
     forwarded
         Attributes of the original client (Postfix's XFORWARD) of the message in hand.
     """

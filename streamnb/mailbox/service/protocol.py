@@ -10,8 +10,8 @@ client may not look at the file. `user` names the user of a server of many users
 
 The reply is one of:
 
-- ``ok``, a line with the header field, a line with the other values of the response, separated by
-  tabs, and a line for each reason;
+- ``ok``, a line with the header field, a line with the other values of the response (separated by
+  tabs), a line for each reason;
 - one line: ``busy`` or ``error``, and the error message;
 - nothing, if the server does not serve that database.
 """

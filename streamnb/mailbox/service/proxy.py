@@ -72,8 +72,8 @@ def proxy(
     tls
         Context with which STARTTLS is offered. None to offer none.
     budget
-        Memory that all connections share. If it is used up, a large message waits; in the end its
-        client is asked to send it later (452).
+        Memory that all connections share. If it is used up, a large message waits. After a
+        time its client gets a 452 and sends it later.
     """
     budget = budget or MemoryBudget()
     log = monitor or Monitor()
@@ -465,5 +465,5 @@ def _queue_id(attributes: dict[str, str]) -> str:
 
 
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Do what waits for others in a thread of our own: a hop that hangs holds up nobody else."""
+    """Call a function that may block in a thread, so that other connections go on."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)

@@ -34,6 +34,15 @@ class JudgeOptions(NamedTuple):
     threshold: float | None = None
     costs: tuple[float, float, float] | None = None
 
+    @property
+    def decision_costs(self) -> tuple[float, float, float] | None:
+        """The costs to decide with; None for the classifier's."""
+        return self.costs if self.threshold is None else _ALWAYS_SURE
+
+    def is_sure(self, probability: float) -> bool:
+        """Return whether a probability reaches the threshold; True without one."""
+        return self.threshold is None or probability >= self.threshold
+
 
 _DEFAULTS = JudgeOptions()
 
@@ -71,8 +80,9 @@ class Response(NamedTuple):
 
 def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -> Response:
     """Classify a message and return the verdict."""
-    costs = options.costs if options.threshold is None else _ALWAYS_SURE
-    verdict = mailbox.classify(message, options.reasons, costs)
+    from streamnb.classifier.verdict import feature_name  # here: a client starts without numpy
+
+    verdict = mailbox.classify(message, options.reasons, options.decision_costs)
     if verdict.label is None:
         return Response("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
@@ -80,7 +90,7 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     inverted = set(map(str, verdict.probabilities)) <= {"ham", "spam"} and label != "spam"
     sign = -1.0 if inverted else 1.0
     score = sign * verdict.log_odds
-    unsure = verdict.unsure or not verdict.ready or verdict.probability < (options.threshold or 0.0)
+    unsure = verdict.unsure or not verdict.ready or not options.is_sure(verdict.probability)
     mark = {"spam": "S", "ham": "H"}.get(label, label)
     return Response(
         "U" if unsure else mark,
@@ -88,7 +98,10 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
         min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 makes -0.0 a plain zero
         label,
         verdict.probability,
-        [(str(reason.feature), sign * reason.log_odds + 0.0) for reason in verdict.reasons],
+        [
+            (feature_name(reason.feature), sign * reason.log_odds + 0.0)
+            for reason in verdict.reasons
+        ],
         verdict.ready,
     )
 

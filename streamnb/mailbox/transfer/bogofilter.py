@@ -35,6 +35,15 @@ _MESSAGES_PER_CORRECT = 10
 # is 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
 _HALF_TRUST = 100.0
 _VIEWS = ("header", "body")
+# The slope of each view for a large list. A model that learns plain counts calibrates the body to
+# 1 to 2 and more than the header, since words of a header are much alike in meaning. At 1 for the
+# body, lists of 1,000 messages leave twice as many mails of enron5 unsure as bogofilter does; at 3,
+# spamassassin has a third more mistakes.
+_SLOPES = {"header": 1.0, "body": 1.5}
+# bogofilter's prefix of words in header fields without one of their own, and of all text of a
+# message without an empty line behind its header. Such words stand for those of bodies that are
+# not in the list.
+_ANY_FIELD = "head"
 _BODY_PREFIXES = ("url", "html", "type", "name")  # of words outside the header
 
 
@@ -89,9 +98,9 @@ def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
     size = 2 * min(weights)
     for system in model.recalibration.systems:
         for view, name in enumerate(classifier.view_names):
-            if name in _VIEWS:
-                slope = system.shared.slopes[view]
-                system.shared.slopes[view] = max(slope, size / (size + _HALF_TRUST))
+            if name in _SLOPES:
+                slope = _SLOPES[name] * size / (size + _HALF_TRUST)
+                system.shared.slopes[view] = max(system.shared.slopes[view], slope)
     record = [
         number
         for k, weight in enumerate(weights)
@@ -104,6 +113,7 @@ def read_dump(path: str, name: str) -> LedgerExport:
     """Return the counts of a dump; `name` is the file's name in errors."""
     classifier = MailClassifier(label_noise=0.0)
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
+    unplaced_words: dict[str, list[float]] = {}
     weights = [0.0, 0.0]
     with open(path, "rb") as file:
         for number, line in iterate_lines(file, 1 << 16):
@@ -124,9 +134,15 @@ def read_dump(path: str, name: str) -> LedgerExport:
                 word = _rename_prefix(token, _OUR_PREFIXES).decode("utf-8", "replace")
                 prefix, colon, _ = word.partition(":")
                 is_header = colon and prefix not in _BODY_PREFIXES
-                views[_VIEWS[0] if is_header else _VIEWS[1]][word] = counts
+                if prefix == _ANY_FIELD:
+                    unplaced_words[word.removeprefix(f"{_ANY_FIELD}:")] = counts
+                else:
+                    views[_VIEWS[0] if is_header else _VIEWS[1]][word] = counts
     if min(weights) <= 0:
-        raise StateError(f"{name}: no line '.MSG_COUNT spam ham' with messages of both")
+        raise StateError(
+            f"{name}: the line '.MSG_COUNT SPAM HAM' is missing, or one of its numbers is 0"
+        )
+    views[_VIEWS[1]] = unplaced_words | views[_VIEWS[1]]
     _credit(classifier, weights)
     tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
     cells = [np.array(list(words.values())).reshape(-1, 2) for words in views.values()]

@@ -54,7 +54,7 @@ class LedgerExport:
 
 
 class MergeResult(NamedTuple):
-    """Numbers of rows by what became of them.
+    """Numbers of rows that a merge added, kept and replaced.
 
     Attributes
     ----------
@@ -214,9 +214,8 @@ def _check_retired(mailbox: Mailbox, export: LedgerExport) -> None:
     for row in export.rows():
         if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
             raise StateError(
-                f"{export.origin}: `compact --ledger` dropped the features of messages that "
-                f"{mailbox.path} has, too, so they would be counted twice; import it into a new "
-                "database (--db)"
+                f"cannot merge {export.origin} into {mailbox.path}: both contain messages whose "
+                "features `compact --ledger` dropped; import into a new database (--db)"
             )
 
 

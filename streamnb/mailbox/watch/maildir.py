@@ -30,9 +30,9 @@ _MAX_DEPTH = 8  # levels of folders that are searched for Maildirs
 class MaildirAccount:
     """The folders of a Maildir, or of a folder of Maildirs.
 
-    The layouts are Maildir++ (`.Junk` in the Maildir, as Dovecot and Courier have it), folders in
-    the Maildir (`Junk` beside `cur`), and Maildirs side by side (`Mail/Inbox` and `Mail/Junk`, as
-    mbsync and OfflineIMAP have it).
+    There are three layouts. Maildir++ has `.Junk` in the Maildir (Dovecot, Courier). Others have
+    the folder `Junk` beside `cur`, or Maildirs side by side, `Mail/Inbox` and `Mail/Junk` (mbsync,
+    OfflineIMAP).
 
     Parameters
     ----------
