@@ -220,6 +220,7 @@ cdef class GridSums:
         self.cells = self.less + 3 * cells
         self.logs = self.cells + GRID_ROWS * cells
         self.amounts = self.logs + GRID_ROWS * cells
+        self.numbers = self.amounts + GRID_ROWS
         for s in range(n):
             self.alphas[s] = alphas[s]
 
@@ -240,12 +241,12 @@ cdef class GridSums:
             alpha_sum = self.alphas[s] * features
             if background != 0 and not self.complement and hi + lo > 0:
                 self.factors[s] = alpha_sum * background / (hi + lo)
-                self.per_count = 1
                 alpha_sum *= 1 + background
             snb_logs(totals, alpha_sum, self.less + s * self.width, self.width)
 
     cdef void flush(self) noexcept nogil:
         cdef Py_ssize_t cells = self.n_alphas * self.width
+        snb_smooth_rows(self.numbers, self.alphas, self.factors, self.cells, self.held, self.n_alphas, self.width)
         snb_logs(self.cells, 0.0, self.logs, self.held * cells)
         snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
         self.held = 0
