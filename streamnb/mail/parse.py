@@ -215,7 +215,9 @@ class Part:
         if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
             return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
         value = self.index.get(b"content-type", b"")
-        if b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes":  # RFC 3676
+        if (
+            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
+        ):  # RFC 3676
             return _SPACE_AND_BREAK.sub(b"", content)
         return content
 
