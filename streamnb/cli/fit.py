@@ -86,6 +86,8 @@ def fit(
     if as_json:
         click.echo(json.dumps(fitted.as_dict()))
     elif not quiet:
+        for description in fitted.corpora:
+            click.echo(printable(description))
         classes = ", ".join(f"{n:,.0f} {y}" for y, n in fitted.classifier.messages().items())
         click.echo(
             printable(

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from streamnb.cli.unlabelled import Item, UnlabelledData
 from streamnb.corpus.tabular import to_cell
+from streamnb.errors import ConfigError
 
 _RESULT_NAMES = ("label", "probability", "unsure")
 _BLANKS = str.maketrans("\t\r\n", "   ")
@@ -26,11 +27,12 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
     delimiter = "\t" if output_format == "tsv" else data.delimiter
     if output_format == "csv" and delimiter == "\t":
         delimiter = ","
+    is_literal = data.is_literal and output_format == "tsv"
     buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
 
     def write_cells(cells: Iterable[Any]) -> None:
-        if data.is_literal and output_format == "tsv":
+        if is_literal:
             line = "\t".join(str(cell).translate(_BLANKS) for cell in cells) + "\n"
         else:
             writer.writerow(cells)
@@ -43,6 +45,11 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
         write_cells([*data.names, *_free_names(data.names)])
 
     def write_row(item: Item, label: Any, probability: float, unsure: bool) -> None:
+        if is_literal and str(label).translate(_BLANKS) != str(label):
+            raise ConfigError(
+                f"the label {label!r:.80} cannot stand between tabs; use --format csv or --format "
+                "jsonl"
+            )
         results = (label, f"{probability:.6g}", "true" if unsure else "false")
         write_cells([*map(_to_csv_cell, item.cells), *results])
 

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamnb.corpus import Entry, read
-from streamnb.corpus.delimited import LABEL_COLUMNS, TEXT_COLUMNS, detect_columns, is_tabbed
+from streamnb.corpus.delimited import (
+    LABEL_COLUMNS,
+    TEXT_COLUMNS,
+    detect_columns,
+    is_tabbed,
+    text_problem,
+)
 from streamnb.corpus.tabular import (
     DELIMITERS,
     Table,
@@ -105,9 +111,12 @@ def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> Unlabe
         return _open_json_lines(path, text_column)
     if table_format is None and is_tabbed(head):
         return _open_columns(open_table(path, "csv", "\t"), text_column)
-    if table_format is None and text_column is None and not _names_text_column(path, head):
-        return _open_lines(path)
-    table = open_table(path, table_format or "csv")
+    delimiter = None
+    if table_format is None and text_column is None:
+        delimiter = _find_header_delimiter(head)
+        if delimiter is None:
+            return _open_lines(path)
+    table = open_table(path, table_format or "csv", delimiter)
     if text_column is None and table.format == "csv":
         table, text_column = _detect_text_column(table)
     return _open_columns(table, text_column)
@@ -121,13 +130,19 @@ def _detect_text_column(table: Table) -> tuple[Table, str | None]:
     return (table, None) if detected is None else (detected[0], detected[0].names[detected[2]])
 
 
-def _names_text_column(path: Path, head: bytes) -> bool:
-    """Return whether the first line of a file is a header with a known name of a text column."""
-    first_line = next((line for line in decode_head(head) if line.strip()), "")
-    return any(
-        len(names) > 1 and not set(normalize_names(names)).isdisjoint(TEXT_COLUMNS)
-        for names in (split_line(first_line, delimiter) for delimiter in DELIMITERS)
-    )
+def _find_header_delimiter(head: bytes) -> str | None:
+    """Return the delimiter of a header with a known name of a text column; None without one.
+
+    A file of one column is CSV if each line is one cell; else its first line is a text.
+    """
+    lines = [line for line in decode_head(head) if line.strip()]
+    if len(lines) > 1 and lines[0].strip() in TEXT_COLUMNS:
+        return "," if all(len(split_line(line, ",")) == 1 for line in lines) else None
+    for delimiter in DELIMITERS:
+        names = normalize_names(split_line(lines[0], delimiter)) if lines else []
+        if len(names) > 1 and not set(names).isdisjoint(TEXT_COLUMNS):
+            return delimiter
+    return None
 
 
 def _choose_text_column(path: Path, names: Sequence[str], wanted: str | None) -> str:
@@ -161,8 +176,10 @@ def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
 
     def items() -> Iterator[Item]:
         for row in table.rows():
-            if row.problem:
-                yield Item((), CorpusError(row.problem))
+            problem = row.problem or text_problem(table.format, text_name, row.value(text_index))
+            if problem:
+                location = "" if row.problem else f"{table.path}:{row.line}: "
+                yield Item((), CorpusError(f"{location}{problem}"))
             else:
                 cells = row.cells if row.values is None else row.values
                 yield Item(cells, row.cells[text_index])
@@ -198,24 +215,26 @@ def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterat
             except (ValueError, RecursionError):
                 yield Item((), CorpusError(f"{path}:{line_no}: not a JSON object"))
                 continue
-            text = columns.get(text_name)
-            if isinstance(text, str):
+            text: Any = columns.get(text_name)
+            problem = text_problem("jsonl", text_name, text)
+            if problem:
+                yield Item((), CorpusError(f"{path}:{line_no}: {problem}"))
+            else:
                 cells = [columns.get(name) for name in names]
                 yield Item(cells, text, json_object, columns.keys())
-            else:
-                problem = f"no text in the key {text_name!r:.80}"
-                yield Item((), CorpusError(f"{path}:{line_no}: {problem}"))
 
 
 def _open_lines(path: Path) -> UnlabelledData:
-    """Open a file whose lines are texts; blank lines are skipped."""
+    """Open a file whose lines are texts; a blank line among them is an empty text."""
+    if not any(line.strip() for line in decode_head(read_head(path))):
+        raise CorpusError(f"{path}: there are no messages: the lines are blank")
 
     def items() -> Iterator[Item]:
         with open_decompressed(path) as file:
             for line_no, line in enumerate_whole_lines(file):
                 if b"\0" in line:
                     yield Item((), CorpusError(f"{path}:{line_no}: not text: it has zero bytes"))
-                elif line.strip():
+                else:
                     text = decode_line(line).rstrip("\r\n")
                     yield Item([text], text)
 

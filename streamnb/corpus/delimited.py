@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-from streamnb.corpus.entry import Corpus, Entry, Labels
+from streamnb.corpus.entry import Corpus, Entry
 from streamnb.corpus.tabular import (
     DELIMITERS,
     MISSING,
+    Row,
     Table,
     decode_head,
     is_number_text,
@@ -26,8 +28,6 @@ from streamnb.errors import CorpusError
 MAX_FIELD = 1 << 20  # characters of a text that are read
 MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
 HEADER_BYTES = 1 << 14  # bytes in which the names of columns are looked for
-# Spellings of a missing value that no class has; "None", "NA" and "?" may be classes.
-_MISSING_LABELS = MISSING - {"", "?", "None", "NA"}
 MIN_ROWS = 5  # fewer rows say too little about a column
 MAX_NAME_WORDS = 4  # words in the name of a column that no list has
 _NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*\)?")
@@ -85,14 +85,16 @@ def open_delimited(
     file_name = path.relative_to(root).as_posix() if path != root else path.name
 
     def entries() -> Iterator[Entry]:
-        labels = Labels()
         for row in table.rows():
-            location, problem, cells = f"{path}:{row.line}", row.problem, row.cells
+            problem, cells = row.problem, row.cells
             if not problem:
-                problem = _label_problem(table, location, label_index, cells[label_index])
+                reason = _label_problem(table, label_index, row) or text_problem(
+                    table.format, table.names[text_index], row.value(text_index)
+                )
+                problem = f"{path}:{row.line}: {reason}" if reason else ""
             yield Entry(
                 f"{file_name}:{row.line}",
-                "" if problem else labels.normalize(cells[label_index], location),
+                "" if problem else cells[label_index].strip(),
                 str(path),
                 text="" if problem else cells[text_index][:MAX_FIELD],
                 problem=problem,
@@ -104,16 +106,24 @@ def open_delimited(
     return Corpus(kind, root, description, "text", entries)
 
 
-def _label_problem(table: Table, location: str, label_index: int, label: str) -> str:
-    """Return why a cell is not a label, with its location; "" if it is one."""
-    column = f"in the column {table.names[label_index]!r:.80}"
+def _label_problem(table: Table, label_index: int, row: Row) -> str:
+    """Return why a cell is not a label; "" if it is one."""
+    column, label = f"in the column {table.names[label_index]!r:.80}", row.cells[label_index]
     if not label.strip():
-        return f"{location}: no label {column}"
-    if label.strip() in _MISSING_LABELS:
-        return f"{location}: {label!r} {column} stands for a missing label; delete the row"
-    if table.format in ("jsonl", "parquet") and label.startswith(("[", "{")):
-        return f"{location}: {label!r:.40} {column} is not a label; expected one text or number"
+        return f"no label {column}"
+    if label.strip() in MISSING and label.strip() != "?":  # which results have for no prediction
+        return f"{label!r} {column} stands for a missing label; delete the row, or rename the class"
+    if isinstance(row.value(label_index), (list, dict)):
+        return f"{label!r:.40} {column} is not a label; expected one text or number"
     return ""
+
+
+def text_problem(table_format: str, column: str, value: Any) -> str:
+    """Return why a value of a column is not a text; "" if it is one. An empty text is a text."""
+    if isinstance(value, (str, bytes)):
+        return ""
+    reason = "" if value is None else f": {value!r:.40} is not a text"
+    return f"no text in the {'key' if table_format == 'jsonl' else 'column'} {column!r:.80}{reason}"
 
 
 def is_tabbed(head: bytes) -> bool:

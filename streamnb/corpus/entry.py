@@ -61,34 +61,6 @@ def iterate_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]
     return enumerate(iter(lambda: file.readline(max_bytes), b""), 1)
 
 
-class Labels:
-    """The labels of a corpus as results write them: one word each.
-
-    Two labels that would be the same word are refused.
-    """
-
-    def __init__(self) -> None:
-        self._spellings: dict[str, str] = {}
-
-    def normalize(self, text: str, location: str) -> str:
-        """Return a label with "-" in place of blanks.
-
-        Raises
-        ------
-        CorpusError
-            If another label is the same word, naming the location.
-        """
-        words = text.split()
-        word, spelling = "-".join(words), " ".join(words)
-        known_spelling = self._spellings.setdefault(word, spelling)
-        if known_spelling != spelling:
-            raise CorpusError(
-                f"{location}: classes {known_spelling!r} and {spelling!r} would both be {word!r} "
-                "in results; rename one"
-            )
-        return word
-
-
 @dataclass
 class Corpus:
     """A stream of labelled messages.
@@ -276,12 +248,11 @@ def message_date(text: str) -> float | None:
         return None
 
 
-def label_from_header(entry: Entry, name: str | None, labels: Labels, location: str) -> Entry:
+def label_from_header(entry: Entry, name: str | None) -> Entry:
     """Return an entry with the label of a header field, in small letters.
 
     Without a name of a field the entry keeps its label.
     """
     if name is None:
         return entry
-    text = header_field(entry, name).lower().strip()
-    return entry._replace(label=labels.normalize(text, location))
+    return entry._replace(label=header_field(entry, name).lower().strip())

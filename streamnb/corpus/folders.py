@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from streamnb.corpus.entry import Corpus, Entry, Labels, label_from_header
+from streamnb.corpus.entry import Corpus, Entry, label_from_header
 from streamnb.errors import CorpusError, convert_os_errors
 
 _MEANINGS = {
@@ -26,25 +27,30 @@ def class_name(name: str) -> str:
     """Return the class that the name of a folder or file stands for.
 
     Numbers, "easy" and "hard" are ignored. The rest names ham (`ham`, `notspam`, `notjunk`), spam
-    (`spam`, `junk`) or a class of its own.
+    (`spam`, `junk`) or a class of its own: these are folders of mail. Labels in tables have no such
+    meanings.
 
     Examples
     --------
-    >>> [class_name(name) for name in ("easy-ham-1", "spam_2", ".Junk", "rec.ham-radio", "notspam")]
-    ['ham', 'spam', 'spam', 'rec.ham-radio', 'ham']
+    >>> [class_name(name) for name in ("easy-ham-1", ".Junk", "rec.ham-radio", "not spam")]
+    ['ham', 'spam', 'rec.ham-radio', 'ham']
     """
-    label = "-".join(name.lstrip(".").split())
-    words = label.lower().replace("_", "-").replace(".", "-").split("-")
+    label = name.lstrip(".").strip()
+    words = re.split(r"[-_.\s]+", label.lower())
     core = "".join(word for word in words if not word.isdecimal() and word not in ("easy", "hard"))
     return _MEANINGS.get(core, label)
 
 
 def check_class_names(names: Iterable[str], location: Path) -> None:
     """Raise CorpusError if two names, other than those of ham and spam, become one class."""
-    labels = Labels()
+    known_names: dict[str, str] = {}
     for name in names:
-        if class_name(name) not in _MEANINGS.values():
-            labels.normalize(name.lstrip("."), str(location))
+        label = class_name(name)
+        if label not in _MEANINGS.values() and known_names.setdefault(label, name) != name:
+            raise CorpusError(
+                f"{location}: {known_names[label]!r} and {name!r} would both be the class "
+                f"{label!r}; rename one"
+            )
 
 
 def _is_folder(item: os.DirEntry[str]) -> bool:
@@ -114,6 +120,12 @@ def open_class_folders(path: Path, content: str = "mail") -> Corpus | None:
 
     size = sum(len(messages) for _, messages in messages_in)
     label_list = ", ".join(labels[:6]) + (", ..." if len(labels) > 6 else "")
+    meanings = [
+        f"{name!r} is {label}"
+        for name, label in classes.items()
+        if label in _MEANINGS.values() and label not in name.lower()
+    ]
+    label_list += f" ({', '.join(meanings)})" if meanings else ""
     warning = f"; NOT read: {unread} folders within them" if unread else ""
     return Corpus(
         "folders",
@@ -130,10 +142,9 @@ def open_maildir(path: Path, label: str | None = None, label_header: str | None 
     folder_label = label or class_name(path.name)
 
     def entries() -> Iterator[Entry]:
-        labels = Labels()
         for _, inside in sorted(_list_messages(path)[0]):
             entry = Entry(inside, folder_label, f"{path}/{inside}")
-            yield label_from_header(entry, label_header, labels, entry.path)
+            yield label_from_header(entry, label_header)
 
     source = (
         f"labels from the field {label_header}" if label_header else f"all of class {folder_label}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from streamnb.corpus.entry import Corpus, Entry, Labels, label_from_header
+from streamnb.corpus.entry import Corpus, Entry, label_from_header
 from streamnb.corpus.folders import check_class_names, class_name
 from streamnb.errors import CorpusError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
@@ -228,7 +228,6 @@ def open_mbox(paths: list[Path], root: Path, label_header: str | None = None) ->
         check_class_names((path.stem for path in paths), root)
 
     def entries() -> Iterator[Entry]:
-        labels = Labels()
         for path in paths:
             label = class_name(path.stem)
             name = path.relative_to(root).as_posix() if path != root else path.name
@@ -238,7 +237,7 @@ def open_mbox(paths: list[Path], root: Path, label_header: str | None = None) ->
                     entry = Entry(
                         f"{name}:{number}", label, str(path), start, min(end, start + MAX_MESSAGE)
                     )
-                    yield label_from_header(entry, label_header, labels, entry.name)
+                    yield label_from_header(entry, label_header)
             if number == 0:
                 raise CorpusError(
                     f"{path}: no message found; an mbox begins with a line 'From sender date'"

@@ -14,6 +14,7 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, time
 from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ SUFFIXES = {
     ".parquet": "parquet",
 }
 HEAD_ROWS = 500
+_MAX_WHOLE = 2**53  # floats from here on have no fractions; their digits may not be exact
 DELIMITERS = "\t;|,"
 # Missing values as pandas.read_csv spells them, and "?" as the UCI repository and Weka do.
 MISSING = frozenset({
@@ -60,13 +62,17 @@ class Row(NamedTuple):
     problem
         Why the row cannot be read, with file and line; "" if it can be read.
     values
-        The values of the cells with their types, in Parquet; None in other formats.
+        The values of the cells with their types, in JSON Lines and Parquet; None in other formats.
     """
 
     line: int
     cells: list[str]
     problem: str = ""
     values: Sequence[Any] | None = None
+
+    def value(self, index: int) -> Any:
+        """Return the value of a cell: its text, in formats without types."""
+        return self.cells[index] if self.values is None else self.values[index]
 
 
 @dataclass(frozen=True)
@@ -413,8 +419,10 @@ def _read_csv_rows(table: Table) -> Iterator[Row]:
 
 def _read_unquoted(table: Table) -> Iterator[Row]:
     for number, line in read_lines(table.path):
-        if line.strip() and number >= table.first_line:
-            yield Row(number, _split_unquoted(line.rstrip("\r\n"), table))
+        if number >= table.first_line:
+            cells = _split_unquoted(line.rstrip("\r\n"), table)
+            if len(cells) > 1 or cells[0].strip():
+                yield Row(number, cells)
 
 
 def _split_unquoted(line: str, table: Table) -> list[str]:
@@ -496,7 +504,23 @@ def _read_json_lines(table: Table) -> Iterator[Row]:
         if isinstance(value, str):
             yield Row(number, [], value)
         else:
-            yield Row(number, [to_cell(value.get(name)) for name in table.names])
+            values = [value.get(name) for name in table.names]
+            yield Row(number, list(map(to_csv_cell, values)), values=values)
+
+
+def to_csv_cell(value: Any) -> str:
+    """Return a value of JSON or Parquet as a CSV file of the same table has it.
+
+    A label is then the same class in every format. A column of integers and missing values is one
+    of floats in pandas: a whole number has no decimal point.
+    """
+    if isinstance(value, bool):
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_WHOLE:
+        return str(int(value))
+    if isinstance(value, datetime) and value.time() == time():
+        return value.date().isoformat()
+    return to_cell(value)
 
 
 def to_cell(value: Any) -> str:
@@ -524,7 +548,7 @@ def _read_parquet(table: Table) -> Iterator[Row]:
     for batch in _parquet_file(table.path).iter_batches(batch_size=1000):
         columns = [column.to_pylist() for column in batch.columns]
         for values in zip(*columns, strict=True):
-            yield Row(next(numbers), list(map(to_cell, values)), values=values)
+            yield Row(next(numbers), list(map(to_csv_cell, values)), values=values)
 
 
 def _read_fasttext(table: Table) -> Iterator[Row]:

@@ -21,6 +21,7 @@ from streamnb.evaluate.outcomes import (
     percentile_interval,
     resample,
 )
+from streamnb.evaluate.result_files import decode_label
 from streamnb.markup import html_table
 
 _MAX_LINE = 1 << 16  # characters of a line of results.txt
@@ -138,7 +139,7 @@ def _parse_line(line: str, position: str) -> tuple[str, str, str, float]:
             f"{position}: expected 'NAME judge=CLASS class=CLASS score=NUMBER', "
             f"not {printable(line[:80])!r}"
         ) from None
-    return name, label, predicted, value
+    return name, decode_label(label), decode_label(predicted), value
 
 
 def _read_positive(summary: Path, labels: list[str]) -> str:

@@ -13,11 +13,33 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Self
+from urllib.parse import quote, unquote
 
 from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
 _FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
+
+
+def encode_label(label: str) -> str:
+    """Return a label as one word of results.txt: blanks and "%" as the bytes of a URL.
+
+    Examples
+    --------
+    >>> encode_label("not spam"), decode_label("not%20spam")
+    ('not%20spam', 'not spam')
+    """
+    return "".join(
+        char
+        if char.isprintable() and not char.isspace() and char != "%"
+        else quote(char, safe="", errors="surrogatepass")
+        for char in label
+    )
+
+
+def decode_label(word: str) -> str:
+    """Return the label that `encode_label` has written as a word."""
+    return unquote(word, errors="surrogatepass")
 
 
 class ResultFiles:
@@ -86,8 +108,9 @@ class ResultFiles:
     def write_step(self, step: Step, score: float) -> None:
         """Append a line to results.txt: name, true class, predicted class, score."""
         if self._streams:
-            predicted = "?" if step.predicted is None else step.predicted
-            line = f"{step.tag} judge={step.y} class={predicted} score={score!r}"
+            predicted = "?" if step.predicted is None else encode_label(str(step.predicted))
+            label = encode_label(str(step.y))
+            line = f"{step.tag} judge={label} class={predicted} score={score!r}"
             with self._convert_errors():
                 self._streams["results.txt"].write(printable(line) + "\n")
 

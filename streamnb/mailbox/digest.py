@@ -18,6 +18,7 @@ _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
 _QUOTES = str.maketrans('"', " ", "\\")  # an encoded word has none, a name in ASCII may have them
+_DOMAIN = lazy_pattern(r"@[\w.-]+")
 # Parts that no reader shows: mail programs and lists change the text around the parts.
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
 _LONGEST_DATE = 200  # characters; a longer one is compared as it stands
@@ -35,7 +36,7 @@ def _identity_fields(mail: Mail) -> Iterator[bytes]:
     for name in names:
         value = mail.get(name)
         if name in _ADDRESS_FIELDS:
-            value = value.translate(_QUOTES)
+            value = _DOMAIN.sub(lambda match: match[0].lower(), value.translate(_QUOTES))
         value = _normalize_date(value) if name == "date" else " ".join(value.split())
         yield f"{name}:{value}".encode("utf-8", "surrogatepass")
 

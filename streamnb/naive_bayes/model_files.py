@@ -166,9 +166,15 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
         raise ForeignError(
             "the model's features were hashed with another key, so this streamnb cannot use it"
         )
-    model_class = SaveLoadMixin.saved_classes[header["model"]]
-    if kind is not None and not issubclass(model_class, kind):
-        raise ForeignError(f"the file holds a {model_class.__name__}, not a {kind.__name__}")
+    name, classes = header["model"], SaveLoadMixin.saved_classes
+    is_other = name not in classes if kind is None else not issubclass(classes.get(name, int), kind)
+    if is_other:
+        wanted = "" if kind is None else f", not a {kind.__name__}"
+        raise ForeignError(
+            f"the file holds a {name!s:.40}{wanted}; `streamnb.load` and `streamnb serve --model` "
+            "read models of every class"
+        )
+    model_class = classes[name]
 
     def array(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
         if optional and f"{name}.npy" not in archive.namelist():

@@ -45,12 +45,15 @@ class FittedClassifier:
         Training time.
     skipped
         Errors of the messages that could not be read and were skipped.
+    corpora
+        The description of each corpus: its kind and columns.
     """
 
     classifier: Classifier
     learned: int = 0
     seconds: float = 0.0
     skipped: list[str] = field(default_factory=list)
+    corpora: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures as plain data for JSON."""
@@ -60,6 +63,7 @@ class FittedClassifier:
             "features": self.classifier.features,
             "seconds": self.seconds,
             "skipped": len(self.skipped),
+            "corpora": self.corpora,
         }
 
 

@@ -198,7 +198,7 @@ def test_labels_from_a_header_are_not_read_as_text(tmp_path):
     box = b"From a Mon Jan 5 12:00:00 2026\nX-Folder: Big List\n\nx\n"
     write(tmp_path, {"all.mbox": box, "md/cur/1": "X-Folder: spam\n\ny", "md/new/.keep": ""})
     corpus = open_corpus(tmp_path / "all.mbox", label_header="X-Folder")
-    assert [entry.label for entry in corpus] == ["big-list"]
+    assert [entry.label for entry in corpus] == ["big list"]
     assert corpus.drop_headers == ("X-Folder",)
     assert [e.label for e in open_corpus(tmp_path / "md", label_header="x-folder")] == ["spam"]
     unlabelled = open_corpus(tmp_path / "all.mbox", label_header="X-Class")
@@ -241,7 +241,7 @@ def test_what_is_for_training_comes_first(tmp_path):
 def test_csv(tmp_path):
     table = '\ufeffid,Category,Message\n1,ham,"two\nlines, quoted"\n2,not spam,x\n'
     write(tmp_path, {"t.csv": table, "u.csv": "a,b\n1,x\n"})
-    expected = [("t.csv:2", "ham", b"two\nlines, quoted"), ("t.csv:4", "not-spam", b"x")]
+    expected = [("t.csv:2", "ham", b"two\nlines, quoted"), ("t.csv:4", "not spam", b"x")]
     assert listed(tmp_path / "t.csv") == ("csv", expected)
     assert listed(tmp_path / "u.csv", label_column="a", text_column="b")[1] == [
         ("u.csv:2", "1", b"x")
@@ -540,15 +540,13 @@ def test_folders_that_mean_one_class_are_one(tmp_path):
 @pytest.mark.parametrize(
     "files",
     [
-        {"c/a b/1": "x", "c/a-b/2": "y", "c/d/3": "z"},
-        {"c": "a b\tx\na-b\ty\n"},
-        {"c.csv": "label,text\na b,x\na-b,y\n"},
-        {"c/a b.mbox": BOX, "c/a-b.mbox": BOX},
+        {"c/a b/1": "x", "c/ a b/2": "y", "c/d/3": "z"},
+        {"c/a b.mbox": BOX, "c/ a b.mbox": BOX},
     ],
 )
 def test_classes_that_would_have_one_name_are_refused(tmp_path, files):
     write(tmp_path, files)
-    with pytest.raises(CorpusError, match="'a b' and 'a-b' would both be 'a-b'"):
+    with pytest.raises(CorpusError, match="' a b' and 'a b' would both be the class 'a b'"):
         list(open_corpus(tmp_path / next(iter(files)).split("/")[0]))
 
 

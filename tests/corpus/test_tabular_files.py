@@ -8,16 +8,19 @@ import json
 import lzma
 import os
 import random
+import re
 import tarfile
 import threading
 import zipfile
+from datetime import datetime
 
 import pytest
 from commands import streamnb_command, streamnb_process
 
+from streamnb.cli.unlabelled import open_unlabelled
 from streamnb.config.experiment import build_experiment
 from streamnb.corpus import open_corpus, read
-from streamnb.corpus.tabular import open_table
+from streamnb.corpus.tabular import MISSING, open_table
 from streamnb.corpus.text_files import _FromUtf16
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.mailbox.sources import messages
@@ -362,7 +365,7 @@ def test_columns_that_cannot_be_labels_and_texts_are_refused(
 
 
 @pytest.mark.parametrize("entrance", ENTRANCES)
-@pytest.mark.parametrize("cell", ["", "nan", "NaN", "null", "NULL", "<NA>", "N/A", "n/a", "#N/A"])
+@pytest.mark.parametrize("cell", sorted(MISSING - {"?"}))
 def test_every_entrance_refuses_a_missing_label(tmp_path, entrance, cell):
     labels = ["a", "b", "c"] * 10
     labels[4] = cell
@@ -522,3 +525,118 @@ def test_a_damaged_xz_is_one_line(tmp_path):
     assert status != 0
     assert len(error.splitlines()) == 1
     assert "a.tsv.xz" in error
+
+
+# Labels with blanks, delimiters, signs of other formats, and of types other than text; and the
+# class of each.
+LABELS = {
+    "two words": ("not spam", "not spam"),
+    "two blanks": ("bug  report", "bug  report"),
+    "a slash": ("log in / account", "log in / account"),
+    "a comma": ("billing, money", "billing, money"),
+    "a line feed": ("a\nb", "a\nb"),
+    "a hyphen": ("not-spam", "not-spam"),
+    "a percent sign": ("50%", "50%"),
+    "an escape": ("50%20", "50%20"),
+    "no-break space": ("a\u00a0b", "a\u00a0b"),
+    "blanks around it": (" x y ", "x y"),
+    "a number": (3, "3"),
+    "a whole float": (3.0, "3"),
+    "a fraction": (0.5, "0.5"),
+    "a truth value": (True, "True"),
+    "a day": (datetime(2020, 1, 3), "2020-01-03"),
+    "a time": (datetime(2020, 1, 3, 4, 5), "2020-01-03 04:05:00"),
+}
+WRITERS = {
+    "t.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "t.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "t.jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    "t.parquet": lambda frame, path: frame.to_parquet(path),
+}
+
+
+OTHER_LABELS = {str: "other", int: 7, float: 7.5, bool: False, datetime: datetime(2021, 5, 6)}
+
+
+def frame_of_label(label):
+    """A table whose even rows have this label, and whose odd rows another one of its type."""
+    import pandas as pd
+
+    labels = (label, OTHER_LABELS[type(label)])
+    rows = [{"length": i, "text": f"text {i}", "label": labels[i % 2]} for i in range(12)]
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize("entrance", ENTRANCES)
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_are_the_same_classes_in_every_format(tmp_path, kind, name, entrance):
+    label, expected = LABELS[kind]
+    frame = frame_of_label(label)
+    if name == "t.jsonl" and isinstance(label, datetime):
+        frame["label"] = frame["label"].astype(str)
+    if name != "t.parquet" and isinstance(label, float):
+        frame["label"] = frame["label"].map(lambda value: f"{value:g}")  # CSV has no types
+    WRITERS[name](frame, tmp_path / name)
+    if entrance == "corpus":
+        labels = [entry.label for entry in open_corpus(tmp_path / name)]
+    else:
+        data = {"kind": "table", "path": str(tmp_path / name), "label": "label"}
+        labels = read_examples(build_experiment({"data": data | {"text": ["text"]}}).data).labels
+    assert labels[::2] == [expected] * 6
+
+
+def table_with_text(name, value):
+    """A table of 12 rows, the fifth of which has this text."""
+    import pandas as pd
+
+    rows = [{"label": "ab"[i % 2], "text": f"text {i % 5} of {i}"} for i in range(12)]
+    rows[4]["text"] = value
+    frame = pd.DataFrame(rows)
+    if name == "key.jsonl":
+        del rows[4]["text"]
+        return "".join(json.dumps(row) + "\n" for row in rows).encode()
+    buffer = io.BytesIO()
+    WRITERS[name](frame, buffer)
+    return buffer.getvalue()
+
+
+# Files of texts, one of which is missing or empty; and whether that is an error.
+TEXTS_THAT_LACK = {
+    "JSON null": ("t.jsonl", None, True),
+    "no key": ("key.jsonl", None, True),
+    "Parquet null": ("t.parquet", None, True),
+    "a list": ("t.jsonl", ["a"], True),
+    "a number": ("t.jsonl", 3, True),
+    "empty JSON text": ("t.jsonl", "", False),
+    "empty Parquet text": ("t.parquet", "", False),
+    "empty cell": ("t.csv", "", False),
+    "empty cell between tabs": ("t.tsv", "", False),
+    "blanks": ("t.csv", "  ", False),
+}
+
+
+def read_corpus(path, model):
+    return [entry.problem or (entry.label, read(entry)) for entry in open_corpus(path)]
+
+
+def read_unlabelled(path, model):
+    data = open_unlabelled(str(path), "text", is_mail=False)
+    return [str(item.text) if isinstance(item.text, CorpusError) else item for item in data.items]
+
+
+# The functions that replay, fit and evaluate, and predict, read texts with.
+TEXT_ENTRANCES = {"corpus": read_corpus, "predict": read_unlabelled}
+
+
+@pytest.mark.parametrize("entrance", TEXT_ENTRANCES)
+@pytest.mark.parametrize("kind", TEXTS_THAT_LACK)
+def test_every_entrance_has_one_rule_for_texts_that_lack(tmp_path, kind, entrance):
+    name, value, is_error = TEXTS_THAT_LACK[kind]
+    path = tmp_path / name
+    path.write_bytes(table_with_text(name, value))
+    rows = TEXT_ENTRANCES[entrance](path, None)
+    assert len(rows) == 12
+    assert [isinstance(row, str) for row in rows] == [is_error and i == 4 for i in range(12)]
+    if is_error:
+        assert re.search(r":\d+: no text in the (key|column) 'text'", rows[4])

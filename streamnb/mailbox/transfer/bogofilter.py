@@ -140,7 +140,9 @@ def read_dump(path: str, name: str) -> LedgerExport:
                 else:
                     views[_VIEWS[0] if is_header else _VIEWS[1]][word] = counts
     if min(weights) <= 0:
-        raise StateError(f"{name}: no line '.MSG_COUNT spam ham' with messages of both")
+        raise StateError(
+            f"{name}: the line '.MSG_COUNT SPAM HAM' is missing, or one of its numbers is 0"
+        )
     views[_VIEWS[1]] = unplaced_words | views[_VIEWS[1]]
     _credit(classifier, weights)
     tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
