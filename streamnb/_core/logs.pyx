@@ -211,6 +211,7 @@ cdef class GridSums:
         self.cells = self.less + 3 * cells
         self.logs = self.cells + GRID_ROWS * cells
         self.amounts = self.logs + GRID_ROWS * cells
+        self.numbers = self.amounts + GRID_ROWS
         for s in range(n):
             self.alphas[s] = alphas[s]
 
@@ -232,6 +233,7 @@ cdef class GridSums:
 
     cdef void flush(self) noexcept nogil:
         cdef Py_ssize_t cells = self.n_alphas * self.width
+        snb_smooth_rows(self.numbers, self.alphas, self.factors, self.cells, self.held, self.n_alphas, self.width, self.complement)
         snb_logs(self.cells, 0.0, self.logs, self.held * cells)
         snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
         self.held = 0

@@ -32,7 +32,7 @@ class MultinomialParameters(CountingParameters):
 
 @parameter_class()
 class MultinomialNB(MultinomialParameters, CountingNB):
-    r"""Naive Bayes over how often each feature occurs.
+    r"""Naive Bayes over the counts of features.
 
     The count of feature w in class c is n_cw. N_c is the sum of all counts of c, and V the number
     of features that have a count. The joint log-likelihood of message x is
@@ -45,9 +45,9 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     Attributes
     ----------
     counts : MemoryCounts
-        Everything that was learned.
+        All counts.
 
-    All parameters can be set after training; nothing has to be learned again.
+    All parameters can be set after training, without learning again.
 
     References
     ----------
@@ -95,7 +95,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _has_complement(self) -> bool:
-        """Return whether the formula is that of the complement: with two classes it is the same."""
+        """Return whether the formula of the complement is used. With two classes it is the same."""
         return self.complement and len(self.counts.labels) > 2
 
     def _length_power(self) -> float:
@@ -108,9 +108,9 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _extra_classes(self) -> float:
         """Return the effective number of classes above two.
 
-        A class that has just come, or a small one, counts as far as it has messages: of K classes
-        of one size each, K would be the exponential of their entropy. Taken for a whole one, the
-        first message of a third class made nearly all verdicts on the other two unsure.
+        The effective number is the exponential of the entropy of the class shares, which is K for
+        classes of equal size. Otherwise the first message of a third class would make nearly all
+        verdicts on the other two classes unsure.
         """
         weights = [weight for weight in self.counts.weights if weight > 0]
         if len(weights) < 3:

@@ -1,4 +1,4 @@
-"""A sliding window: messages that leave it are unlearned exactly."""
+"""A sliding window. Messages that leave it are unlearned exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
-_WEIGHT_GRID = 2.0**-16  # weights are multiples of it, so that sums and unlearning are exact
+# weights are rounded to multiples of it, so that sums and unlearning are exact
+_WEIGHT_GRID = 2.0**-16
 
 
 class _WindowEntry(NamedTuple):
@@ -108,15 +109,15 @@ class WindowNB(TextModel):
     def _has_learned(self) -> bool:
         return bool(vars(self).get("_window"))
 
-    # Not supported by a window
+    # Not supported by windows
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError: windows over different streams cannot be merged."""
         raise ValueError("windows over different streams cannot be merged")
 
     def check_storable(self) -> None:
-        """Raise ValueError: a window cannot be kept in a database."""
-        raise ValueError("a WindowNB cannot be kept in a database; use the model inside")
+        """Raise ValueError: a window cannot be stored in a database."""
+        raise ValueError("a WindowNB cannot be stored in a database; use the model inside")
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
@@ -150,7 +151,7 @@ class WindowNB(TextModel):
         return self.model.labels
 
     def as_tokens(self, x: Any) -> Any:
-        """Convert a message to the form that the model counts."""
+        """Convert a message to the features that the model counts."""
         return self.model.as_tokens(x)
 
     def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
@@ -173,7 +174,7 @@ class WindowNB(TextModel):
         return self.model._needs_receipt
 
     def state(self) -> dict[str, Any]:
-        """Return what the model learned besides the counts, as JSON values."""
+        """Return the learned state other than counts, as JSON values."""
         return self.model.state()
 
     def restore(self, state: Any) -> None:
@@ -186,11 +187,11 @@ class WindowNB(TextModel):
         return self.model.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int] | None:
-        """Return how many predictions of a class were right and wrong."""
+        """Return the numbers of correct and wrong predictions of a class."""
         return self.model.reliability_counts(y)
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class were reliable enough to act on without review."""
+        """Return whether predictions of a class can be acted on without review."""
         return self.model.is_ready(y)
 
     def deltas_since(self, before: WindowNB) -> dict[str, Any]:

@@ -212,11 +212,7 @@ class Watcher:
         if is_unfinished and location.folder == self.plan.inbox:  # its move was interrupted
             self._handle_new(location._replace(keyword=listed.keyword))
         elif listed.keyword != location.keyword:
-            self._learn(
-                location._replace(keyword=listed.keyword),
-                self._keyword_label(listed.keyword),
-                is_explicit=True,
-            )
+            self._change_keyword(location._replace(keyword=listed.keyword), location.keyword)
         elif (
             self.plan.ham_after is not None
             and location.folder == self.plan.inbox
@@ -273,9 +269,20 @@ class Watcher:
         elif location.folder == self.plan.inbox and not is_moved:
             self._classify_arrival(location, previous)
         elif previous is not None and self._has_new_keyword(location, previous):
-            self._learn(location, self._keyword_label(location.keyword), previous)
+            self._change_keyword(location, previous.keyword, previous)
         else:
             self._store(location, previous)
+
+    def _change_keyword(
+        self,
+        location: MessageLocation,
+        old_keyword: str,
+        previous: MessageLocation | None = None,
+    ) -> None:
+        """Learn what a new keyword says; without one, remove the label that the old one gave."""
+        label = self._keyword_label(location.keyword)
+        removed = self._keyword_label(old_keyword) if label is None else None
+        self._learn(location, label, previous, is_explicit=True, removed=removed)
 
     def _leave_class_folder(self, location: MessageLocation, previous: MessageLocation) -> None:
         """Remove the label of a message that a person moved to the inbox, or learn the other one.
@@ -292,8 +299,8 @@ class Watcher:
         return {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(keyword)
 
     def _has_new_keyword(self, location: MessageLocation, previous: MessageLocation) -> bool:
-        """Return whether a person set a keyword before moving a message to an ordinary folder."""
-        is_new = location.keyword not in ("", previous.keyword)
+        """Return whether a person changed a keyword before moving a message to another folder."""
+        is_new = location.keyword != previous.keyword
         return is_new and previous.moved_to is None and previous.folder not in self.plan.folders
 
     def _classify_arrival(
@@ -386,10 +393,12 @@ class Watcher:
         label: str | None,
         previous: MessageLocation | None = None,
         is_explicit: bool = False,
+        removed: str | None = None,
     ) -> None:
         """Learn a person's label of a message, or remove an earlier one.
 
-        The class of the inbox only removes another label, unless a keyword names it.
+        The class of the inbox only removes another label, unless a keyword names it. `removed` is
+        the only label that is removed; None for any.
         """
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
@@ -397,6 +406,9 @@ class Watcher:
         name = f"{location.folder}/{location.uid}"
         key = digest(message)
         current = self.mailbox.label_of(key)
+        if label is None and removed is not None and (current is None or current[0] != removed):
+            self._store(location, previous)
+            return
         is_ours = current is not None and current[1] == HUMAN and current[2].startswith("watch ")
         is_retraction = label is None or (label == self.plan.ham and not is_explicit)
         put = partial(self._put, location, previous)
