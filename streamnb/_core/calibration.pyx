@@ -301,6 +301,25 @@ cdef double LABEL_STEP = 2.0**-30     # sums of posteriors are multiples of this
 cdef double MIN_POSTERIOR = 1e-4      # a class with less learns nothing, which keeps receipts short
 
 
+def noise_rates(
+    list rates, list labels, list active, double shared_labels, double max_rate, bint has_floor
+) -> list:
+    """Return the rate of wrong labels of each active class, drawn to the mean as by `shared_labels` labels."""
+    cdef double hi = 0, lo = 0, weight_hi = 0, weight_lo = 0, mean, rate, n
+    cdef Py_ssize_t k
+    cdef list drawn = []
+    for k in active:  # sums that do not depend on the order of the classes
+        n = max(<double> labels[k], 1.0)
+        snb_accumulate(&hi, &lo, <double> rates[k] * n)
+        snb_accumulate(&weight_hi, &weight_lo, n)
+    mean = (hi + lo) / (weight_hi + weight_lo)
+    for k in active:
+        n = max(<double> labels[k], 1.0)
+        rate = (n * <double> rates[k] + shared_labels * mean) / (n + shared_labels)
+        drawn.append(min(max(rate, 1 / n if has_floor else 0.0), max_rate))
+    return drawn
+
+
 def label_posterior(list proba, list rates, Py_ssize_t position) -> tuple:
     """Return the posterior of each class given the label at `position`, and the label's probability."""
     cdef double hi = 0, lo = 0, total, value

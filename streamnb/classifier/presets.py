@@ -43,29 +43,12 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
-    complement: bool = parameter(
-        Boolean(),
-        "teaching",
-        "With more than two classes, score a class by the counts of all other classes "
-        "(`MultinomialNB`).",
-        default=True,
-    )
-    length_norm: float | None = parameter(
-        Number(MIN_POSITIVE, none=True),
-        "teaching",
-        "Length normalisation: the log-likelihoods of a view are divided by this times a power of "
-        "its number of features. None for no normalisation.",
-        default=0.8,
-    )
-    length_norm_power: float = parameter(
-        Number(0, 2),
-        "teaching",
-        "The power of the number of features in `length_norm`, from 0 to 2.",
-        default=2 / 3,
-    )
-    decay: float = DECAY
-    max_features: int | None = MAX_FEATURES
+    alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
+    complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
+    length_norm: float | None = inherited(DiscriminativeMultinomialNB, "length_norm")
+    length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")
+    decay: float = inherited(DiscriminativeMultinomialNB, "decay")
+    max_features: int | None = inherited(DiscriminativeMultinomialNB, "max_features")
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
@@ -251,16 +234,6 @@ class PresetClassifier(PresetParameters, Classifier):
         object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)
         return ready
-
-
-_OF_MEMBERS = (
-    "alpha",
-    "complement",
-    "length_norm",
-    "length_norm_power",
-    "decay",
-    "max_features",
-)
 
 
 @parameter_class(kw_only=True)

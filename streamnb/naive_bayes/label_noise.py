@@ -25,7 +25,8 @@ class LabelNoise(OnlineEstimator):
 
     and the estimate of e_t is the mean of posterior_t over labels other than t: online expectation
     maximisation with step n_t^-.75, where n_t is 10 plus the sum of posterior_t (Cappé and Moulines
-    2009). e_t starts at .1 and falls within a few dozen correct labels.
+    2009). e_t starts at .1 and falls within a few dozen correct labels. It is averaged with the
+    rate of all classes, which counts as 30 messages.
 
     After n of N messages of a class, many kinds of its messages are still unseen. So the posterior
     uses (P_y + d) / (1 + d) in place of P_y, with d = .002 (N - n) / n^2. Chosen on spamassassin,
@@ -60,7 +61,8 @@ class LabelNoise(OnlineEstimator):
 
     _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
     _INITIAL_LABELS = 10.0
-    _MAX_RATE = 0.49  # with more wrong labels, a class would be the other one
+    _SHARED_LABELS = 30.0  # 0 and 100 differ little on texts; 0 is worse on one-sided noise
+    _MAX_RATE = 0.49  # above one half, the two classes would be exchanged
     _UNSEEN_KINDS = 0.002  # d for a class of one message, for each message of another class
     _LARGEST_SUM = 2.0**8  # largest sum of multiples of the step that is exact
 
@@ -95,11 +97,9 @@ class LabelNoise(OnlineEstimator):
         if self.fixed is not None:
             return [self.fixed] * len(active)
         self._widen(active[-1] + 1)
-        floors = [1 / max(self._labels[k], 1.0) if has_floor else 0.0 for k in active]
-        return [
-            min(max(self._rates[k], floor), self._MAX_RATE)
-            for k, floor in zip(active, floors, strict=True)
-        ]
+        return _core.noise_rates(
+            self._rates, self._labels, active, self._SHARED_LABELS, self._MAX_RATE, has_floor
+        )
 
     def posterior(
         self,

@@ -311,7 +311,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
         if len(classes) > 1 and y in classes:
             n = np.array([n_labels[c] for c in classes])
             e = np.array([noise[c] for c in classes])
-            e = np.clip(e, 1 / n, 0.49)
+            e = np.clip((n * e + 30 * (n @ e) / n.sum()) / (n + 30), 1 / n, 0.49)
             truth = np.array([float(c == y) for c in classes])
             likelihood = np.where(truth, 1 - e, e / (len(classes) - 1))
             own = views[0].messages[y]
