@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
@@ -34,26 +34,6 @@ CREATE TABLE IF NOT EXISTS site(
 """
 
 Evidence = dict[str, tuple[float, float]]  # for each class the scores of the mailbox, the site
-
-
-class SiteScores(Protocol):
-    """A read-only model of a site, asked beside a user's own (`site_model.SiteModel`)."""
-
-    @property
-    def version(self) -> str:
-        """The state of the model."""
-
-    def scores(self, message: bytes) -> dict[str, float]:
-        """Return the score of each class, {} before anything was learned."""
-
-    def messages(self) -> dict[str, float]:
-        """Return the number of messages learned of each class."""
-
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
 
 
 def scores_of(classifier: Classifier, counted: Any) -> dict[str, float]:
@@ -102,7 +82,7 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: SiteScores,
+    base: Any,
     message: bytes,
     site: Mapping[str, float],
     reasons: int,
@@ -115,7 +95,7 @@ def verdict_of_both(
     classifier, gains
         The user's, and what either is worth.
     base, site
-        What the site knows, and its scores of the message.
+        The site's model (`site_model.SiteModel`), and its scores of the message.
     message, reasons, costs
         As for `Classifier.classify`.
     """
