@@ -279,11 +279,13 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             COSTS("costs", tuple(costs))
         chosen_costs = self.costs if costs is None else Costs(*costs)
         with self.model.lock:  # the reasons are those of the scores
-            messages = self.messages()
-            if not any(messages.values()):  # nothing was learned, or everything was unlearned
+            # A class whose messages were all unlearned is no class.
+            messages = {label: n for label, n in self.messages().items() if n > 0}
+            if not messages:
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)
             tokens = self.model.as_tokens(tokens)
             scores = self.model.joint_log_likelihood(tokens)
+            scores = {label: scores[label] for label in messages}
             label, shares, unsure = self.decide(scores, chosen_costs, messages)
             return Verdict(
                 label,
@@ -406,7 +408,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         counts = self.models[view_index].counts
         # All features of the message, whose look-up is cached.
         weights = counts.get_counts(tokens.fingerprints)[0][i] / counts.scale
-        return dict(zip(counts.labels, weights.tolist(), strict=True))
+        pairs = zip(counts.labels, weights.tolist(), counts.weights, strict=True)
+        return {label: count for label, count, messages in pairs if messages > 0}
 
     def top_features(
         self, label: Label, n: int = 10

@@ -24,11 +24,21 @@ from streamnb.cli.options import (
 from streamnb.errors import ConfigError, StateError, printable
 
 if TYPE_CHECKING:
+    from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.transfer.ledger_export import MergeResult
     from streamnb.mailbox.undo import Redone
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
+
+
+def _readiness_by_label(mailbox: Mailbox) -> dict[str, str]:
+    """Return for each class what is missing until its verdicts can be sure."""
+    from streamnb.mailbox.readiness import readiness
+
+    with mailbox.reading():
+        labels = mailbox.active_labels
+        return {str(label): readiness(mailbox.classifier, label) for label in labels}
 
 
 @click.command()
@@ -46,15 +56,13 @@ def status(as_json: bool) -> None:
       streamnb status
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
-    from streamnb.mailbox.readiness import readiness
     from streamnb.mailbox.status import check_file
     from streamnb.mailbox.status import status as status_of
 
     with open_mailbox() as mailbox:
         check_file(mailbox)
         report = status_of(mailbox)
-        with mailbox.reading():
-            missing = {str(label): readiness(mailbox.classifier, label) for label in mailbox.labels}
+        missing = _readiness_by_label(mailbox)
     if as_json:
         click.echo(json.dumps(report.as_json()))
         return
@@ -368,17 +376,12 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
 
     if file != "-" and not os.path.exists(file):
         raise StateError(f"{file}: no such file")
-    from streamnb.mailbox.readiness import readiness
-
     path = str(shared_value("db") or default_path())
     is_new = "://" not in path and not os.path.exists(path)
     try:
         with open_mailbox(create=True) as mailbox:
             result = import_file(mailbox, file, kind, replace)
-            with mailbox.reading():
-                missing = {
-                    str(label): readiness(mailbox.classifier, label) for label in mailbox.labels
-                }
+            missing = _readiness_by_label(mailbox)
     except BaseException:
         if is_new:  # a failed import leaves no empty database
             for ending in ("", "-wal", "-shm"):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
+from streamnb.mailbox.blend import Opinion
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_label, check_origin, of_known
 from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
@@ -40,10 +41,10 @@ MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lab
 
 
 class Counted(NamedTuple):
-    """The features of a message, the site's scores, and the classifier that made the features."""
+    """The features of a message, the site's opinion, and the classifier that made the features."""
 
     features: Any
-    site: dict[str, float] | None
+    site: Opinion | None
     classifier: Classifier
 
 
@@ -147,8 +148,8 @@ def _prepare(mailbox: StoredClassifier, teaching: MessageAndLabel, look: bool) -
 
 
 def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
-    """Return the features of a message and the site's scores, before a transaction begins."""
-    site = None if mailbox.base is None else mailbox.base.scores(message)
+    """Return the features of a message and the site's opinion, before a transaction begins."""
+    site = None if mailbox.base is None else mailbox.base.opinion(message)
     return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
 
@@ -245,7 +246,7 @@ def _learned_within(
         lesson = item.lesson
         message_source = lesson.source or source
 
-        def count() -> tuple[Any, dict[str, float] | None]:
+        def count() -> tuple[Any, Opinion | None]:
             return (item.counted or counted_by(mailbox, lesson.message))[:2]
 
         outcomes.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamnb.classifier import Verdict
 from streamnb.counts.protocol import Label
 from streamnb.mailbox.batch import MessageAndLabel, counted_by, learn_batch, learn_many
-from streamnb.mailbox.blend import verdict_of_both
+from streamnb.mailbox.blend import Opinion, verdict_of_both
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, check_origin
 from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
@@ -99,7 +99,7 @@ class Mailbox(StoredClassifier):
             raise ValueError(f"timestamp: a finite number, not {timestamp}")
         counted = counted_by(self, message)
 
-        def count() -> tuple[Any, dict[str, float] | None]:
+        def count() -> tuple[Any, Opinion | None]:
             # Not before: another process may have made it another kind of database.
             same = self.classifier is counted.classifier
             return (counted if same else counted_by(self, message))[:2]
@@ -239,11 +239,11 @@ class Mailbox(StoredClassifier):
         self, message: bytes, reasons: int = 0, costs: Sequence[float] | None = None
     ) -> Verdict:
         """Return the verdict on a message, like the classifier's `classify`."""
-        site = None if self.base is None else self.base.scores(message)
+        site = None if self.base is None else self.base.opinion(message)
 
         def judged() -> Verdict:
             with self.reading():
-                if self.base is None or not site:
+                if self.base is None or site is None or not site.scores:
                     return self.classifier.classify(message, reasons, costs)
                 return verdict_of_both(
                     self.classifier, self.gains, self.base, message, site, reasons, costs

@@ -11,6 +11,7 @@ from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError, convert_os_errors
 from streamnb.locks import ForkSafeLock
+from streamnb.mailbox.blend import Opinion, opinion_of
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 
@@ -94,16 +95,11 @@ class SiteModel:
             ).fetchone()
             return f"row {last}"
 
-    def scores(self, message: bytes) -> dict[str, float]:
-        """Return the score of each class, {} before anything was learned."""
+    def opinion(self, message: bytes) -> Opinion:
+        """Return the opinion on a message; without scores before anything was learned."""
         with self._opened():
-            scores = self._open_classifier.joint_log_likelihood(message)
-            return {str(label): score for label, score in scores.items()}
-
-    def messages(self) -> dict[str, float]:
-        """Return the number of messages learned of each class."""
-        with self._opened():
-            return {str(label): n for label, n in self._open_classifier.messages().items()}
+            classifier = self._open_classifier
+            return opinion_of(classifier, classifier.count(message))
 
     def is_ready(self, label: str) -> bool:
         """Return whether a class was predicted correctly often enough to be sure."""

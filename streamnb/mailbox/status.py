@@ -149,7 +149,7 @@ def _status(mailbox: Mailbox) -> Status:
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
         classes = []
-        for y in mailbox.labels:
+        for y in mailbox.active_labels:
             right, wrong = model.reliability_counts(y) or (None, None)
             classes.append(Class(str(y), right, wrong, mailbox.classifier.is_ready(y)))
         return Status(

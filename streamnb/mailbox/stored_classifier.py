@@ -18,10 +18,12 @@ from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
+    Opinion,
+    SiteScores,
     blend_scores,
     evidence_of,
     fit_gains,
-    scores_of,
+    opinion_of,
     store_scores,
 )
 from streamnb.mailbox.database import open_database
@@ -246,6 +248,11 @@ class StoredClassifier:
         """The classes, in the order they came."""
         return self.counts[0].labels
 
+    @property
+    def active_labels(self) -> list[Label]:
+        """The classes that have messages, in the order they came."""
+        return [label for label, n in self.classifier.messages().items() if n > 0]
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Open a transaction that reads the classifier's state from the database.
@@ -376,7 +383,7 @@ class StoredClassifier:
 
     def learn_features(
         self,
-        count: Callable[[], tuple[Any, dict[str, float] | None]],
+        count: Callable[[], tuple[Any, Opinion | None]],
         key: bytes,
         label: Label,
         labelled_by: str,
@@ -386,7 +393,7 @@ class StoredClassifier:
     ) -> Outcome:
         """Learn a message within a transaction.
 
-        `count` returns the message's features and the site's scores; it is called only if needed.
+        `count` returns the message's features and the site's opinion; it is called only if needed.
         """
         now = self.moment(timestamp)
         label = of_known(self.labels, check_label(label))
@@ -420,15 +427,16 @@ class StoredClassifier:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
 
-    def _predicted(self, counted: Any, key: bytes, site: dict[str, float] | None) -> Label | None:
+    def _predicted(self, counted: Any, key: bytes, site: Opinion | None) -> Label | None:
         """Return the class predicted for a message before it is learned, None without any class."""
         if site is None or self.base is None:
-            return self.classifier.model.predict_one(counted)
-        evidence = evidence_of(scores_of(self.classifier, counted), site)
-        store_scores(self.database, key, self.base.version, evidence)
+            return self.classifier.model.predict_one(counted) if self.active_labels else None
+        own = opinion_of(self.classifier, counted)
+        evidence = evidence_of(own, site, str(self.classifier.positive))
+        comparable = {label: evidence[label] for label in site.scores}
+        store_scores(self.database, key, self.base.version, comparable)
         self.refit_pending = True
-        scores = blend_scores(evidence, self.gains)
-        best = best_label(scores)
+        best = best_label(blend_scores(evidence, self.gains))
         return next((label for label in self.labels if str(label) == best), None)
 
     def _overrule(

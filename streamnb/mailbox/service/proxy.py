@@ -195,8 +195,10 @@ class _Connection(SMTP):
         else:
             await super().push(status)
         self._touch()
-        if self.is_ending and not self.in_transaction:
-            self._close()
+        if not self.in_transaction:
+            self.memory.release()
+            if self.is_ending:
+                self._close()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)

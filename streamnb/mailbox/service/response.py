@@ -86,11 +86,8 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     if verdict.label is None:
         return Response("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
-    # A class whose messages were all unlearned does not count. Between ham and spam alone, the
-    # score is that of spam.
-    messages = mailbox.classifier.messages()
-    classes = {str(y) for y, p in verdict.probabilities.items() if p > 0 or messages.get(y) != 0}
-    inverted = classes <= {"ham", "spam"} and label != "spam"
+    # Between ham and spam alone, the score is that of spam.
+    inverted = set(map(str, verdict.probabilities)) <= {"ham", "spam"} and label != "spam"
     sign = -1.0 if inverted else 1.0
     score = sign * verdict.log_odds
     unsure = verdict.unsure or not verdict.ready or not options.is_sure(verdict.probability)
