@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
@@ -52,23 +52,6 @@ class Opinion(NamedTuple):
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
-
-
-class SiteScores(Protocol):
-    """A read-only model of a site, asked beside a user's own (`site_model.SiteModel`)."""
-
-    @property
-    def version(self) -> str:
-        """The state of the model."""
-
-    def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:

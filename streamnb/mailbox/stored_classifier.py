@@ -19,7 +19,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
     Opinion,
-    SiteScores,
     blend_scores,
     evidence_of,
     fit_gains,
