@@ -1,4 +1,4 @@
-"""Mixing the scores of a user's own mailbox with those of the site's model.
+"""The mix of the scores of a user's mailbox and of the site's model.
 
 The score of a class is gain_0 times the score of the user's mailbox, plus gain_1 times that of the
 site's model. The two gains are fitted to the latest learned messages by log loss with the step
@@ -38,13 +38,14 @@ _MIN_OWN_MESSAGES = 20  # with fewer, the reasons of a verdict are the site's
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
-    digest {blob} NOT NULL UNIQUE,  -- which message
-    version TEXT NOT NULL,        -- of the base that was asked
-    said TEXT NOT NULL            -- for each class what the user's mailbox and the site said, JSON
+    digest {blob} NOT NULL UNIQUE,  -- identity of the message
+    version TEXT NOT NULL,        -- version of the site's model
+    said TEXT NOT NULL            -- scores of each class by mailbox and site, JSON
 )
 """
 
-Evidence = dict[str, tuple[float, float]]  # for each class the scores of the mailbox, the site
+# for each class: score of the mailbox, score of the site
+Evidence = dict[str, tuple[float, float]]
 
 
 class Opinion(NamedTuple):
@@ -52,6 +53,23 @@ class Opinion(NamedTuple):
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
+
+
+class SiteScores(Protocol):
+    """The interface of a site's read-only model (`site_model.SiteModel`)."""
+
+    @property
+    def version(self) -> str:
+        """The state of the model."""
+
+    def opinion(self, message: bytes) -> Opinion:
+        """Return the opinion on a message; without scores before anything was learned."""
+
+    def is_ready(self, label: str) -> bool:
+        """Return whether a class has enough correct predictions for sure verdicts."""
+
+    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
+        """Return the features with the strongest evidence for or against a class."""
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
@@ -137,7 +155,7 @@ def verdict_of_both(
     reasons: int,
     costs: Sequence[float] | None,
 ) -> Verdict:
-    """Return the verdict from the scores of a user's classifier and of the site's model.
+    """Return the verdict on a message from the scores of user and site.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A sliding window: messages that leave it are unlearned exactly."""
+"""A sliding window. Messages that leave it are unlearned exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
-_WEIGHT_GRID = 2.0**-16  # weights are multiples of it, so that sums and unlearning are exact
+# weights are rounded to multiples of it, so that sums and unlearning are exact
+_WEIGHT_GRID = 2.0**-16
 
 
 class _WindowEntry(NamedTuple):
@@ -107,15 +108,15 @@ class WindowNB(TextModel):
     def _has_learned(self) -> bool:
         return bool(vars(self).get("_window"))
 
-    # Not supported by a window
+    # Not supported by windows
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError: windows over different streams cannot be merged."""
         raise ValueError("windows over different streams cannot be merged")
 
     def check_storable(self) -> None:
-        """Raise ValueError: a window cannot be kept in a database."""
-        raise ValueError("a WindowNB cannot be kept in a database; use the model inside")
+        """Raise ValueError: a window cannot be stored in a database."""
+        raise ValueError("a WindowNB cannot be stored in a database; use the model inside")
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
