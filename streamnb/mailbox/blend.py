@@ -55,23 +55,6 @@ class Opinion(NamedTuple):
     messages: Mapping[str, float]
 
 
-class SiteScores(Protocol):
-    """The interface of a site's read-only model (`site_model.SiteModel`)."""
-
-    @property
-    def version(self) -> str:
-        """The state of the model."""
-
-    def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class has enough correct predictions for sure verdicts."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features with the strongest evidence for or against a class."""
-
-
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
     """Return the opinion on a message's features, without classes that have no messages."""
     with classifier.model.lock:
