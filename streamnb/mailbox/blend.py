@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
@@ -53,23 +53,6 @@ class Opinion(NamedTuple):
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
-
-
-class SiteScores(Protocol):
-    """The interface of a site's read-only model (`site_model.SiteModel`)."""
-
-    @property
-    def version(self) -> str:
-        """The state of the model."""
-
-    def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class has enough correct predictions for sure verdicts."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features with the strongest evidence for or against a class."""
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
@@ -149,7 +132,7 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: SiteScores,
+    base: Any,
     message: bytes,
     site: Opinion,
     reasons: int,

@@ -18,7 +18,6 @@ from streamnb.mailbox.service.response import Response
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-LOG_FORMATS = ("text", "json")
 _REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
 _MAX_KINDS = 1000  # number of warnings that are remembered; clients influence their texts
 _HEADER = 1 << 15  # bytes at the start of a message that are searched for its Message-ID
