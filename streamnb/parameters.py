@@ -284,6 +284,11 @@ def parameter(check: Constraint, role: Role, help: str, *, default: Any) -> Any:
     return Parameter(default, check, role, help)
 
 
+def inherited(model: type[Any], name: str, **changes: Any) -> Any:
+    """Declare a parameter as another class does, with changes such as `default=`."""
+    return model.parameter_table[name]._replace(**changes)
+
+
 _ATTRIBUTE: Any = object()
 
 

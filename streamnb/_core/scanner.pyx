@@ -606,7 +606,10 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
             link = unescaped(p, n)
             p = <const uint8_t *> PyBytes_AS_STRING(link)
             n = len(link)
-        host = scanner.url_after(p, 0, scheme_end(p, n), n)
+        while n and p[0] <= 32:
+            p += 1
+            n -= 1
+        host = link_host(p, n)
         if host >= 0:
             scanner.scan_url(p, host, n)
         else:
@@ -633,11 +636,24 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
     return 0
 
 
-cdef Py_ssize_t scheme_end(const uint8_t *p, Py_ssize_t n) noexcept nogil:
-    cdef Py_ssize_t i = 0
+cdef Py_ssize_t link_host(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    """Return the start of the host of a link, -1 if it has none.
+
+    Browsers take any number of slashes and backslashes behind http: and https:, and two without a
+    scheme for that of the page.
+    """
+    cdef Py_ssize_t i = 0, slashes
     while i < n and i < 6 and is_letter(p[i]):
         i += 1
-    return i
+    if i and not (4 <= i <= 5 and i < n and p[i] == c":" and lowered(p[0]) == c"h" and lowered(p[1]) == c"t"
+                  or i == 3 and i < n and p[i] == c":" and lowered(p[0]) == c"f" and lowered(p[1]) == c"t"):
+        return 0 if i == 3 and n > 4 and p[3] == c"." and lowered(p[0]) == c"w" and lowered(p[1]) == c"w" else -1
+    if i:
+        i += 1
+    slashes = i
+    while i < n and (p[i] == c"/" or p[i] == c"\\"):
+        i += 1
+    return i if i < n and (slashes or i - slashes >= 2) else -1
 
 
 cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n,

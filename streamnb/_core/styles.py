@@ -71,7 +71,12 @@ _PIXELS = {
     b"vmin": 10.0, b"vmax": 10.0, b"%": 1.0,
 }  # fmt: skip
 _RELATIVE_UNITS = frozenset((b"em", b"ex", b"ch", b"%"))  # of the parent's font
-_RELATIVE_SIZES = frozenset((b"smaller", b"larger", b"inherit", b"unset"))
+_ABSOLUTE_SIZES = re.compile(rb"(?:x{1,3}-)?(?:small|large)|medium|initial|math|[a-z]+\(.*")
+_DISPLAYS = re.compile(
+    rb"block|flex|grid|contents|list-item|flow|flow-root|run-in|math|inherit|unset|initial|revert"
+    rb"|(?:inline|table|ruby|-webkit|-moz|-ms)(?:[ -].*)?|block .*"
+)
+_CLIPPING = frozenset((b"hidden", b"clip", b"auto", b"scroll", b"overlay", b"hidden hidden"))
 _FONT_PERCENT = 0.16  # pixels
 _FUNCTION = re.compile(rb"(?<![a-z0-9-])([a-z0-9-]++)\(([^()]*)\)")
 _MATH = re.compile(rb"(calc|min|max|clamp)\((.*)\)", re.S)
@@ -141,6 +146,11 @@ _COMPOUND = re.compile(rb"(\*|[a-z][\w-]*)?((?:[.#][\w\x80-\xff-]+)*)")
 _ATOM = re.compile(rb"[.#][\w\x80-\xff-]+")
 _WIDTHS = rb"(?:\s*(?:and\s+)?\((?:min|max)-(?:device-)?width\s*:\s*\d+px\s*\)){0,4}"
 _MEDIA = re.compile(rb"\s*(?:only\s+)?(?:screen|all)?%b\s*" % _WIDTHS)
+_RANGE = re.compile(rb"\(width\s*(>=?|<=?)\s*(\d+)px\)")  # of Media Queries Level 4
+_BOTH_SCHEMES = re.compile(rb"prefers-color-scheme\s*:\s*(light|dark)")
+_NOT_OTHERS = re.compile(rb"\s*not\s+(?:print|speech)\s*")
+_STRING = re.compile(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
+_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)")
 _WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
 
 
@@ -351,7 +361,8 @@ def _read_style(text: bytes) -> Style:
 def _flag(name: bytes, value: bytes) -> int:
     """Return the flag of a declaration, 0 if it does nothing to visibility."""
     if name == b"display":
-        return REMOVES if value == b"none" else DISPLAYS
+        is_valid = _DISPLAYS.fullmatch(value) is not None
+        return REMOVES if value == b"none" else DISPLAYS if is_valid else 0
     if name == b"mso-hide":
         return REMOVES if value == b"all" else 0
     if name == b"visibility":
@@ -359,7 +370,7 @@ def _flag(name: bytes, value: bytes) -> int:
     if name == b"font-size" or name == b"font":
         return _font_size(name, value)
     if name == b"overflow" or name == b"overflow-x" or name == b"overflow-y":
-        return OVERFLOWS if value == b"visible" else CLIPS
+        return OVERFLOWS if value == b"visible" else CLIPS if value in _CLIPPING else 0
     if _SIZES.fullmatch(name):
         return HAS_NO_SIZE if _is_no_size(name, value) else 0
     if name == b"text-indent" and value.endswith(b"%") and value[:1] != b"-":
@@ -437,8 +448,7 @@ def _font_size(name: bytes, value: bytes) -> int:
                 return SHRINKS
             match = _LENGTH.fullmatch(text)
             return 0 if match is not None and match[2] in _RELATIVE_UNITS else ENLARGES
-    is_relative = name == b"font" or value in _RELATIVE_SIZES
-    return 0 if is_relative else ENLARGES
+    return ENLARGES if name == b"font-size" and _ABSOLUTE_SIZES.fullmatch(value) else 0
 
 
 def _is_hiding(name: bytes, value: bytes) -> bool:
@@ -749,30 +759,65 @@ def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Yield selectors and declarations of the rules that hold for every reader."""
     preludes: list[bytes] = []
     start = 0
+    if b'"' in text or b"'" in text:  # a brace in a string is none
+        text = _STRING.sub(
+            lambda match: b"''" if b"{" in match[0] or b"}" in match[0] else match[0], text
+        )
     text += b"}"  # browsers close what is open at the end
     for brace in _BRACE.finditer(text):
         content = text[start : brace.start()]
         start = brace.end()
         if brace[0] == b"{":
-            preludes.append(content.rpartition(b";")[2].strip())
+            declarations, _, prelude = content.rpartition(b";")
+            if declarations.strip() and _is_rule(preludes):
+                yield _nested_selector(preludes), declarations
+            preludes.append(prelude.strip())
         elif preludes:
-            prelude = preludes.pop()
-            is_rule = not prelude.startswith(b"@")
-            if is_rule and len(preludes) < _MAX_NESTING and all(map(_holds, preludes)):
-                yield prelude, content
+            if _is_rule(preludes):
+                yield _nested_selector(preludes), content
+            preludes.pop()
+
+
+def _is_rule(preludes: list[bytes]) -> bool:
+    """Return whether declarations within these preludes hold for every reader."""
+    if not preludes or len(preludes) > _MAX_NESTING or preludes[-1].startswith(b"@"):
+        return False
+    return all(_holds(prelude) for prelude in preludes if prelude.startswith(b"@"))
+
+
+def _nested_selector(preludes: list[bytes]) -> bytes:
+    """Return the selector of a rule that lies in other rules."""
+    selectors = [prelude for prelude in preludes if not prelude.startswith(b"@")]
+    if len(selectors) == 1:
+        return selectors[0]
+    outer = b" ".join(selectors[:-1])
+    if b"," in outer:  # each of a list would have to be combined with each of the other
+        return b":unknown"
+    return b",".join(
+        inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()
+        for inner in selectors[-1].split(b",")
+    )
 
 
 def _holds(prelude: bytes) -> bool:
     """Return True if the rules within a rule with @ hold for every reader."""
     if not prelude.startswith(b"@media"):
         return prelude.startswith((b"@supports", b"@layer"))
-    return any(
-        _MEDIA.fullmatch(query)
-        and all(
-            int(width) <= _PHONE_WIDTH if bound == b"min" else int(width) >= _SCREEN_WIDTH
-            for bound, width in _WIDTH.findall(query)
+    text = prelude[6 : 6 + _MAX_SELECTOR]
+    text = _RANGE.sub(
+        lambda match: b"(%s-width:%spx)" % (b"min" if match[1][:1] == b">" else b"max", match[2]),
+        text,
+    )
+    return len(set(_BOTH_SCHEMES.findall(text))) == 2 or any(
+        _NOT_OTHERS.fullmatch(query)
+        or (
+            _MEDIA.fullmatch(query)
+            and all(
+                int(width) <= _PHONE_WIDTH if bound == b"min" else int(width) >= _SCREEN_WIDTH
+                for bound, width in _WIDTH.findall(query)
+            )
         )
-        for query in prelude[6 : 6 + _MAX_SELECTOR].split(b",")
+        for query in text.split(b",")
     )
 
 
@@ -792,7 +837,7 @@ def _read_selector(selector: bytes) -> list[frozenset[bytes]] | None:
             lambda match: (b"." if match[1] == b"class" else b"#") + match[2], selector
         )
     if b":" in selector:
-        selector = _ROOT.sub(b"html", selector)
+        selector = _SINGLE_IS.sub(rb"\1", _ROOT.sub(b"html", selector))
         selector = _NEGATION.sub(b"", selector)
     compounds = []
     for part in _COMBINATOR.split(selector):

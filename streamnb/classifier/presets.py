@@ -19,20 +19,17 @@ from streamnb.features.views import (
 from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
-from streamnb.naive_bayes.counting import DECAY, MAX_FEATURES
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
-    MIN_POSITIVE,
-    POSITIVE,
     Boolean,
     Choice,
     Integer,
     NameList,
-    Number,
     attribute,
+    inherited,
     parameter,
     parameter_class,
     parameters_from_json,
@@ -46,36 +43,13 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
-    alpha: float = parameter(POSITIVE, "teaching", "Additive smoothing.", default=0.1)
-    background_mass: float = parameter(
-        Number(0, 1e6),
-        "teaching",
-        "Without `complement` and with more than two classes, a feature that is frequent in all of "
-        "them is smoothed more: up to this many times alpha in addition (`MultinomialNB`).",
-        default=0.0,
-    )
-    complement: bool = parameter(
-        Boolean(),
-        "teaching",
-        "With more than two classes, score a class by the counts of all other classes "
-        "(`MultinomialNB`).",
-        default=True,
-    )
-    length_norm: float | None = parameter(
-        Number(MIN_POSITIVE, none=True),
-        "teaching",
-        "Length normalisation: the log-likelihoods of a view are divided by this times a power of "
-        "its number of features. None for no normalisation.",
-        default=0.8,
-    )
-    length_norm_power: float = parameter(
-        Number(0, 2),
-        "teaching",
-        "The power of the number of features in `length_norm`, from 0 to 2.",
-        default=2 / 3,
-    )
-    decay: float = DECAY
-    max_features: int | None = MAX_FEATURES
+    alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
+    background_mass: float = inherited(DiscriminativeMultinomialNB, "background_mass")
+    complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
+    length_norm: float | None = inherited(DiscriminativeMultinomialNB, "length_norm")
+    length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")
+    decay: float = inherited(DiscriminativeMultinomialNB, "decay")
+    max_features: int | None = inherited(DiscriminativeMultinomialNB, "max_features")
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
@@ -115,47 +89,12 @@ class PresetParameters(DecisionParameters):
         "equal weights.",
         default=True,
     )
-    rate: float = parameter(
-        Number(0, 100),
-        "teaching",
-        "Step size of the recalibration. With 0 the score is the mean of the views' scores.",
-        default=0.15,
-    )
-    bound: float | None = parameter(
-        Number(1e-3, 1e9, none=True),
-        "teaching",
-        "Maximum log-odds (nats) that one view can give against a class (`ViewsNB`). None for no "
-        "bound.",
-        default=8.0,
-    )
-    by_length: bool = parameter(
-        Boolean(),
-        "teaching",
-        "True to add calibration weights for each range of message lengths (a power of two of "
-        "features) to the shared ones.",
-        default=True,
-    )
-    min_update: float = parameter(
-        Number(0, 1),
-        "teaching",
-        "A view does not learn a message if its update weight is below this. With 0 it learns all.",
-        default=0.03,
-    )
-    systems: int = parameter(
-        Integer(1, 4),
-        "counts",
-        "Number of systems, each with its own alpha on the same counts. Their scores are mixed, "
-        "with larger weights for better predictions. Multiples of `alpha`: 1; 1 and 10; 0.32, 1 "
-        "and 10; 0.32, 1, 3.2 and 10.",
-        default=4,
-    )
-    label_noise: float | None = parameter(
-        Number(0, 0.5, below=True, none=True),
-        "teaching",
-        "Fraction of wrong labels. Labels that are probably wrong are learned with a smaller "
-        "weight. None to estimate the fraction, 0 to trust every label.",
-        default=None,
-    )
+    rate: float = inherited(ViewsNB, "rate", default=0.15)
+    bound: float | None = inherited(ViewsNB, "bound", default=8.0)
+    by_length: bool = inherited(ViewsNB, "by_length", default=True)
+    min_update: float = inherited(DiscriminativeMultinomialNB, "min_update", default=0.03)
+    systems: int = inherited(ViewsNB, "systems", default=4)
+    label_noise: float | None = inherited(ViewsNB, "label_noise")
     words: MailTokenizer | Tokenizer | None = parameter(
         OPTIONAL_TOKENIZER,
         "counts",
@@ -163,12 +102,7 @@ class PresetParameters(DecisionParameters):
         "tokens. Only a MailTokenizer has views of header and body. None for the default.",
         default=None,
     )
-    keep_names: bool = parameter(
-        Boolean(),
-        "counts",
-        "True to store the names of features, so that explanations can show them.",
-        default=True,
-    )
+    keep_names: bool = inherited(DiscriminativeMultinomialNB, "keep_names")
 
 
 @parameter_class(kw_only=True)
@@ -179,12 +113,12 @@ class PresetClassifier(PresetParameters, Classifier):
     model: ViewsNB = attribute(init=False)
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
-    word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words
+    word_options: ClassVar[dict[str, Any]]  # options of the default tokenizer of the view "words"
     presets: ClassVar[dict[str, tuple[str, ...]]]  # views
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.startswith("streamnb."):  # files name no classes of others
+        if cls.__module__.startswith("streamnb."):  # files can only name classes of streamnb
             Classifier.ready[cls.__name__] = cls
 
     @classmethod
@@ -199,12 +133,12 @@ class PresetClassifier(PresetParameters, Classifier):
         self.tokenizer = self._views(as_tokenizer(words))
         self.model = ViewsNB(
             [self._member(view) for view in self._chosen],
-            self.rate,
-            self.label_noise,
-            self.bound,
-            self.by_length,
-            self.systems,
+            **{name: getattr(self, name) for name in self._names_in(ViewsNB)},
         )
+
+    def _names_in(self, model: type[TextModel]) -> list[str]:
+        """Return the parameters that are those of a model, too."""
+        return [name for name in self.parameter_table if name in model.parameter_table]
 
     @property
     def view_names(self) -> tuple[str, ...]:
@@ -213,14 +147,14 @@ class PresetClassifier(PresetParameters, Classifier):
 
     def _member(self, view: str) -> MultinomialNB:
         """The model of a view."""
-        shared = {name: getattr(self, name) for name in _OF_MEMBERS}
+        has_contexts = view == "bytes" and self.ngram_step
+        discriminative = ContextNB if has_contexts else DiscriminativeMultinomialNB
+        model_class = discriminative if self.discriminative else MultinomialNB
+        shared = {name: getattr(self, name) for name in self._names_in(model_class)}
         shared["keep_names"] = self.keep_names and view not in ("bytes", "characters")
-        if not self.discriminative:
-            return MultinomialNB(**shared)
-        shared["min_update"] = self.min_update
-        if view == "bytes" and self.ngram_step:
-            return ContextNB(**shared, step=self.ngram_step)
-        return DiscriminativeMultinomialNB(**shared)
+        if model_class is ContextNB:
+            shared["step"] = self.ngram_step
+        return model_class(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
         mail = isinstance(words, MailTokenizer)
@@ -239,7 +173,8 @@ class PresetClassifier(PresetParameters, Classifier):
             views["characters"] = CharacterGrams(first=self.first_bytes)
         else:
             views |= {part: words.clone({"part": part}) for part in ("header", "body")}
-            for view in (views["pairs"], views["bytes"]):  # what one must not read, none reads
+            # a field that one view leaves out is left out by all
+            for view in (views["pairs"], views["bytes"]):
                 view.headers, view.drop_headers = words.headers, words.drop_headers
         if unknown := set(self._chosen) - set(views):
             kind = "a mail" if mail else "plain text"
@@ -252,12 +187,12 @@ class PresetClassifier(PresetParameters, Classifier):
         return Views([views[view] for view in self._chosen], mail)
 
     def _has_learned(self) -> bool:
-        return "model" in vars(self)  # views and counts are settled when it is made
+        return "model" in vars(self)  # views and counts cannot change after construction
 
     def _check_change(self, name: str, value: Any) -> None:
         super()._check_change(name, value)
-        if "model" in vars(self) and name in _OF_MEMBERS:
-            for member in self.models:  # all are asked before any is changed
+        if "model" in vars(self):
+            for member in self.models:  # all models check the value before one of them changes
                 if name in member.parameter_table:
                     member._check_change(name, value)
 
@@ -265,20 +200,17 @@ class PresetClassifier(PresetParameters, Classifier):
         super()._changed(name)
         if "model" not in vars(self):
             return
-        if name in self.model.parameter_table:
-            setattr(self.model, name, getattr(self, name))
-        elif name in (*_OF_MEMBERS, "min_update"):
-            for member in self.models:
-                if name in member.parameter_table:
-                    setattr(member, name, getattr(self, name))
+        for model in (self.model, *self.models):
+            if name in model.parameter_table:
+                setattr(model, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the model, as JSON can hold it."""
+        """The settings without the model, as JSON values."""
         return {
             **super().settings(),
             "class": type(self).__name__,
             "parameters": parameters_to_json(self, exclude=("positive", "costs", "on", "words")),
-            # A preset may have other views in another version.
+            # Views are stored because a preset can have other views in another version.
             "views": list(self._chosen),
             "words": None if self.words is None else tokenizer_config(as_tokenizer(self.words)),
         }
@@ -297,22 +229,12 @@ class PresetClassifier(PresetParameters, Classifier):
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters do not match the model")
-        # The parts can have been changed after construction, so they replace those of `ready`.
+        # Tokenizer and model replace those of `ready`, because they can have been changed after
+        # construction.
         object.__setattr__(ready, "views", parameters["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)
         return ready
-
-
-_OF_MEMBERS = (
-    "alpha",
-    "background_mass",
-    "complement",
-    "length_norm",
-    "length_norm_power",
-    "decay",
-    "max_features",
-)
 
 
 @parameter_class(kw_only=True)

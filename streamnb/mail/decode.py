@@ -66,7 +66,9 @@ _META_BYTES = 1024  # bytes in which browsers look for <meta charset>
 _BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
 _PIECE = 64  # characters that are normalised at once
-_ENCODED_WORD = lazy_pattern(rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?([^?\n]*)\?=")
+_ENCODED_WORD = lazy_pattern(
+    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?\n]|\?(?!=)){0,1000}+)\?="
+)
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
@@ -86,6 +88,8 @@ _SPELLINGS = {
 }
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
+_UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)
+_FOOTER_WIDTH = 40  # letters of a line in base64 behind a line of text; a shorter one is text
 _PADDING = lazy_pattern(rb"=+")
 _BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
 _PARAMETER = lazy_pattern(
@@ -93,6 +97,7 @@ _PARAMETER = lazy_pattern(
     re.S,
 )
 _QUOTED_PAIR = lazy_pattern(rb"\\(.)", re.S)
+_LOOSE_CHARSET = lazy_pattern(rb"\bcharset\s*[=:]\s*[\"']?([\w.:-]{1,40})", re.I)
 _MAX_PARAMETERS = 64
 _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))" % COMMENT)
@@ -159,10 +164,10 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
     """
     is_ascii = data.isascii()
     if is_ascii and charset in _COMMON_CHARSETS:
-        return data.decode("ascii")
+        return _decode_ascii(data)
     codec = _codec(charset) if charset else None
     if is_ascii and (codec is None or codec.has_ascii):
-        return data.decode("ascii")
+        return _decode_ascii(data)
     if codec is not None and codec.name.startswith("utf-16") and data[:2] in _UTF16_MARKS:
         return data.decode("utf-16", "replace")
     if codec is None or codec.name == "utf-8" or codec.is_single_byte:
@@ -178,6 +183,13 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
         if codec is None or codec.name == "utf-8":
             return data.decode("cp1252", "replace")
     return _decode_by(codec, data)
+
+
+def _decode_ascii(data: bytes) -> str:
+    """Decode bytes below 128: ISO-2022-JP if they have its escapes, else ASCII."""
+    if _JAPANESE_ESCAPE in data:
+        return data.decode("iso2022_jp_ext", "replace")
+    return data.decode("ascii")
 
 
 def _is_evident(text: str, codec: _Codec | None) -> bool:
@@ -234,6 +246,7 @@ _HIGH_BYTES = bytes(range(128, 256))
 _LATIN = frozenset(
     ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
 )
+_JAPANESE_ESCAPE = b"\x1b$"  # of ISO-2022-JP, which is often sent without a label
 _SAMPLE = 1 << 16  # bytes by which undeclared text is judged
 
 
@@ -267,7 +280,7 @@ def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str
     """
     if data.isascii():
         codec = None if charset in _COMMON_CHARSETS else _codec(charset)
-        if codec is None or codec.has_ascii:
+        if (codec is None or codec.has_ascii) and _JAPANESE_ESCAPE not in data:
             return data
     text = decode_part(data, charset, is_html, fallback)
     return normalize_nfc(text).encode("utf-8", "surrogatepass")
@@ -377,8 +390,13 @@ def _base64(data: bytes) -> bytes:
     letters, text = bytearray(), bytearray()
     for line in BytesIO(data):  # a list of all lines would need much memory
         line = line.removesuffix(b"\n")
-        base64_letters = line.translate(None, _NOT_BASE64)
-        if len(base64_letters) >= 0.9 * len(line.rstrip(b"=")):
+        content = line.rstrip(b"= \t\r")
+        damaged = len(content) - len(content.translate(None, _NOT_BASE64))
+        if text and (damaged or len(content) < _FOOTER_WIDTH):
+            is_data = False  # the footer goes on
+        else:
+            is_data = damaged <= 0.1 * len(content)
+        if is_data:
             letters += line
         else:
             text += b"\n" + line
@@ -397,19 +415,28 @@ def _whole_groups(letters: bytearray) -> bytes:
 
 def _uuencoded(data: bytes) -> bytes:
     out = bytearray()
+    has_begin = _UU_BEGIN.search(data) is not None
+    is_data = not has_begin
     for line in BytesIO(data):
+        if has_begin and not is_data:
+            is_data = _UU_BEGIN.match(line) is not None
+            out += b"" if is_data else line  # text around the data
+            continue
         line = line.removesuffix(b"\n")
-        if not line.startswith((b"begin ", b"end")) and line:
+        if line.startswith((b"begin ", b"end")) or not line:
+            is_data = not has_begin or not line.startswith(b"end")
+            out += b"" if is_data else b"\n"
+            continue
+        try:
+            out += binascii.a2b_uu(line)
+        except binascii.Error:
+            size = (((line[0] - 32) & 63) * 4 + 5) // 3
             try:
-                out += binascii.a2b_uu(line)
+                out += binascii.a2b_uu(line[:size])
             except binascii.Error:
-                size = (((line[0] - 32) & 63) * 4 + 5) // 3
-                try:
-                    out += binascii.a2b_uu(line[:size])
-                except binascii.Error:
-                    continue
-            if len(out) > len(data):  # short lines stand for long ones
-                break
+                continue
+        if len(out) > len(data):  # short lines stand for long ones
+            break
     return bytes(out)
 
 
@@ -507,6 +534,18 @@ def _value(parameter: re.Match[bytes]) -> bytes:
     """Return the value of a parameter without its quotes."""
     quoted: bytes | None = parameter[2]
     return parameter[3] if quoted is None else _QUOTED_PAIR.sub(rb"\1", quoted)
+
+
+def loose_charset(value: bytes) -> str:
+    """Return the charset of a Content-Type that is written wrongly, or "".
+
+    Examples
+    --------
+    >>> loose_charset(b"text/html charset=koi8-r"), loose_charset(b"text/plain; charset: utf-8")
+    ('koi8-r', 'utf-8')
+    """
+    match = _LOOSE_CHARSET.search(value[:400])
+    return match[1].decode("ascii") if match else ""
 
 
 def parameters(value: bytes) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from streamnb.mail.decode import (
     decode_part,
     decode_transfer,
     decode_words,
+    loose_charset,
     parameters,
     seems_encoded,
     to_utf8,
@@ -66,6 +67,9 @@ _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
 _SNIFFED = 1024  # bytes by which a part of a vague type is taken for text
 _UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
+_FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
+_FOLD = lazy_pattern(rb"\r?\n[ \t]")
+_SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
 _ENCODED_BODY = lazy_pattern(
@@ -165,7 +169,7 @@ class Part:
     @property
     def charset(self) -> str:
         """The declared charset, or ""."""
-        return self.parameters.get("charset", "")
+        return self.parameters.get("charset") or loose_charset(self.index.get(b"content-type", b""))
 
     @property
     def filename(self) -> str:
@@ -182,7 +186,7 @@ class Part:
     @property
     def is_html(self) -> bool:
         """True if the payload is HTML."""
-        return (self.read_as or self.content_type) in _HTML
+        return _is_html(self.read_as or self.content_type)
 
     @property
     def hidden_spans(self) -> bytes | None:
@@ -203,14 +207,26 @@ class Part:
         """The decoded text; "" if the part is no text."""
         if not self.is_text:
             return ""
-        return decode_part(self.content, self.charset, self.is_html, self.fallback)
+        return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
+
+    def _unfolded(self) -> bytes:
+        """The content without the line breaks within words that some kinds of text have."""
+        content = self.content
+        if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
+            return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
+        value = self.index.get(b"content-type", b"")
+        if (
+            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
+        ):  # RFC 3676
+            return _SPACE_AND_BREAK.sub(b"", content)
+        return content
 
     @property
     def utf8(self) -> bytes:
         """The text as normalized (NFC) UTF-8; cached, because several views read it."""
         if self._utf8 is None:
             self._utf8 = (
-                to_utf8(self.content, self.charset, self.is_html, self.fallback)
+                to_utf8(self._unfolded(), self.charset, self.is_html, self.fallback)
                 if self.is_text
                 else b""
             )
@@ -263,6 +279,11 @@ class Mail:
 
 def _is_text(content_type: str) -> bool:
     return content_type.startswith("text/") or content_type in _OTHER_TEXT
+
+
+def _is_html(content_type: str) -> bool:
+    """Return True for HTML, also that of watches and AMP (text/watch-html, text/x-amp-html)."""
+    return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
 
 
 def _without_cut_character(content: bytes) -> bytes:
@@ -467,7 +488,7 @@ class _Parser:
                 Part(fields, content_type, data[start : start + 2 * _SNIFFED], index=index)
             )
         if _is_text(read_as or content_type):
-            if (read_as or content_type) in _HTML and size > self.limits.size // 4:
+            if _is_html(read_as or content_type) and size > self.limits.size // 4:
                 data, fields, index = self.without_pictures(data[start:end], fields, index)
                 start, size = 0, len(data)
             granted = self.spend(size, role)

@@ -1,4 +1,4 @@
-"""The model of a site: a model file or mailbox that users' mailboxes read beside their own."""
+"""The model of a site: its scores are added to those of each user's mailbox."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError, convert_os_errors
 from streamnb.locks import ForkSafeLock
+from streamnb.mailbox.blend import Opinion, opinion_of
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 
@@ -46,7 +47,7 @@ class SiteModel:
             self._mailbox = None
 
     def __del__(self) -> None:
-        # Several mailboxes may share it, so none of them closes it.
+        # Several mailboxes can share it, so none of them closes it.
         with suppress(Exception):
             self.close()
 
@@ -61,9 +62,9 @@ class SiteModel:
             self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
             return
         if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise StateError(f"{self.path}: the base cannot be read: not a regular file")
+            raise StateError(f"{self.path}: the site's model cannot be read: not a regular file")
         with (
-            convert_os_errors(StateError, f"{self.path}: the base cannot be read"),
+            convert_os_errors(StateError, f"{self.path}: the site's model cannot be read"),
             open(self.path, "rb") as file,
         ):
             head = file.read(len(_SQLITE))
@@ -94,25 +95,20 @@ class SiteModel:
             ).fetchone()
             return f"row {last}"
 
-    def scores(self, message: bytes) -> dict[str, float]:
-        """Return the score of each class, {} before anything was learned."""
+    def opinion(self, message: bytes) -> Opinion:
+        """Return the opinion on a message; without scores before anything was learned."""
         with self._opened():
-            scores = self._open_classifier.joint_log_likelihood(message)
-            return {str(label): score for label, score in scores.items()}
-
-    def messages(self) -> dict[str, float]:
-        """Return the number of messages learned of each class."""
-        with self._opened():
-            return {str(label): n for label, n in self._open_classifier.messages().items()}
+            classifier = self._open_classifier
+            return opinion_of(classifier, classifier.count(message))
 
     def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
+        """Return whether a class has enough correct predictions for sure verdicts."""
         with self._opened():
             known_label = self._label_of_name(label)
             return known_label is not None and self._open_classifier.model.is_ready(known_label)
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
+        """Return the features with the strongest evidence for or against a class."""
         with self._opened():
             known_label, classifier = self._label_of_name(label), self._open_classifier
             return (
@@ -133,7 +129,7 @@ class SiteModel:
 
 
 def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
-    """A mailbox that asks a base, too, if one is named; not the base itself."""
+    """Open a mailbox with the site's model, if one is given and it is not the mailbox itself."""
     if base is None or os.path.realpath(base) == os.path.realpath(path):
         return Mailbox(path, create, wait)
     return Mailbox(path, create, wait, base=SiteModel(base, wait))

@@ -174,7 +174,7 @@ class _Site:
         return Response(data, code, _SECURITY, media_type="text/html")
 
     def _classes(self) -> list[str]:
-        labels = [str(label) for label in self.mailbox.labels]
+        labels = [str(label) for label in self.mailbox.active_labels]
         return list(dict.fromkeys([*labels, "spam", "ham"]))
 
     # The pages
@@ -325,7 +325,7 @@ class _Site:
                 ]
                 for label, features in self._top_words().items()
             }
-        labels = [str(label) for label in self.mailbox.labels]
+        labels = [str(label) for label in self.mailbox.active_labels]
         return self._render(
             "words.html", word=word, found=counts, strongest=strongest, labels=labels
         )
@@ -335,7 +335,7 @@ class _Site:
         classifier, count = self.mailbox.classifier, 4 * _TOP_WORDS
         most_features = sum(table.features for table in self.mailbox.counts)
         while True:
-            top = classifier.strongest(self.mailbox.labels, count)
+            top = classifier.strongest(self.mailbox.active_labels, count)
             words = {
                 label: [item for item in features if not isinstance(item[0], bytes)][:_TOP_WORDS]
                 for label, features in top.items()

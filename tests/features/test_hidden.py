@@ -190,10 +190,30 @@ HIDING = [
     "<div title='a>b' style='display:none'>{}</div>",
     "<div < hidden>{}</div>",
     "<div style='display:none!important;display:block'>{}</div>",
+    "<div style='display:none;display:bogus'>{}</div>",
+    "<div style='color:white;color:bogus'>{}</div>",
+    "<div style='font-size:0;font-size:bogus'>{}</div>",
+    "<div style='height:0;overflow:scroll'>{}</div>",
+    "<div style='height:0;overflow:hidden;overflow:bogus'>{}</div>",
+    "<div style='height:1px;width:1px;overflow:hidden'>{}</div>",
+    "<div style='font-size:0q'>{}</div>",
+    "<div style='font-size:.001in'>{}</div>",
     *(
         f"<style>{sheet}</style><section><em class='b a' id=i>{{}}</em></section>"
         for sheet in (
             ":root{{--x:#fff}}.a{{color:var(--x)}}",
+            ":root .a{{display:none}}",
+            "em:is(.a){{display:none}}",
+            ":where(section) .a{{display:none}}",
+            "@media not print{{.a{{display:none}}}}",
+            "@media (width>=1px){{.a{{display:none}}}}",
+            "@media (prefers-color-scheme:light),(prefers-color-scheme:dark){{.a{{display:none}}}}",
+            "section{{.a{{display:none}}}}",
+            "section{{color:red;& .a{{display:none}}}}",
+            "em{{&.a{{display:none}}}}",
+            ".a{{display:none;.c{{color:red}}}}",
+            '.q{{content:"{{"}}.a{{display:none}}',
+            ".q::after{{content:'}}'}}.a{{display:none}}",
             "html{{--x:none}}em{{display:var(--x)}}",
             "section{{--x:0}}.a{{font-size:var(--x)}}",
             "*{{--x:white}}.a{{color:var(--x)}}",
@@ -247,6 +267,11 @@ SHOWING = [
             ".a{{background:linear-gradient(red,blue);color:white}}",
             ":root{{--x:none}}.a{{color:var(--x)}}",
             ".c{{--x:none}}.a{{display:var(--x)}}",
+            "em:is(.c){{display:none}}",
+            "@media not all{{.a{{display:none}}}}",
+            "@media (width<=400px){{.a{{display:none}}}}",
+            "div{{.a{{display:none}}}}",
+            "em{{&.c{{display:none}}}}",
             ".a{{overflow:hidden}}.c{{max-height:0}}",
         )
     ),
@@ -324,6 +349,23 @@ def test_hidden_text_has_a_place_of_its_own(page):
 def test_texts_of_attributes_are_hidden_with_their_element(page, word, is_hidden):
     message = tokens(f"before {page} after")
     assert ({f"hidden:{word}", word} & set(message)) == {f"hidden:{word}" if is_hidden else word}
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://evil.example/x", " http://evil.example", "//evil.example/y", "http:\\\\evil.example",
+        "https:evil.example", "HTTP:/evil.example", "http:///evil.example", "www.evil.example",
+        "ftp://evil.example", "&#104;ttp://evil.example",
+    ],
+)  # fmt: skip
+def test_host_of_a_link_is_that_to_which_browsers_go(link):
+    assert "url:evil.example" in tokens(f"<a href='{link}'>x</a>")
+
+
+@pytest.mark.parametrize("link", ["/evil.example/y", "mailto:a@evil.example", "evil.example", "#x"])
+def test_links_without_a_host_have_none(link):
+    assert "url:evil.example" not in tokens(f"<a href='{link}'>x</a>")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def library_texts(message: email.message.Message) -> list[str]:
         if any("Base64" in type(defect).__name__ for defect in part.defects):
             raise UnicodeError  # the library leaves bad base64 as it is
         charset = part.get_content_charset("utf-8")
+        if payload.isascii() and b"\x1b$" in payload:  # ISO-2022-JP, whatever the label
+            charset = "iso2022_jp_ext"
         # As in browsers, the label of Latin-1 means its superset.
         texts.append(payload.decode("cp1252" if charset == "iso-8859-1" else charset))
     return texts

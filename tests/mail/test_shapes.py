@@ -1,6 +1,7 @@
 """A table of shapes of messages: the text that a mail program shows becomes tokens, whatever the shape."""
 
 import base64
+import binascii
 import email
 import email.policy
 import functools
@@ -137,6 +138,9 @@ STRUCTURES = {
     "unknown type": lambda text: typed(text, b"unknown/unknown"),
     "download": lambda text: typed(text, b"application/force-download; name*=utf-8''%C3%A4.TXT"),
     "text as an application": lambda text: mixed(typed(text, b"application/text")),
+    "charset without a semicolon": lambda text: text.replace(b"; charset", b" charset"),
+    "charset behind a comma": lambda text: text.replace(b"; charset", b", charset"),
+    "charset with a colon": lambda text: text.replace(b"charset=", b"charset:"),
     "wrong label": lambda text: mixed(text).replace(
         b"\n\npreamble", b"\nContent-Transfer-Encoding: base64\n\npreamble"
     ),
@@ -155,7 +159,8 @@ LARGE = ("after three pictures", "behind many parts", "behind many fields", "beh
 UNREAD = {name for name in STRUCTURES if "encod" in name or "boundar" in name or name in (
     "news", "part of a message", "wrong label", "two types", "a type and a multipart", "no subtype",
     "forty deep", "behind many parts", "octet-stream with a name", "octet-stream with text",
-    "unknown type", "download", "text as an application",
+    "unknown type", "download", "text as an application", "charset without a semicolon",
+    "charset behind a comma", "charset with a colon",
 )}  # fmt: skip
 
 
@@ -339,3 +344,58 @@ def test_name_of_a_file_decides_between_text_and_html():
     assert parse(head % (b"a.html", b"words")).parts[0].is_html
     assert not parse(head % (b"a.txt", b"words")).parts[0].is_html
     assert not parse(head % (b"a.txt", b"a\0b")).parts[0].is_text
+
+
+@pytest.mark.parametrize("label", [b"", b"; charset=us-ascii", b"; charset=utf-8"])
+@pytest.mark.parametrize("kind", [b"text/plain", b"text/html"])
+def test_japanese_text_without_its_label_is_read(kind, label):
+    text = "今日は未承諾広告"
+    raw = b"Content-Type: %b%b\n\n%b\n" % (kind, label, text.encode("iso-2022-jp"))
+    assert parse(raw).parts[0].text.strip() == text
+    assert "広告" in MailTokenizer().transform_one(raw)
+
+
+@pytest.mark.parametrize("footer", [b"list\nhttp://list.example/x\nshort words\n", b"__\nlist\n"])
+def test_footers_of_lists_behind_base64_are_text(footer):
+    raw = b"Content-Transfer-Encoding: base64\n\n"
+    raw += base64.encodebytes("naïve words ".encode() * 20) + b"____________\n" + footer
+    tokens = MailTokenizer().transform_one(raw)
+    assert {"naïve", "words", "list"} <= set(tokens)
+    assert not [name for name in tokens if not name.isascii() and name != "naïve"]
+    assert ("url:list.example" in tokens) == (b"http" in footer)
+
+
+def test_text_around_uuencoded_data_is_read():
+    data = b"begin 644 a.txt\n" + binascii.b2a_uu(b"inner words") + b"`\nend\n"
+    raw = b"Content-Transfer-Encoding: x-uuencode\n\nbefore it\n" + data + b"after it\n"
+    assert {"before", "inner", "words", "after"} <= set(MailTokenizer().transform_one(raw))
+    bare = b"Content-Transfer-Encoding: x-uuencode\n\n" + binascii.b2a_uu(b"inner words")
+    assert {"inner", "words"} <= set(MailTokenizer().transform_one(bare))
+
+
+@pytest.mark.parametrize("kind", [b"text/watch-html", b"text/x-amp-html", b"text/html"])
+def test_all_types_of_html_are_read_as_html(kind):
+    tokens = MailTokenizer().transform_one(b"Content-Type: %b\n\n<p hidden>no</p>yes" % kind)
+    assert {"hidden:no", "yes"} <= set(tokens)
+
+
+def test_encoded_words_may_have_blanks_and_question_marks():
+    assert parse(b"Subject: =?utf-8?Q?really? yes?= now\n\n").get("subject") == "really? yes now"
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (b"text/plain; format=flowed; DelSp=Yes", b"Via \ngra now\n"),
+        (b"text/calendar", b"SUMMARY:Via\n gra\\nnow\n"),
+        (b"text/vcard", b"NOTE:Via\n\tgra now\n"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["8bit", "base64"])
+def test_folded_words_are_one(kind, body, line_end, encoding):
+    label, data = ENCODINGS[encoding](body.replace(b"\n", line_end))
+    raw = b"Content-Type: %b\nContent-Transfer-Encoding: %b\n\n%b" % (kind, label, data)
+    assert {"Viagra", "now"} <= set(MailTokenizer().transform_one(raw))
+    flowed = b"Content-Type: text/plain; format=flowed\n\nVia \ngra now\n"
+    assert {"Via", "gra"} <= set(MailTokenizer().transform_one(flowed))

@@ -180,6 +180,7 @@ SAME = {
         b"Date: Mon, 6 Nov 2023 10:00:00 +0000",
         b"Date: Mon, 06 Nov 2023 10:00:00 +0000 (UTC)",
     ),
+    "the domain's case": (b"From: a@Example.ORG", b"From: a@example.org"),
     "another zone": (
         b"Date: Mon, 6 Nov 2023 10:00:00 +0000",
         b"Date: Mon, 6 Nov 2023 05:00:00 -0500",

@@ -1,5 +1,6 @@
 """Many users: a database each, and what the site knows beside them."""
 
+import math
 import os
 import random
 import threading
@@ -10,11 +11,12 @@ from commands import streamnb_command
 from streamnb import Mailbox, MailClassifier
 from streamnb.errors import ConfigError, ModelFileError, StateError
 from streamnb.mailbox.batch import LabelledMessage
-from streamnb.mailbox.blend import GAINS, blend_scores, evidence_of
+from streamnb.mailbox.blend import GAINS, Opinion, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.site_model import SiteModel
+from streamnb.mailbox.status import status as status_of
 from streamnb.mailbox.transfer.formats import export
 from streamnb.mailbox.undo import last_learned, redo
 
@@ -233,11 +235,105 @@ def test_a_server_holds_as_many_users_as_it_may(users, site):
         pass
 
 
+def opinion(n=100.0, **scores):
+    return Opinion(scores, dict.fromkeys(scores, n))
+
+
 def test_evidence_of_both():
-    evidence = evidence_of({"ham": 1.0, "spam": -1.0}, {"ham": -2.0, "spam": 2.0})
+    evidence = evidence_of(opinion(ham=1.0, spam=-1.0), opinion(ham=-2.0, spam=2.0))
     assert blend_scores(evidence, (1.0, 1.0)) == {"ham": -1.0, "spam": 1.0}
     assert blend_scores(evidence, (3.0, 1.0)) == {"ham": 1.0, "spam": -1.0}
-    assert evidence_of({}, {}) == {}
+    assert evidence_of(opinion(), opinion()) == {}
+
+
+@pytest.mark.parametrize(
+    ("own", "site", "positive"),
+    [
+        (opinion(work=0.0), opinion(ham=2.0, spam=-2.0), "spam"),
+        (opinion(work=1.0, lists=-1.0), opinion(ham=2.0, spam=-2.0), "spam"),
+        (opinion(work=1.0, spam=-1.0), opinion(ham=2.0, spam=-2.0), "spam"),
+        (opinion(work=1.0, ham=-1.0), opinion(ham=2.0, spam=-2.0), "spam"),
+        (opinion(work=1.0, ham=-1.0), opinion(ham=2.0, lists=3.0, spam=-2.0), "spam"),
+        (opinion(work=1.0, ham=-1.0), opinion(ham=2.0, spam=-2.0), "junk"),
+        (opinion(work=1.0, ham=-1.0), opinion(spam=2.0), "spam"),
+        (opinion(work=1.0, ham=-1.0), opinion(), "spam"),
+    ],
+)
+def test_the_evidence_of_a_site_is_between_its_own_classes(own, site, positive):
+    evidence = evidence_of(own, site, positive)
+    assert set(evidence) == set(own.scores) | set(site.scores)
+    shift = next(iter(evidence.values()))[1] - next(iter(site.scores.values()), 0.0)
+    for label, score in site.scores.items():
+        assert evidence[label][1] == pytest.approx(score + shift)
+    for label in set(own.scores) - set(site.scores):
+        hosts = [evidence[other][1] for other in site.scores if other != positive]
+        assert evidence[label][1] < max(hosts, default=0.1)
+
+
+def verdicts_of(box, mails):
+    verdicts = [box.classify(mail, 3) for mail in mails]
+    return [
+        (
+            verdict.label,
+            verdict.unsure,
+            verdict.ready,
+            [reason.feature for reason in verdict.reasons],
+        )
+        for verdict in verdicts
+    ], [pytest.approx(verdict.probabilities, abs=1e-9) for verdict in verdicts]
+
+
+@pytest.mark.parametrize("with_site", [False, True])
+@pytest.mark.parametrize("way", ["undo", "forget", "correct"])
+@pytest.mark.parametrize("before", [(), ("spam",), ("ham", "spam"), ("work", "ham", "spam")])
+def test_a_class_without_messages_has_no_part(users, site, with_site, way, before):
+    mails = [SPAM % 99, HAM % 99, WORK % 99, b"Subject: other\n\nnothing known"]
+    templates = {"spam": SPAM, "ham": HAM, "work": WORK}
+    with Mailbox(users / "ann.db", base=SiteModel(site) if with_site else None) as box:
+        for label in before:
+            for i in range(3):
+                box.learn(templates[label] % i, label)
+        expected, classes = verdicts_of(box, mails), status_of(box).classes
+        time = math.nextafter(box.latest_moment, math.inf)
+        learned = [(WORK % 50, "club"), (SPAM % 51, "spam"), (HAM % 52, "bills"), (HAM % 53, "ham")]
+        for message, label in learned:
+            box.learn(message, label)
+        assert box.classify(WORK % 99).probabilities.keys() >= {"club", "bills"}
+        if way == "correct":
+            box.learn(WORK % 50, "bills")
+            assert "club" not in box.classify(WORK % 99).probabilities
+        if way == "forget":
+            for message, _ in learned:
+                box.forget(message)
+        else:
+            box.undo(time)
+        decisions, probabilities = expected
+        assert verdicts_of(box, mails)[0] == decisions
+        assert [box.classify(mail).probabilities for mail in mails] == probabilities
+        assert status_of(box).classes == classes
+        assert box.verify() == []
+        box.learn(WORK % 60, "ham")
+        (predicted,) = box.database.connection.execute(
+            "SELECT predicted FROM ledger WHERE removed_at IS NULL ORDER BY id DESC LIMIT 1"
+        ).fetchone()
+        assert (predicted is None) == (not before and not with_site)
+
+
+@pytest.mark.parametrize("own", [("work",), ("work", "lists"), ("work", "spam"), ("work", "ham")])
+@pytest.mark.parametrize("count", [1, 5, 20])
+def test_classes_that_the_site_does_not_know_leave_its_help(users, own, count):
+    train(MailClassifier(), 300).save(users / "site.snb")
+    lists = b"From: list@example.org\nSubject: [dev] patch %d\n\nplease review this patch"
+    templates = {"spam": SPAM, "ham": HAM, "work": WORK, "lists": lists}
+    with Mailbox(users / "ann.db", base=SiteModel(users / "site.snb")) as box:
+        for i in range(count):
+            for label in own:
+                box.learn(templates[label] % (500 + i), label)
+        for label, mail in (("spam", SPAM % 99), ("ham", HAM % 99)):
+            verdict = box.classify(mail)
+            assert (verdict.label, verdict.unsure, verdict.ready) == (label, False, True)
+        if "ham" in own and count == 20:
+            assert box.classify(WORK % 99).label == "work"
 
 
 def test_an_empty_database_name_is_no_database(tmp_path):

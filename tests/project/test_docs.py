@@ -152,7 +152,7 @@ def test_what_the_first_command_prints(repository, monkeypatch):
     """The README shows what the replay of the sample prints, to the last digit."""
     monkeypatch.chdir(repository)
     text = (repository / "README.md").read_text(encoding="utf-8")
-    block = text.split("The first prints\n\n```\n")[1].split("```")[0].replace("...", "")
+    block = text.split("The replay prints\n\n```\n")[1].split("```")[0].replace("...", "")
     out = CliRunner().invoke(streamnb.cli.group.commands, ["replay", "corpora/sample"]).output
     expected, printed = (
         [" ".join(line.split()) for line in part.splitlines()] for part in (block, out)

@@ -106,6 +106,15 @@ SEQUENCES = {
     "a keyword and a move to a folder": ("keyword notjunk, move Archive, look", "ham"),
     "a keyword that is taken off": ("keyword junk, look, keyword , look", None),
     "a keyword changed": ("keyword junk, look, keyword notjunk, look", "ham"),
+    "a keyword taken off before a move": (
+        "keyword junk, look, keyword , move Archive, look", None
+    ),
+    "a keyword taken off on the way to the inbox": (
+        "move Archive, look, keyword junk, look, keyword , move INBOX, look", None
+    ),
+    "a keyword that a program set, taken off a message called ham": (
+        "move INBOX, look, keyword , look", "ham", "Junk", "junk"
+    ),
     "not junk, back to the inbox": (
         "move Junk, look, keyword notjunk, move INBOX, look", "ham"
     ),
