@@ -86,7 +86,7 @@ class Counts(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that changes whenever anything is learned or unlearned."""
+        """A number that changes with each message learned or unlearned."""
 
     def index(self, label: Label) -> int | None:
         """Return the column of a class, None for an unknown class."""
@@ -100,7 +100,7 @@ class Counts(Protocol):
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """Learn a message: all of it or nothing.
+        """Learn a message, completely or not at all.
 
         Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
         None stands for `weight`.
@@ -117,7 +117,7 @@ class Counts(Protocol):
         """Learn messages by their sums: counts (n, K) of features, weight of each label."""
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return the counts (n, K) of features, and for each whether it has any."""
+        """Return the counts (n, K) of features, and a mask of those that have any."""
 
     def log_likelihood_grid(
         self,

@@ -34,7 +34,7 @@ _MAX_STORED = 200  # messages that the gains are fitted to
 # spam, ham and a mailing list), 83 of 120 ham messages are surely ham, and 27 of 120 of the list
 # surely the list; with 50 they are 80 and 29; with 200, 86 and 25.
 _MAX_HOST_MESSAGES = 100.0
-_MIN_OWN_MESSAGES = 20  # with fewer, the reasons of a verdict are the site's
+_MIN_OWN_MESSAGES = 20  # messages; with fewer, the reasons of a verdict come from the site's model
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
@@ -66,7 +66,7 @@ def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
 
 
 def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence:
-    """Return both scores of each class, in nats relative to the mean over the model's classes.
+    """Return both scores of each class in nats, minus the mean over the model's classes.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) 
 
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:
-    if len(scores) < 2:  # of one class alone nothing can be said
+    if len(scores) < 2:  # a single class has nothing to compare with
         return dict.fromkeys(scores, 0.0)
     mean = math.fsum(scores.values()) / len(scores)
     return {label: score - mean for label, score in scores.items()}
