@@ -281,7 +281,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         if costs is not None:
             COSTS("costs", tuple(costs))
         chosen_costs = self.costs if costs is None else Costs(*costs)
-        with self.model.lock:  # the reasons are those of the scores
+        with self.model.lock:  # reasons and scores come from the same state of the model
             # A class whose messages were all unlearned is no class.
             messages = {label: n for label, n in self.messages().items() if n > 0}
             if not messages:

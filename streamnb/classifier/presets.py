@@ -191,7 +191,7 @@ class PresetClassifier(PresetParameters, Classifier):
     def _check_change(self, name: str, value: Any) -> None:
         super()._check_change(name, value)
         if "model" in vars(self):
-            for member in self.models:  # all are asked before any is changed
+            for member in self.models:  # all models check the value before one of them changes
                 if name in member.parameter_table:
                     member._check_change(name, value)
 

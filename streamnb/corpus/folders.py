@@ -24,7 +24,7 @@ def is_maildir(path: Path) -> bool:
 
 
 def class_name(name: str) -> str:
-    """Return the class that the name of a folder or file stands for.
+    """Return the class that the name of a folder or file means.
 
     Numbers, "easy" and "hard" are ignored. The rest names ham (`ham`, `notspam`, `notjunk`), spam
     (`spam`, `junk`) or a class of its own: these are folders of mail. Labels in tables have no such
@@ -88,7 +88,7 @@ def _list_messages(folder: Path) -> tuple[list[tuple[str, str]], int]:
     return messages, 0
 
 
-def open_class_folders(path: Path, content: str = "mail") -> Corpus | None:
+def open_class_folders(path: Path) -> Corpus | None:
     """Return a corpus with one folder for each class; None if no folder has messages.
 
     Each file is a message. Messages are ordered by file name across the classes.
@@ -131,7 +131,7 @@ def open_class_folders(path: Path, content: str = "mail") -> Corpus | None:
         "folders",
         path,
         f"{len(messages_in)} folders of messages, {size} files, classes {label_list}{warning}",
-        content,
+        "mail",
         entries,
         size=size,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
@@ -34,7 +34,7 @@ _MAX_STORED = 200  # messages that the gains are fitted to
 # spam, ham and a mailing list), 83 of 120 ham messages are surely ham, and 27 of 120 of the list
 # surely the list; with 50 they are 80 and 29; with 200, 86 and 25.
 _MAX_HOST_MESSAGES = 100.0
-_MIN_OWN_MESSAGES = 20  # with fewer, the reasons of a verdict are the site's
+_MIN_OWN_MESSAGES = 20  # messages; with fewer, the reasons of a verdict come from the site's model
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
@@ -55,23 +55,6 @@ class Opinion(NamedTuple):
     messages: Mapping[str, float]
 
 
-class SiteScores(Protocol):
-    """The interface of a site's read-only model (`site_model.SiteModel`)."""
-
-    @property
-    def version(self) -> str:
-        """The state of the model."""
-
-    def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class has enough correct predictions for sure verdicts."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features with the strongest evidence for or against a class."""
-
-
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
     """Return the opinion on a message's features, without classes that have no messages."""
     with classifier.model.lock:
@@ -83,7 +66,7 @@ def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
 
 
 def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence:
-    """Return both scores of each class, in nats relative to the mean over the model's classes.
+    """Return both scores of each class in nats, minus the mean over the model's classes.
 
     Parameters
     ----------
@@ -131,7 +114,7 @@ def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) 
 
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:
-    if len(scores) < 2:  # of one class alone nothing can be said
+    if len(scores) < 2:  # a single class has nothing to compare with
         return dict.fromkeys(scores, 0.0)
     mean = math.fsum(scores.values()) / len(scores)
     return {label: score - mean for label, score in scores.items()}
@@ -149,7 +132,7 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: SiteScores,
+    base: Any,
     message: bytes,
     site: Opinion,
     reasons: int,

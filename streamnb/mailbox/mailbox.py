@@ -100,7 +100,7 @@ class Mailbox(StoredClassifier):
         counted = counted_by(self, message)
 
         def count() -> tuple[Any, Opinion | None]:
-            # Not before: another process may have made it another kind of database.
+            # Read here, because another process can have set another classifier before.
             same = self.classifier is counted.classifier
             return (counted if same else counted_by(self, message))[:2]
 

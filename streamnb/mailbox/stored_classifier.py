@@ -19,7 +19,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
     Opinion,
-    SiteScores,
     blend_scores,
     evidence_of,
     fit_gains,
@@ -118,7 +117,7 @@ class StoredClassifier:
         create: bool = True,
         wait: float = WAIT,
         classifier: Classifier | None = None,
-        base: SiteScores | None = None,
+        base: Any | None = None,
     ) -> None:
         self.classifier: Classifier
         self.database: Transactions = open_database(path, create, wait)

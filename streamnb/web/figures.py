@@ -14,9 +14,9 @@ from streamnb.mailbox.verdict_log import VerdictLog
 
 _MAX_PERIODS = 12  # points of the chart
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
-_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # of an axis of shares
+_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # largest values of an axis of shares
 _MAX_TICKS = 4
-_ROWS_OF_PERIOD = 10  # at least, where all messages are of one day
+_ROWS_OF_PERIOD = 10  # minimum number of messages in a period if all are of one day
 
 
 class Proportion(NamedTuple):
@@ -134,15 +134,14 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
     return proportions
 
 
-def ledger_rows(mailbox: Mailbox, limit: int = 25) -> list[LedgerRow]:
+def ledger_rows(mailbox: Mailbox) -> list[LedgerRow]:
     """Return the last labels in the ledger, the newest first."""
     with mailbox.reading():
         labels = dict(enumerate(map(str, mailbox.labels)))
         rows = mailbox.database.connection.execute(
             "SELECT id, digest, time, label, labelled_by, source, predicted FROM ledger "
             "WHERE removed_at IS NULL AND labelled_by IN ('human', 'program') "
-            "ORDER BY id DESC LIMIT ?",
-            (limit,),
+            "ORDER BY id DESC LIMIT 25"
         ).fetchall()
         entries = VerdictLog(mailbox).entries("taught", most=1000)
     subjects = {entry.digest: entry.subject for entry in entries}

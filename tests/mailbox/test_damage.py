@@ -453,7 +453,7 @@ def test_a_ledger_without_rows_is_no_rescue(tmp_path):
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
     damage(path, "DELETE FROM ledger")
-    with pytest.raises(StateError, match="has no rows to keep"):
+    with pytest.raises(StateError, match="has no rows to copy"):
         recover(path, new)
     assert os.listdir(tmp_path) == ["a.db"]
 

@@ -33,7 +33,7 @@ Action = Callable[[Mailbox, Request, bytes], Any]
 
 
 class RequestError(StreamNBError):
-    """A parameter of a request is wrong."""
+    """A parameter of a request is not valid."""
 
 
 def _number(request: Request, name: str, low: float, high: float) -> float | None:
@@ -45,7 +45,7 @@ def _number(request: Request, name: str, low: float, high: float) -> float | Non
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise RequestError(f"{name}: a number from {low:g} to {high:g}, not {text!r:.40}")
+        raise RequestError(f"{name}: expected a number from {low:g} to {high:g}, not {text!r:.40}")
     return value
 
 
@@ -75,7 +75,7 @@ def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
 def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
-        raise RequestError("no mail was sent, but nothing or a binary file")
+        raise RequestError("the body is not a mail: it is empty or binary")
     feedback = _one_of(request, "feedback", ("all", "errors"))
     outcome = mailbox.learn(message, _label(request), labelled_by, "http", feedback=feedback)
     return outcome._asdict()
@@ -88,7 +88,7 @@ def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
     try:
         key = of_hex(hexadecimal)
     except ValueError:
-        raise RequestError("digest: 64 hexadecimal digits") from None
+        raise RequestError("digest: expected 64 hexadecimal digits") from None
     return mailbox.forget_digest(key)._asdict()
 
 
@@ -106,13 +106,13 @@ _STATUSES = ((RequestError, 400), (BusyError, 503), (StreamNBError, 500))
 
 
 def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes) -> tuple[int, Any]:
-    """Return the HTTP status, and the answer or the exception in its place."""
+    """Return the HTTP status with the answer or the exception."""
     try:
         for name in request.query_params:
             if name not in _PARAMETERS[action]:
-                raise RequestError(f"{name!r:.40}: no such parameter here")
+                raise RequestError(f"{name!r:.40}: not a parameter of this request")
             if len(request.query_params.getlist(name)) > 1:
-                raise RequestError(f"{name}: it is there twice")
+                raise RequestError(f"{name}: it occurs twice")
         writes = action in (_learn, _forget) or "learn" in request.query_params
         user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
         with mailboxes.borrow(user, writes=writes) as mailbox:
@@ -121,12 +121,12 @@ def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes)
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
     except NoMailboxError as error:
         return 404, error
-    except Exception as error:  # whatever is in a message must not end the server
+    except Exception as error:  # no content of a message may end the server
         return 500, UnexpectedError(error)
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body of a request, up to the longest message; the rest is read and dropped."""
+    """Return the body of a request, up to the limit of a message. The rest is read and dropped."""
     body = bytearray()
     async for part in request.stream():
         body += part[: MAX_MESSAGE - len(body)]
@@ -134,28 +134,62 @@ async def read_body(request: Request) -> bytes:
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that failed before any endpoint, in JSON."""
+    """Return the JSON answer to a request that failed before it reached an endpoint."""
     if not isinstance(error, HTTPException):
         return JSONResponse({"error": str(UnexpectedError(error))}, 500)
-    text = "no such thing" if error.status_code == 404 else error.detail
+    text = "there is no such path" if error.status_code == 404 else error.detail
     return JSONResponse({"error": text}, error.status_code, error.headers)
 
 
-ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
+_ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
+
+
+class RequestMetrics:
+    """The metrics of requests, and applications that publish them."""
+
+    def __init__(self, monitor: Monitor | None) -> None:
+        self.registry = (monitor and monitor.registry) or CollectorRegistry()
+        self._requests = Counter(
+            "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "streamnb_request_seconds",
+            "Seconds that a request took.",
+            ["what"],
+            registry=self.registry,
+            buckets=SECONDS,
+        )
+
+    def record(self, name: str, status_code: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(name, str(status_code)).inc()
+        self._seconds.labels(name).observe(seconds)
+
+    def application(
+        self, routes: list[Route], outage: Callable[[], str | None] = lambda: None
+    ) -> Starlette:
+        """Return the application of some routes, /metrics and /health.
+
+        `outage` returns why requests fail at present, None if they do not.
+        """
+
+        async def metrics(request: Request) -> Response:
+            return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
+
+        async def health(request: Request) -> Response:
+            error = outage()
+            if error is None:
+                return JSONResponse({"status": "ok", "version": __version__})
+            return JSONResponse({"status": "away", "error": error, "version": __version__}, 503)
+
+        both = [Route("/metrics", metrics), Route("/health", health)]
+        return Starlette(routes=[*routes, *both], exception_handlers=_ERROR_HANDLERS)
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
     """Return the application with which programs ask and teach mailboxes."""
-    registry = (monitor and monitor.registry) or CollectorRegistry()
-    requests = Counter("streamnb_requests", "Requests.", ["what", "status"], registry=registry)
-    verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=registry)
-    seconds = Histogram(
-        "streamnb_request_seconds",
-        "Seconds that a request took.",
-        ["what"],
-        registry=registry,
-        buckets=SECONDS,
-    )
+    metrics = RequestMetrics(monitor)
+    verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=metrics.registry)
     pool = ThreadPoolExecutor(64, "streamnb-http")  # a locked database holds up nobody else
 
     def endpoint_of(name: str, action: Action) -> Callable[[Request], Awaitable[Response]]:
@@ -168,8 +202,7 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
             )
             if action is _classify and code == 200:
                 verdicts.labels(result["mark"]).inc()
-            requests.labels(name, str(code)).inc()
-            seconds.labels(name).observe(time.perf_counter() - started)
+            metrics.record(name, code, time.perf_counter() - started)
             if isinstance(result, Exception):
                 result = {"error": str(result)}
             return Response(
@@ -178,21 +211,10 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
 
         return endpoint
 
-    async def metrics(request: Request) -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
-
-    async def health(request: Request) -> Response:
-        outage = mailboxes.outage
-        if outage is None:
-            return JSONResponse({"status": "ok", "version": __version__})
-        return JSONResponse({"status": "away", "error": outage, "version": __version__}, 503)
-
     posts = {"classify": _classify, "learn": _learn, "forget": _forget}
     routes = [
         Route(f"/{name}", endpoint_of(name, action), methods=["POST"])
         for name, action in posts.items()
     ]
     routes.append(Route("/status", endpoint_of("status", _status), methods=["GET"]))
-    routes.append(Route("/metrics", metrics, methods=["GET"]))
-    routes.append(Route("/health", health, methods=["GET"]))
-    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)
+    return metrics.application(routes, lambda: mailboxes.outage)

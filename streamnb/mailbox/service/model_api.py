@@ -1,14 +1,14 @@
-"""The predictions of a model file by HTTP: JSON in, JSON out."""
+"""Predictions of a model file by HTTP, in JSON."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,8 +17,8 @@ from starlette.routing import Route
 from streamnb import __version__
 from streamnb.classifier import Classifier
 from streamnb.errors import UnexpectedError
-from streamnb.mailbox.service.api import ERROR_HANDLERS, RequestError
-from streamnb.mailbox.service.monitor import SECONDS, Monitor
+from streamnb.mailbox.service.api import RequestError, RequestMetrics
+from streamnb.mailbox.service.monitor import Monitor
 
 _MOST_EXAMPLES = 10_000  # of a request
 _MOST_REASONS = 100
@@ -26,18 +26,18 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 class Predictor(Protocol):
-    """A model as this API uses it: the key of an example, its JSON schema, and predictions."""
+    """The interface of models: the key of an example, its JSON schema, and predictions."""
 
     key: str
     schema: dict[str, Any]
 
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
-        """Return the prediction for an example, as JSON can hold it.
+        """Return the prediction for an example as JSON values.
 
         Raises
         ------
         RequestError
-            If it is no example.
+            If the value is not a valid example.
         """
         ...
 
@@ -54,8 +54,9 @@ class TextPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, whether it is unsure, and the probability of each class."""
         if not isinstance(example, str):
-            raise RequestError(f"text: a string, not {type(example).__name__}")
-        text = example.encode("utf-8", "replace").decode()  # JSON can hold half a character
+            raise RequestError(f"text: expected a string, not {type(example).__name__}")
+        # JSON can contain half a surrogate pair
+        text = example.encode("utf-8", "replace").decode()
         verdict = self.classifier.classify(text, reasons=reasons)
         prediction = _prediction(verdict.label, verdict.probabilities) | {"unsure": verdict.unsure}
         if reasons:
@@ -81,10 +82,12 @@ class RowPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, and the probability of each class."""
         if not isinstance(example, dict):
-            raise RequestError(f"row: an object, not {type(example).__name__}")
+            raise RequestError(f"row: expected an object, not {type(example).__name__}")
         for name, value in example.items():
             if not isinstance(value, _SCALARS):
-                raise RequestError(f"row: {name!r:.60}: a scalar, not {type(value).__name__}")
+                raise RequestError(
+                    f"row: {name!r:.60}: expected a scalar, not {type(value).__name__}"
+                )
         if reasons:
             raise RequestError("reasons: only a model of texts gives reasons")
         try:
@@ -109,7 +112,7 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     Raises
     ------
     RequestError
-        If the body is no valid request.
+        If the body is not a valid request.
     """
     key = predictor.key
     try:
@@ -117,17 +120,17 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise RequestError("the body is not JSON") from None
     if not isinstance(request, dict) or (key in request) == (f"{key}s" in request):
-        raise RequestError(f"the body: an object with either {key!r} or '{key}s'")
+        raise RequestError(f"the body must be an object with either {key!r} or '{key}s'")
     if unknown := set(request) - {key, f"{key}s", "reasons"}:
-        raise RequestError(f"{min(unknown)!r:.60}: no such key here")
+        raise RequestError(f"{min(unknown)!r:.60}: not a key of this request")
     reasons = request.get("reasons", 0)
     if type(reasons) is not int or not 0 <= reasons <= _MOST_REASONS:
-        raise RequestError(f"reasons: a number from 0 to {_MOST_REASONS}")
+        raise RequestError(f"reasons: expected a number from 0 to {_MOST_REASONS}")
     if key in request:
         return predictor.predict(request[key], reasons)
     examples = request[f"{key}s"]
     if not isinstance(examples, list) or len(examples) > _MOST_EXAMPLES:
-        raise RequestError(f"{key}s: a list of at most {_MOST_EXAMPLES:,}")
+        raise RequestError(f"{key}s: expected a list of at most {_MOST_EXAMPLES:,} items")
     return {"predictions": [predictor.predict(example, reasons) for example in examples]}
 
 
@@ -182,7 +185,7 @@ def openapi(predictor: Predictor) -> dict[str, Any]:
 
 
 def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) -> Starlette:
-    """Return the application that answers with the predictions of a model.
+    """Return the web application that serves predictions of a model.
 
     Parameters
     ----------
@@ -191,15 +194,7 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
     monitor
         The metrics.
     """
-    registry = (monitor and monitor.registry) or CollectorRegistry()
-    requests = Counter("streamnb_requests", "Requests.", ["what", "status"], registry=registry)
-    seconds = Histogram(
-        "streamnb_request_seconds",
-        "Seconds that a request took.",
-        ["what"],
-        registry=registry,
-        buckets=SECONDS,
-    )
+    metrics = RequestMetrics(monitor)
     pool = ThreadPoolExecutor(4, "streamnb-predict")
 
     def act(body: bytes) -> tuple[int, dict[str, Any]]:
@@ -212,24 +207,16 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
 
     async def predict(request: Request) -> Response:
         body = await request.body()
-        with seconds.labels("predict").time():
-            status, answer = await asyncio.get_running_loop().run_in_executor(pool, act, body)
-        requests.labels("predict", str(status)).inc()
+        started = time.perf_counter()
+        status, answer = await asyncio.get_running_loop().run_in_executor(pool, act, body)
+        metrics.record("predict", status, time.perf_counter() - started)
         return JSONResponse(answer, status)
 
     async def describe(request: Request) -> Response:
         return JSONResponse(openapi(current()))
 
-    async def health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "version": __version__})
-
-    async def metrics(request: Request) -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
-
     routes = [
         Route("/predict", predict, methods=["POST"]),
         Route("/openapi.json", describe, methods=["GET"]),
-        Route("/health", health, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
     ]
-    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)
+    return metrics.application(routes)

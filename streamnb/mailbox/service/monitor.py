@@ -1,4 +1,4 @@
-"""The log and the metrics of the messages that a server judges."""
+"""The log and the metrics of a server's messages."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from streamnb.mailbox.service.response import Response
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-LOG_FORMATS = ("text", "json")
 _REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
-_MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
-_HEADER = 1 << 15  # bytes of a message in which its Message-ID is looked for
+_MAX_KINDS = 1000  # number of warnings that are remembered; clients influence their texts
+_HEADER = 1 << 15  # bytes at the start of a message that are searched for its Message-ID
 _MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
-_LONGEST_REASONS = 300  # characters of a line's reasons
+_LONGEST_REASONS = 300  # limit in characters of the reasons in a log line
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
-# Why a message has no verdict, for the metrics; "error" for anything else.
+# Causes of missing verdicts, for the metrics; "error" for all others.
 _CAUSES = ((NoMailboxError, "no_database"), (BusyError, "busy"), (StreamNBError, "database"))
 
 _notices = logging.getLogger("streamnb.serve")
@@ -60,7 +59,7 @@ def configure_logging() -> None:
 
 
 def message_id(message: bytes) -> str:
-    r"""Return the Message-ID of a message as it stands in its header; "" if there is none.
+    r"""Return the Message-ID in a message's header, unchanged; "" without one.
 
     Examples
     --------
@@ -74,7 +73,7 @@ def message_id(message: bytes) -> str:
 
 
 class _NoMetric:
-    """A metric that is not kept."""
+    """A metric that ignores all updates."""
 
     def labels(self, *values: str) -> _NoMetric:
         return self
@@ -110,7 +109,7 @@ class Monitor:
             registry = self.registry = CollectorRegistry()
             self._judged = Counter(
                 "streamnb_messages",
-                "Messages judged, by class and by whether the verdict was sure.",
+                "Messages with a verdict, by class and by whether the verdict was sure.",
                 ["listener", "class", "sure"],
                 registry=registry,
             )
@@ -164,21 +163,21 @@ class Monitor:
         recipient: str | None = None,
         queue_id: str = "",
     ) -> None:
-        """Log and count a message that was judged.
+        """Log and count a message with its verdict or error.
 
         Parameters
         ----------
         listener
-            Name of the listener by which it came.
+            Name of the listener that received the message.
         result
-            The verdict, or the error because of which there is none.
+            The verdict, or the error that prevented it.
         action
-            What was done with it: "marked", "unmarked", "rejected", "refused", "deferred" or
+            The action on the message: "marked", "unmarked", "rejected", "refused", "deferred" or
             "answered".
         started
-            When it was complete, as of `time.monotonic()`.
+            Time at which the message was complete, by `time.monotonic()`.
         message
-            Its beginning, in which the Message-ID is.
+            The beginning of the message, with its Message-ID.
         recipient
             Address of its recipient, or the user. None if it is not known.
         queue_id

@@ -1,4 +1,4 @@
-"""A file that is read again when it has changed."""
+"""A file that is read again after changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WatchedFile(Generic[T]):
         self._warn = warn
         self._lock = ForkSafeLock()
         self._state: tuple[int, ...] = ()
-        with suppress(ConfigError):  # `read` has the better error
+        with suppress(ConfigError):  # `read` raises the better error
             self._state = _file_state(path)
         self._content = read(path)
 
@@ -51,7 +51,7 @@ class WatchedFile(Generic[T]):
                     self._state = state
                     self._content = self._read(self.path)
             except StreamNBError as error:
-                self._warn(f"the earlier content is used: {error}")
+                self._warn(f"the earlier content is still used: {error}")
             return self._content
 
 
