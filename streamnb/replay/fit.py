@@ -102,7 +102,11 @@ def fit_corpora(
             )
     labelled = _labelled_entries(config, paths, corpora, skipped)
     entries = [entry for entry in select_entries(labelled, config) if entry.learn]
-    fitted = FittedClassifier(make_classifier(config, tokenizer), skipped=skipped)
+    fitted = FittedClassifier(
+        make_classifier(config, tokenizer),
+        skipped=skipped,
+        corpora=[corpus.description for corpus in corpora],
+    )
     report = on_progress or (lambda learned, total: None)
     if config.jobs > 1 and len(entries) >= 2 * _MIN_SHARD and _is_sum(fitted.classifier):
         fitted.classifier = _fit_in_shards(config, entries, fitted, report)

@@ -18,7 +18,7 @@ from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.mini_batches import is_frame
+from streamnb.naive_bayes.mini_batches import as_list, is_frame
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.priors import log_prior
 from streamnb.parameters import Constraint, attribute, parameter, parameter_class
@@ -88,7 +88,9 @@ class _CountsEstimator(Estimator):
         if texts is not None:
             tokenizer = self._fitted_tokenizer(reset)
             rows: Any = (
-                tokenizer.transform_many(X) if is_column else list(map(tokenizer.count, texts))
+                as_list(tokenizer.transform_many(X))
+                if is_column
+                else list(map(tokenizer.count, texts))
             )
         else:
             _refuse_tokens(X)

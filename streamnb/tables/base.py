@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from streamnb._core.exact_sums import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
+from streamnb.naive_bayes.mini_batches import (
+    MiniBatchMixin,
+    are_names,
+    as_labels,
+    as_weights,
+    check_column_names,
+)
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
@@ -44,6 +50,9 @@ class Statistics(Protocol):
         ValueError
             If a value is not valid.
         """
+
+    def feature_names(self) -> Set[Hashable]:
+        """Return the names of the features that were learned."""
 
     def learn(self, rows: Any, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
@@ -242,6 +251,8 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         if len(labels) != len(table.values):
             raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
+        check_labels(list(dict.fromkeys([*classes, *labels])))
+        self._check_columns(table, is_learning=True)
         self._learn(self.statistics.read(table), labels, weights, classes)
 
     def _score(self, rows: Any) -> Floats:
@@ -250,7 +261,17 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return prior + self._evidence(rows)
 
     def _score_rows(self, X: Any) -> Floats:
-        return self._score(self.statistics.read(Columns.from_data(X)))
+        table = Columns.from_data(X)
+        self._check_columns(table, is_learning=False)
+        return self._score(self.statistics.read(table))
+
+    def _check_columns(self, table: Columns, is_learning: bool) -> None:
+        """Check that columns are named, or numbered, as those that were learned."""
+        known_names = self.statistics.feature_names()
+        if known_names and table.names:
+            has_known = not known_names.isdisjoint(table.names)
+            has_numbers = not are_names(known_names)
+            check_column_names(self, are_names(table.names), has_known, has_numbers, is_learning)
 
     def _scores(self, x: Any) -> list[float]:
         return self._score(self.statistics.read(Columns.from_dict(x)))[0].tolist()

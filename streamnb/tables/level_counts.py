@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,6 +144,10 @@ class LevelCounts(Statistics):
             )
             self._of_features = np.vstack((self._of_features, new_cells))
             self.alive = np.concatenate((self.alive, np.zeros(len(new_cells), np.int64)))
+
+    def feature_names(self) -> Set[Hashable]:
+        """Return the names of the features that were learned."""
+        return self.features.keys()
 
     def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""

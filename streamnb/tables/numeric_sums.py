@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +83,10 @@ class NumericSums(Statistics):
         values = np.full((len(rows.values), len(self.features)), np.nan)
         values[:, [places[j] for j in known_columns]] = rows.values[:, known_columns]
         return values
+
+    def feature_names(self) -> Set[Hashable]:
+        """Return the names of the features that were learned."""
+        return self.features.keys()
 
     def learn(self, rows: Numeric, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
