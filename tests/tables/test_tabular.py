@@ -368,7 +368,7 @@ SETTLED = [("two parents", "parents", 3), ("sparse", "sparse", False), ("lazy", 
 @pytest.mark.parametrize(("name", "parameter", "value"), SETTLED)
 def test_what_decides_the_counts_cannot_change_any_more(name, parameter, value):
     model = MODELS[name].clone()
-    settled = f"{parameter}: it is fixed|property '{parameter}'"
+    settled = f"{parameter}: cannot change|property '{parameter}'"
     with pytest.raises((ValueError, AttributeError), match=settled):
         setattr(model, parameter, value)
 
