@@ -114,20 +114,6 @@ class SqlCounts(Places):
         is_counted: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
         return cells, is_counted
 
-    def log_likelihood_sums(
-        self,
-        tokens: TokenCounts,
-        alpha: float,
-        background: float,
-        unseen: bool,
-        complement: bool = False,
-    ) -> tuple[list[float], int]:
-        """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
-        cells, is_counted = self.get_counts(tokens.fingerprints)
-        mask = None if unseen else is_counted
-        arguments = cells, mask, tokens.counts, self.totals, self.features
-        return _core.log_likelihood_sums(*arguments, alpha, background, complement)
-
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
@@ -136,7 +122,7 @@ class SqlCounts(Places):
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
-        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         cells, is_counted = self.get_counts(tokens.fingerprints)
         mask = None if unseen else is_counted
         arguments = cells, mask, tokens.counts, self.totals, self.features

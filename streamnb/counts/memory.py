@@ -209,19 +209,6 @@ class MemoryCounts:
         """Return the counts (n, K) of features, and a mask of those that have any."""
         return self.table.get_counts(fingerprints)
 
-    def log_likelihood_sums(
-        self,
-        tokens: TokenCounts,
-        alpha: float,
-        background: float,
-        unseen: bool,
-        complement: bool = False,
-    ) -> tuple[list[float], int]:
-        """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
-        return self.table.log_likelihood_sums(
-            tokens.fingerprints, tokens.counts, alpha, background, unseen, complement
-        )
-
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
@@ -230,7 +217,7 @@ class MemoryCounts:
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
-        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self.table.log_likelihood_grid(
             tokens.fingerprints, tokens.counts, alphas, background, unseen, complement
         )

@@ -119,23 +119,6 @@ class Counts(Protocol):
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Return the counts (n, K) of features, and a mask of those that have any."""
 
-    def log_likelihood_sums(
-        self,
-        tokens: TokenCounts,
-        alpha: float,
-        background: float,
-        unseen: bool,
-        complement: bool = False,
-    ) -> tuple[list[float], int]:
-        """Return for each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
-
-        n_ic is the count of feature i in class c, x_i its count in the message. alpha_i is alpha
-        (1 + background V f_i), f_i the feature's share of all counts, A the sum of alpha_i over
-        the V features. With `complement`, n_ic and N_c are the counts of all other classes, and
-        the sums are negated. Features that were never learned are included if `unseen` is true. The
-        second result is the number of features included.
-        """
-
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
@@ -144,7 +127,15 @@ class Counts(Protocol):
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
-        """Return `log_likelihood_sums` for each of several alphas, in one look-up."""
+        """Return log-likelihoods of a message for each alpha and class, and the features used.
+
+        The log-likelihood is the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
+        n_ic is the count of feature i in class c, x_i its count in the message. alpha_i is alpha
+        (1 + background V f_i), f_i the feature's share of all counts, A the sum of alpha_i over
+        the V features. With `complement`, n_ic and N_c are the counts of all other classes, and
+        the sums are negated. Features that were never learned are included if `unseen` is true. The
+        second result is the number of features included.
+        """
 
     def items(self) -> tuple[Keys, Floats]:
         """Return all features (V,) and their counts (V, K)."""
