@@ -607,7 +607,10 @@ def test_columns_that_are_not_there(tmp_path):
 BAD_IDX = {
     "magic": (b"hello", "not an IDX file"),
     "cut": (idx(np.zeros((4, 2, 2)))[:-3], "truncated"),
-    "huge": (bytes((0, 0, 8, 3)) + struct.pack(">III", 2**31, 2**31, 2**31), "its header announces"),
+    "huge": (
+        bytes((0, 0, 8, 3)) + struct.pack(">III", 2**31, 2**31, 2**31),
+        "its header announces",
+    ),
     "head": (bytes((0, 0, 8, 3)) + b"\0\0", "truncated in its header"),
     "longer": (idx(np.zeros((4, 2, 2))) + b"more", "longer than the 16 bytes"),
     "sum": (gzip.compress(idx(np.zeros((4, 2, 2))))[:-8] + bytes(8), "CRC"),
