@@ -250,6 +250,8 @@ def open_mailbox(create: bool = False) -> Mailbox:
 
 def warn_of_other_owner(path: str | Path) -> None:
     """Warn on standard error if root made a file in another user's folder."""
+    from streamnb.mailbox.location import user_name
+
     folder = os.path.dirname(os.path.abspath(path))
     try:
         file_owner, folder_owner = os.stat(path).st_uid, os.stat(folder).st_uid
@@ -257,20 +259,10 @@ def warn_of_other_owner(path: str | Path) -> None:
         return
     if file_owner != folder_owner and file_owner == 0:
         echo_err(
-            f"{path}: warning: the new database belongs to {_user_name(file_owner)}, its folder to "
-            f"{_user_name(folder_owner)}, who cannot open it; "
-            f"run: chown {_user_name(folder_owner)} {shlex.quote(str(path))}"
+            f"{path}: warning: the new database belongs to {user_name(file_owner)}, its folder to "
+            f"{user_name(folder_owner)}, who cannot open it; "
+            f"run: chown {user_name(folder_owner)} {shlex.quote(str(path))}"
         )
-
-
-def _user_name(user_id: int) -> str:
-    """Return the name of a user, the number if it has no name."""
-    import pwd  # not on Windows
-
-    try:
-        return pwd.getpwuid(user_id).pw_name
-    except KeyError:
-        return str(user_id)
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
-from streamnb.mailbox.location import WAIT, is_url
+from streamnb.mailbox.location import WAIT, is_url, owner_advice
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
 
 if TYPE_CHECKING:
@@ -237,6 +237,9 @@ class Database(Transactions):
                 path for path in companions if os.path.exists(path) and not os.access(path, os.W_OK)
             ]
             reason = f"{locked[0]} is read-only (chmod u+w)" if locked else error
+            owner = None if locked else owner_advice(self.path)
+            if owner is not None:
+                return OutputError(f"{self.path}: the database cannot be used: {owner}")
             return OutputError(
                 f"{self.path}: the database cannot be used: {reason}; whoever uses it must be able "
                 "to write it and its folder; where that cannot be, use a copy"
