@@ -14,26 +14,6 @@ from typing import Any
 
 from streamnb.patterns import lazy_pattern
 
-__all__ = [
-    "AlreadyRunningError",
-    "BusyError",
-    "ConfigError",
-    "CorpusError",
-    "ListenError",
-    "MailCopyError",
-    "MailRefusedError",
-    "MailServerError",
-    "ModelFileError",
-    "OutputError",
-    "StateError",
-    "StreamNBError",
-    "UnexpectedError",
-    "abbreviate",
-    "describe_os_error",
-    "error_text",
-    "printable",
-]
-
 # Control characters, Unicode line separators, and characters that change the writing direction.
 _UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MAX_FOREIGN_TEXT = 200  # characters of another library's error message that are repeated

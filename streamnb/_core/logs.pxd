@@ -126,11 +126,13 @@ cdef extern from *:
         }
     }
 
-    /* For each row of counts and each alpha: alpha + factor * the row's sum + each count. With
-       constant `alphas_n` and `width` the loops are unrolled. */
+    /* For each row of counts and each alpha: alpha + factor * the row's sum + each count or, with
+       `complement`, + the sum of the other counts. With constant `alphas_n` and `width` the loops
+       are unrolled. */
     __attribute__((always_inline)) static inline void snb_smooth_rows_of(
         const double *__restrict__ numbers, const double *__restrict__ alphas, const double *__restrict__ factors,
-        double *__restrict__ cells, ptrdiff_t rows, const ptrdiff_t alphas_n, const ptrdiff_t width
+        double *__restrict__ cells, ptrdiff_t rows, const ptrdiff_t alphas_n, const ptrdiff_t width,
+        const int complement
     ) {
         ptrdiff_t i, s, k;
         for (i = 0; i < rows; i++, numbers += width) {
@@ -138,17 +140,21 @@ cdef extern from *:
             for (k = 0; k < width; k++) total += numbers[k];
             for (s = 0; s < alphas_n; s++, cells += width) {
                 double alpha = alphas[s] + factors[s] * total;
-                for (k = 0; k < width; k++) cells[k] = alpha + numbers[k];
+                for (k = 0; k < width; k++) {
+                    double rest = total - numbers[k];
+                    cells[k] = alpha + (complement ? (rest > 0 ? rest : 0.0) : numbers[k]);
+                }
             }
         }
     }
 
     SNB_WIDE static void snb_smooth_rows(
         const double *__restrict__ numbers, const double *__restrict__ alphas, const double *__restrict__ factors,
-        double *__restrict__ cells, ptrdiff_t rows, ptrdiff_t alphas_n, ptrdiff_t width
+        double *__restrict__ cells, ptrdiff_t rows, ptrdiff_t alphas_n, ptrdiff_t width, int complement
     ) {
-        if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, factors, cells, rows, 4, 2);
-        else snb_smooth_rows_of(numbers, alphas, factors, cells, rows, alphas_n, width);
+        if (complement) snb_smooth_rows_of(numbers, alphas, factors, cells, rows, alphas_n, width, 1);
+        else if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, factors, cells, rows, 4, 2, 0);
+        else snb_smooth_rows_of(numbers, alphas, factors, cells, rows, alphas_n, width, 0);
     }
     """
     double snb_log(double x) noexcept nogil
@@ -161,7 +167,7 @@ cdef extern from *:
     ) noexcept nogil
     void snb_smooth_rows(
         const double *numbers, const double *alphas, const double *factors, double *cells, Py_ssize_t rows,
-        Py_ssize_t alphas_n, Py_ssize_t width,
+        Py_ssize_t alphas_n, Py_ssize_t width, bint complement,
     ) noexcept nogil
 
 cdef enum:
@@ -227,7 +233,6 @@ cdef class LogSums:
 cdef class GridSums:
     cdef Py_ssize_t n_alphas, width, held, used
     cdef bint complement
-    cdef double per_count
     cdef double *alphas   # [n_alphas]
     cdef double *factors  # [n_alphas]
     cdef double *less     # [n_alphas * width], like hi and lo
@@ -249,18 +254,12 @@ cdef class GridSums:
         self.amounts[self.held] = amount
         self.held += 1
         self.used += 1
-        if self.per_count != 0 or self.complement:
-            for k in range(n):
-                total += numbers[k]
-        for s in range(self.n_alphas):
-            alpha = self.alphas[s] + self.factors[s] * total
-            if self.complement:
-                for k in range(width):
-                    cell[k] = alpha + max(total - numbers[k], 0.0) if k < n else alpha
-            else:
-                for k in range(width):
-                    cell[k] = alpha + numbers[k] if k < n else alpha
-            cell += width
+        if n < self.width:
+            memset(target, 0, self.width * sizeof(double))
+        if n == 2:
+            target[0], target[1] = numbers[0], numbers[1]
+        elif n > 0:
+            memcpy(target, numbers, n * sizeof(double))
 
     cdef void flush(self) noexcept nogil
     cdef tuple finish(self)

@@ -211,7 +211,7 @@ cdef class GridSums:
     def __cinit__(self, list alphas, Py_ssize_t width, bint complement):
         cdef Py_ssize_t s, n = len(alphas), cells = len(alphas) * width
         self.n_alphas, self.width, self.complement = n, width, complement
-        self.alphas = <double *> calloc(2 * n + 3 * cells + 2 * GRID_ROWS * cells + GRID_ROWS, sizeof(double))
+        self.alphas = <double *> calloc(2 * n + 3 * cells + GRID_ROWS * (2 * cells + 1 + width), sizeof(double))
         if self.alphas == NULL:
             raise MemoryError
         self.factors = self.alphas + n
@@ -246,7 +246,7 @@ cdef class GridSums:
 
     cdef void flush(self) noexcept nogil:
         cdef Py_ssize_t cells = self.n_alphas * self.width
-        snb_smooth_rows(self.numbers, self.alphas, self.factors, self.cells, self.held, self.n_alphas, self.width)
+        snb_smooth_rows(self.numbers, self.alphas, self.factors, self.cells, self.held, self.n_alphas, self.width, self.complement)
         snb_logs(self.cells, 0.0, self.logs, self.held * cells)
         snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
         self.held = 0

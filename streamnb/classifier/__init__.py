@@ -1,4 +1,4 @@
-"""Messages in, verdicts out: a tokenizer, a model, and what decisions cost."""
+"""Classifiers of messages: a tokenizer, a model and the costs of decisions."""
 
 from streamnb.classifier.message_classifier import COSTS, Classifier, as_messages
 from streamnb.classifier.presets import MailClassifier, TextClassifier

@@ -56,8 +56,8 @@ def _are_costs(value: Any) -> bool:
     return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
 
 
-# Log-odds (nats) of an imagined message that no model could doubt: its probability is 1 in float64,
-# as it is with half or twice this.
+# Log-odds (nats) of an imagined message with a clear class: its probability is 1 in float64. With
+# half or twice the value it is 1 too.
 _CLEAR_LOG_ODDS = 1e3
 
 
@@ -83,7 +83,7 @@ _LABEL = Constraint(
 
 @parameter_class(kw_only=True)
 class DecisionParameters:
-    """Parameters of every classifier: what a message is, and what decisions cost."""
+    """Parameters of every classifier: the key of the message and the costs of decisions."""
 
     positive: Label = parameter(
         _LABEL,
@@ -91,7 +91,9 @@ class DecisionParameters:
         "The class whose wrong predictions are false alarms, such as spam.",
         default="spam",
     )
-    costs: Costs = parameter(COSTS, "formula", "What decisions cost.", default=Costs())
+    costs: Costs = parameter(
+        COSTS, "formula", "Costs of a false alarm, a miss and a review.", default=Costs()
+    )
     on: str | None = parameter(
         Text(none=True),
         "formula",
@@ -102,10 +104,10 @@ class DecisionParameters:
 
 @parameter_class()
 class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
-    """A tokenizer and a model: learns and classifies messages as they are.
+    """A classifier of raw messages: a tokenizer and a model.
 
     It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
-    Threads can share it: each call of a method is done as a whole.
+    Threads can share it: a lock protects each call of a public method.
 
     Examples
     --------
@@ -134,10 +136,11 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         default=None,
     )
 
-    ready: ClassVar[dict[str, type[Classifier]]] = {}  # those with everything chosen, by name
+    ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
 
     def _changed(self, name: str) -> None:
-        if name == "costs" and type(self.costs) is not Costs:  # any three numbers will do
+        # any sequence of three numbers is accepted
+        if name == "costs" and type(self.costs) is not Costs:
             object.__setattr__(self, "costs", Costs(*self.costs))
         if name == "tokenizer":
             object.__setattr__(self, "tokenizer", as_tokenizer(self.tokenizer))
@@ -155,7 +158,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return {"text input"}
 
     def count(self, x: Any) -> Any:
-        """Return the features of a message, in the form that the model takes."""
+        """Return the features of a message, as the model's methods take them."""
         return self.tokenizer.count(read_message(x, self.on))
 
     @property
@@ -194,10 +197,10 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         self.model.learn_many([self.count(x) for x in as_messages(X)], y, w)
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
-        """Forget everything, then learn many messages in shuffled order.
+        """Reset the model, then learn many messages in shuffled order.
 
-        The order matters: a model that learns one class after the other predicts worse.
-        `learn_many` keeps the order of the messages.
+        A model that learns one class after the other predicts worse. To keep the order of the
+        messages, use `learn_many`.
 
         Parameters
         ----------
@@ -278,7 +281,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         if costs is not None:
             COSTS("costs", tuple(costs))
         chosen_costs = self.costs if costs is None else Costs(*costs)
-        with self.model.lock:  # the reasons are those of the scores
+        with self.model.lock:  # reasons and scores come from the same state of the model
             # A class whose messages were all unlearned is no class.
             messages = {label: n for label, n in self.messages().items() if n > 0}
             if not messages:
@@ -305,7 +308,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             return {label: weight / counts.scale for label, weight in pairs}
 
     def is_ready(self, label: Label) -> bool:
-        """Return whether a verdict for a class can be sure, if the message is clear.
+        """Return whether the verdict on a clear message of a class can be sure.
 
         The class needs enough correct predictions. The other classes need enough messages to make
         a new kind of them improbable: about 50 with the default costs.
@@ -419,7 +422,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         Returns
         -------
         list
-            Name, log-odds, and the count in each class. The log-odds are those of one occurrence
+            Name, log-odds, and the count in each class. The log-odds are for one occurrence,
             against the best other class, before length normalisation.
         """
         with self.model.lock:
@@ -455,13 +458,13 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     # Files
 
     def save(self, path: str | Path | BinaryIO) -> None:
-        """Write model and tokenizer to a file, which is replaced whole or not at all.
+        """Write model and tokenizer to a file, completely or not at all.
 
         Raises
         ------
         OutputError
-            If the file cannot be written, or if the class of model, tokenizer or classifier is not
-            one of streamnb's: nothing could read it.
+            If the file cannot be written, or model, tokenizer or classifier is of a class outside
+            streamnb, which `load` could not create.
         """
         if type(self) not in (Classifier, *self.ready.values()):
             raise OutputError(f"{path}: {not_ours(type(self).__name__)}")
@@ -483,12 +486,12 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     @classmethod
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
-        """Return the classifier of a model and its `settings`; damaged ones raise any exception."""
+        """Return the classifier of a model and `settings`. Raise any exception if damaged."""
         tokenizer = tokenizer_from_config(settings["tokenizer"])
         _check_views(tokenizer, model)
         positive, on = settings["positive"], settings["on"]
         if not isinstance(positive, str | int | float):
-            raise ValueError("the positive class is not sound")
+            raise ValueError("the positive class is damaged")
         decision = {
             "positive": positive,
             "costs": Costs(*(float(cost) for cost in settings["costs"])),
@@ -522,7 +525,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             classifier = cls.from_settings(model, extra)
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ModelFileError(f"{path}: the tokenizer is not sound ({reason:.100})") from None
+            raise ModelFileError(f"{path}: the tokenizer is damaged ({reason:.100})") from None
         if not isinstance(classifier, cls):
             raise ModelFileError(
                 f"{path}: the file holds a {type(classifier).__name__}, not a {cls.__name__}"
@@ -534,15 +537,15 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
     views = len(tokenizer.tokenizers) if isinstance(tokenizer, Views) else 1
     if views != len(model.view_models) or (isinstance(tokenizer, Views) and not model.takes_views):
         raise ValueError(
-            f"the tokenizer makes {views} views of a message, and the model is of "
-            f"{len(model.view_models)}: give Views with a tokenizer for each"
+            f"the tokenizer makes {views} views of a message, but the model has "
+            f"{len(model.view_models)}: pass Views with one tokenizer for each view of the model"
         )
 
 
 def as_messages(X: Any) -> list[Any]:
     """Return a list of messages; the rows of a data frame become dicts."""
     if isinstance(X, str | bytes):
-        raise TypeError(f"a {type(X).__name__} is one message: many are a list of them")
+        raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 
@@ -551,10 +554,10 @@ def _chances_of_others(
 ) -> dict[Label, float]:
     """Return for each label the probability that a message is of another class.
 
-    After n messages of a class, its next message is of a new kind with a probability of about
-    1 / (n + 1). The model does not know that kind. So one message of each class is not enough to be
-    sure. The prior of the classes is their share of all messages, so a new class does not make the
-    verdicts on others unsure.
+    After n messages of a class, its next message is of a kind not seen before with probability of
+    about 1 / (n + 1). The model cannot recognise that kind. So one message of each class is not
+    enough for a sure verdict. The prior of a class is its share of all messages, so a new class
+    does not make verdicts on other classes unsure.
     """
     top = list(shares)[best_index(list(shares.values()))]
     share_of_others = math.fsum(share for label, share in shares.items() if label != top)
@@ -565,7 +568,8 @@ def _chances_of_others(
     for label, share in shares.items():
         others = share_of_others if label == top else total - share
         n_others = len(class_weights) - (label in class_weights)
-        # Each of the others has at least 1, even if that is lost in a sum of large weights.
+        # Each of the other classes has at least 1 message, even if rounding loses it in a sum of
+        # large weights.
         other_weight = max(weight - class_weights.get(label, 0.0), n_others)
         new = n_others / other_weight if n_others else 1.0
         own = 1 / (messages.get(label, 0.0) + 1)

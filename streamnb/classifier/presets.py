@@ -113,12 +113,12 @@ class PresetClassifier(PresetParameters, Classifier):
     model: ViewsNB = attribute(init=False)
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
-    word_options: ClassVar[dict[str, Any]]  # of the default tokenizer of the view of words
+    word_options: ClassVar[dict[str, Any]]  # options of the default tokenizer of the view "words"
     presets: ClassVar[dict[str, tuple[str, ...]]]  # views
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.startswith("streamnb."):  # files name no classes of others
+        if cls.__module__.startswith("streamnb."):  # files can only name classes of streamnb
             Classifier.ready[cls.__name__] = cls
 
     @classmethod
@@ -173,7 +173,8 @@ class PresetClassifier(PresetParameters, Classifier):
             views["characters"] = CharacterGrams(first=self.first_bytes)
         else:
             views |= {part: words.clone({"part": part}) for part in ("header", "body")}
-            for view in (views["pairs"], views["bytes"]):  # what one must not read, none reads
+            # a field that one view leaves out is left out by all
+            for view in (views["pairs"], views["bytes"]):
                 view.headers, view.drop_headers = words.headers, words.drop_headers
         if unknown := set(self._chosen) - set(views):
             kind = "a mail" if mail else "plain text"
@@ -186,12 +187,12 @@ class PresetClassifier(PresetParameters, Classifier):
         return Views([views[view] for view in self._chosen], mail)
 
     def _has_learned(self) -> bool:
-        return "model" in vars(self)  # views and counts are settled when it is made
+        return "model" in vars(self)  # views and counts cannot change after construction
 
     def _check_change(self, name: str, value: Any) -> None:
         super()._check_change(name, value)
         if "model" in vars(self):
-            for member in self.models:  # all are asked before any is changed
+            for member in self.models:  # all models check the value before one of them changes
                 if name in member.parameter_table:
                     member._check_change(name, value)
 
@@ -204,12 +205,12 @@ class PresetClassifier(PresetParameters, Classifier):
                 setattr(model, name, getattr(self, name))
 
     def settings(self) -> dict[str, Any]:
-        """Everything but the model, as JSON can hold it."""
+        """The settings without the model, as JSON values."""
         return {
             **super().settings(),
             "class": type(self).__name__,
             "parameters": parameters_to_json(self, exclude=("positive", "costs", "on", "words")),
-            # A preset may have other views in another version.
+            # Views are stored because a preset can have other views in another version.
             "views": list(self._chosen),
             "words": None if self.words is None else tokenizer_config(as_tokenizer(self.words)),
         }
@@ -228,7 +229,8 @@ class PresetClassifier(PresetParameters, Classifier):
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
             raise ValueError("the parameters do not match the model")
-        # The parts can have been changed after construction, so they replace those of `ready`.
+        # Tokenizer and model replace those of `ready`, because they can have been changed after
+        # construction.
         object.__setattr__(ready, "views", parameters["views"])
         object.__setattr__(ready, "tokenizer", tokenizer)
         object.__setattr__(ready, "model", model)

@@ -13,11 +13,11 @@ from streamnb.storage import label_to_json
 
 
 def feature_name(feature: Feature) -> str:
-    """The name of a feature as a line can hold it."""
+    """The name of a feature as one printable line."""
     if isinstance(feature, bytes):
         return "bytes " + repr(feature)[1:]
     if isinstance(feature, tuple) and len(feature) == 2 and isinstance(feature[0], int):
-        return feature_name(feature[1])  # of a later view, which has a feature of that name, too
+        return feature_name(feature[1])  # from a later view that has a feature of the same name
     return printable(str(feature))
 
 
@@ -69,15 +69,15 @@ class Verdict:
     probability
         Calibrated probability of that class.
     log_odds
-        Its logarithm of p / (1 - p), which never saturates.
+        Its log-odds, log(p / (1 - p)), which stay exact if p is rounded to 1.
     unsure
-        Whether the expected cost is less if a person looks.
+        Whether a review by a person has the least expected cost.
     probabilities
         The probability of each class.
     reasons
-        The features with the strongest evidence, for the label or (negative) against it. They are
-        named when they are read, and describe the state of the classifier at the time of the
-        verdict.
+        The features with the strongest evidence for the label (positive) or against it (negative).
+        They are named when they are read, and describe the state of the classifier at the time of
+        the verdict.
     ready
         Whether the class has enough correct predictions to act without a review
         (`TextModel.is_ready`).
@@ -92,7 +92,7 @@ class Verdict:
     ready: bool = True
 
     def side(self, log_odds: float) -> str:
-        """Return "for" and the class that a reason speaks for, or "against" and the label.
+        """Return "for" and the class that a reason favours, or "against" and the label.
 
         Between two classes, evidence against one is evidence for the other.
 
@@ -108,7 +108,7 @@ class Verdict:
         return f"for {others[0]}" if len(others) == 1 else f"against {self.label}"
 
     def _repr_html_(self) -> str:
-        """Return the verdict and its reasons as a table for notebooks, its words tinted."""
+        """Return the verdict and its reasons as an HTML table for notebooks."""
         from streamnb.markup import Tinted, html_table  # here: only notebooks need it
 
         labels = list(self.probabilities)
@@ -127,7 +127,7 @@ class Verdict:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict as JSON can hold it.
+        """Return the verdict as JSON values.
 
         Labels become `[label, probability]` pairs, so that they keep their type; features become
         text; an infinite number becomes None.
@@ -158,7 +158,7 @@ class Verdict:
 
 
 def label_value(label: Label) -> Any:
-    """Return a label as JSON can hold it: its plain value, or its text for other types."""
+    """Return a label as a JSON value: its plain value, or its text for other types."""
     try:
         return label_to_json(label)[1]
     except OutputError:
@@ -170,5 +170,5 @@ def _pairs(by_class: dict[Label, float]) -> list[list[Any]]:
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return a number as JSON can hold it: None for one that is infinite or no number."""
+    """Return a number as a JSON value: None if it is infinite or NaN."""
     return value if math.isfinite(value) else None

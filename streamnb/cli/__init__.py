@@ -10,18 +10,19 @@ import sys
 
 
 def _prepare_collector() -> None:
-    """Let the garbage collector run seldom, and not at the exit."""
-    # Collections every 700 objects take a twentieth of a replay; few objects form cycles.
+    """Make the garbage collector run rarely, and not at exit."""
+    # With Python's default, a collection every 700 objects, 5 % of a replay's time goes to the
+    # collector. Few objects form cycles.
     gc.set_threshold(20_000, 20, 50)
-    # Python collects three times when it exits, which takes as long as importing numpy.
+    # At exit, Python runs the collector three times, which takes as long as importing numpy.
     atexit.register(gc.freeze)
 
 
 def _prepare_streams() -> None:
-    """Give standard output a buffer, and replace a closed standard error by the null device.
+    """Buffer standard output, and send standard error to the null device if it is closed.
 
-    With PYTHONUNBUFFERED or -u a write may be partial without an error, which would truncate a
-    mail.
+    With PYTHONUNBUFFERED or -u, a write can be partial without an error. A mail would be
+    truncated.
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (open until the end)
@@ -30,12 +31,13 @@ def _prepare_streams() -> None:
         sys.stdout = open(  # noqa: SIM115 (open until the end)
             stdout.fileno(), "w", 1, encoding=stdout.encoding, errors=stdout.errors, closefd=False
         )
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a label may have characters that it cannot show
+    # a label can have characters that the terminal's encoding lacks
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _exit_at_once(status: int) -> None:
-    """Exit without freeing each object first, which takes 3 ms.
+    """Exit without freeing each object, which would take 3 ms.
 
     If output cannot be written, exit as Python does.
     """
@@ -48,16 +50,16 @@ def _exit_at_once(status: int) -> None:
 
 
 def main() -> None:
-    """Run the command line; a failure is printed as one line and ends with its exit status."""
+    """Run the command line. A failure is printed as one line and sets the exit status."""
     if sys.argv[1:2] != ["experiment"]:
-        # Only `experiment` multiplies matrices. Without memory for its threads OpenBLAS ends the
-        # process, which would lose a mail.
+        # OpenBLAS ends the process if it has no memory for its threads, and a mail would be lost.
+        # Only `experiment` multiplies matrices, so one thread is enough.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _prepare_collector()
     _prepare_streams()
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
-            gc.disable()  # one message leaves little garbage
+            gc.disable()  # the garbage of one message is small
             from streamnb.cli.quick import exit_status
 
             status = exit_status(sys.argv[1:])

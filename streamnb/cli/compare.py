@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:
     """Compare RUNs over one stream: folders that `replay --out` wrote, or their results.txt.
 
-    Each figure is printed with its 95 % interval, by a block bootstrap over time. Differences
-    from the first run are paired, message by message. A star marks a difference whose interval
+    Each figure is printed with its 95 % interval, by a block bootstrap over time. Differences from
+    the first run are computed message by message. A star marks a difference whose interval
     excludes zero.
 
-    With more than two classes, results.txt has the score of the predicted class alone. So log
-    loss and Brier score are not compared; `replay` prints them for each run.
+    With more than two classes, log loss and Brier score are not compared, because results.txt has
+    only the score of the predicted class. `replay` prints them for each run.
 
     results.txt may come from another program. Each line is `NAME judge=CLASS class=CLASS
-    score=NUMBER`: the true class, the predicted one, and its log-odds.
+    score=NUMBER`: true class, predicted class, and log-odds of the predicted class.
 
     \b
     Examples:
@@ -46,7 +46,7 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
     from streamnb.evaluate.compare import read_run
 
     if len(runs) < 2:
-        raise click.UsageError("name two runs or more")
+        raise click.UsageError("name at least two runs")
     comparison = compare_runs([read_run(run, positive) for run in runs])
     if plot is not None:
         from streamnb.pictures import draw_comparison

@@ -11,7 +11,7 @@ from streamnb.errors import StreamNBError
 
 
 class _Passing(options.MailCommand):
-    """The message passes also where an option is wrong."""
+    """A command that copies the message even if an option is wrong."""
 
     usage_status = 75
 
@@ -39,35 +39,40 @@ def _field(ctx: click.Context, param: click.Parameter, text: str | None) -> str 
     name, colon, value = text.partition(":")
     printable = all(32 <= ord(c) < 127 for c in text)
     if not colon or not name or not value.strip() or " " in name or not printable:
-        raise click.BadParameter(f"{text!r:.100} is not 'Name: value', in ASCII")
+        raise click.BadParameter(f"{text!r:.100} is not 'Name: value' in ASCII")
     if name.strip().lower() == FIELD.lower():
-        raise click.BadParameter(f"{name} is the field of the verdict")
+        raise click.BadParameter(f"{name} is the field for the verdict; choose another name")
     return text
 
 
 @click.command("filter", cls=_Passing)
-@click.option("--strict", is_flag=True, help="Exit with 75 on any trouble, so that it is retried.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="On any error, exit with status 75, so that the mail server retries.",
+)
 @click.option(
     "-u",
     "--update",
     is_flag=True,
-    help="Learn each sure verdict, as a program's word: it never overrules a person's.",
+    help="Learn messages with a sure verdict. Such a label never replaces a person's label.",
 )
 @click.option(
     "--unsure-header",
     "unsure_field",
     metavar="'NAME: VALUE'",
     callback=_field,
-    help="Another header field, for messages whose verdict is unsure.",
+    help="Header field to add if the verdict is unsure.",
 )
 @options.judge_options
 @options.database_options
 def filter_(strict: bool, update: bool, unsure_field: str | None) -> None:
-    """Copy a message from standard input to standard output, with its verdict at its head.
+    """Copy a message from standard input to standard output and add its verdict to the header.
 
-    Not a byte is changed but for the field `X-Streamnb: Spam, score=...`, which is added, and any
-    of that name, which are removed. On any trouble the message passes unmarked and the exit
-    status is 0, or 75 with --strict. If it cannot be written it is 75: the message must be kept.
+    The field `X-Streamnb: Spam, score=...` is added, and existing fields of that name are removed.
+    All other bytes stay. After an error, the message is copied without a verdict and the exit
+    status is 0, or 75 with --strict. If the message cannot be written, the exit status is 75: keep
+    the message.
 
     The verdict comes from a running `streamnb serve`, within two seconds, or from the database.
     The program `streamnb-filter` does the same faster.

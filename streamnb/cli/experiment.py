@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamnb.config.experiment import ExperimentConfig
     from streamnb.tables.experiment import Experiment, ModelResult, QueryAnswer
 
-_MAX_LISTED = 20  # rows or classes up to which a table lists each of them
+_MAX_LISTED = 20  # most rows or classes that a table lists one by one
 
 
 @click.command()
@@ -77,7 +77,7 @@ def experiment(
     elif not quiet:
         _print(result)
     if result.interrupted:
-        notify("interrupted; the figures are of the trials until then")
+        notify("interrupted: the figures cover the trials completed so far")
         sys.exit(130)
 
 
@@ -101,7 +101,7 @@ def _run_with_progress(config: ExperimentConfig) -> Experiment:
 
 
 def _print(result: Experiment) -> None:
-    """Print the tables of a result that fit a terminal."""
+    """Print the tables of a result that are small enough for a terminal."""
     console = new_console()
     shape = f"{result.rows:,} rows, {result.features:,} features, {len(result.classes)} classes"
     splits = "" if result.kind == "none" else f"; {result.kind} splits"
@@ -168,7 +168,7 @@ def _print_times(result: Experiment, console: Console) -> None:
 
 
 def _histogram_table(result: Experiment) -> Table:
-    """Return a table of the accuracies of trials and how frequent each is."""
+    """Return a table with the accuracies of trials and the frequency of each."""
     table = new_table("accuracy", *map(abbreviate, result.models))
     accuracies = [model.points[-1].accuracies for model in result.models.values()]
     for value in sorted({round(accuracy, 6) for values in accuracies for accuracy in values}):
@@ -183,7 +183,7 @@ def _histogram_table(result: Experiment) -> Table:
 
 
 def _rows_table(result: Experiment) -> Table:
-    """Return a table of the rows and how often each was misclassified."""
+    """Return a table with the number of misclassifications of each row."""
     titles = [f"{abbreviate(name)}: wrong" for name in result.models]
     table = new_table("row", "class", *titles)
     for i in range(result.rows):
@@ -196,7 +196,7 @@ def _rows_table(result: Experiment) -> Table:
 
 
 def _confusion_table(name: str, model: ModelResult) -> Table:
-    """Return a table of true classes and the fractions of predicted classes."""
+    """Return a table with the fractions of predicted classes for each true class."""
     classes = list(model.confusion)
     table = new_table(f"{abbreviate(name)} took", *(abbreviate(label, 8) for label in classes))
     for true_label, row in model.confusion.items():

@@ -1,4 +1,4 @@
-"""`streamnb explain` and `streamnb top`: the tokens behind a verdict, and of each class."""
+"""`streamnb explain` and `streamnb top`: the tokens that decide a verdict or mark a class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _count_option(default: int) -> Callable[[Command], Command]:
         type=click.IntRange(1, 10000),
         default=default,
         metavar="N",
-        help=f"Number of tokens. Default: {default}.",
+        help=f"Number of tokens to show. Default: {default}.",
     )
 
 
@@ -49,11 +49,11 @@ _model_option = click.option(
 def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_json: bool) -> None:
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
-    The verdict is that of the mailbox, or of the MODEL file that `fit` or `replay --save` wrote.
-    The evidence column names the class that a token speaks for, with its log-odds. The other
-    columns are the token's counts in each class. As in `streamnb classify`, log-odds are those of
-    spam; if there are classes other than ham and spam, those of the predicted class. JSON names
-    that class as log_odds_of.
+    The verdict is from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
+    wrote. The column evidence has the token's log-odds and the class that they favour. The other
+    columns have the token's counts in each class. As in `streamnb classify`, log-odds are for spam
+    or, if there are classes other than ham and spam, for the predicted class. In JSON, log_odds_of
+    names that class.
 
     \b
     Examples:
@@ -68,13 +68,15 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 
     model_file, messages = _separate_model(names, model_file, _is_model_name)
     if len(messages) != 1:
-        problem = "expected one message" if messages else f"{model_file} is a model; add a message"
+        problem = (
+            "expected one message" if messages else f"{model_file} is a model: name a message too"
+        )
         raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
     content = read_one(messages[0])
     with _open_classifier(model_file) as (name, classifier):
         verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:
-        raise ModelFileError(f"{name}: it has learned no message yet")
+        raise ModelFileError(f"{name}: no message was learned yet")
     reference = _reference_class(verdict)
     sign = 1 if reference == verdict.label else -1
     if as_json:
@@ -108,16 +110,16 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 
 
 def _reference_class(verdict: Verdict) -> object:
-    """Return the class whose log-odds are printed: spam, unless there are more than ham and spam.
+    """Return the class whose log-odds are printed: spam if there are only ham and spam.
 
-    A model that knows no spam has the log-odds of spam too.
+    That includes a model without messages of spam.
     """
     return "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
 
 
 @click.command()
 @click.argument("names", metavar="[MODEL] [CLASS]", nargs=-1)
-@click.option("--class", "label", metavar="CLASS", help="Only this class.")
+@click.option("--class", "label", metavar="CLASS", help="Show only this class.")
 @_model_option
 @_count_option(15)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -158,7 +160,7 @@ def top(
         classifier = opened if isinstance(opened, Classifier) else opened.classifier
         all_labels = classifier.models[0].counts.labels
         if not all_labels:
-            raise ModelFileError(f"{name}: it has learned no message yet")
+            raise ModelFileError(f"{name}: no message was learned yet")
         labels = [y for y in all_labels if label is None or str(y) == label]
         if not labels:
             class_names = ", ".join(map(str, all_labels))
@@ -197,7 +199,7 @@ def top(
 def _separate_model(
     names: Iterable[str], model_file: str | None, is_model: Callable[[str], bool]
 ) -> tuple[str | None, list[str]]:
-    """Return the first name that is a model's, if no model is given yet, and the other names."""
+    """Return the first name of a model file, unless --model is given, and the other names."""
     others = []
     for name in names:
         if model_file is None and is_model(name):
@@ -208,7 +210,7 @@ def _separate_model(
 
 
 def _is_model_name(name: str) -> bool:
-    """Return whether a name ends like that of a model file, or a file with it begins like one."""
+    """Return whether a file is a model, by its extension or its first bytes."""
     if name.endswith(".snb"):
         return True
     try:
@@ -222,7 +224,7 @@ def _is_model_name(name: str) -> bool:
 
 @contextmanager
 def _open_classifier(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]:
-    """Provide name and classifier of a model file, or of the mailbox if it is None."""
+    """Yield the name and the classifier of a model file, or of the mailbox if it is None."""
     from streamnb.classifier import Classifier
 
     if model_file is not None:

@@ -50,9 +50,9 @@ def fit(
     If the columns of a table are not named label and text, or similarly, name them with
     --label-column and --text-column.
 
-    The default model learns the messages one after the other, shuffled. The models multinomial,
-    bernoulli and complement are counted by all processes of --jobs, with the same result for any
-    number of them. Use --jobs from about 10,000 mails on; it does not pay for short texts.
+    The default model learns the messages one after the other, shuffled. With the models
+    multinomial, bernoulli and complement, --jobs processes count in parallel. The result does not
+    depend on their number. Use --jobs for 10,000 mails or more; for short texts it saves no time.
 
     \b
     Examples:
@@ -70,7 +70,8 @@ def fit(
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or config.model.window or kinds != ("immediate",):
         raise ConfigError(
-            "sweep, feedback, model.window: not supported by fit; use `streamnb replay`"
+            "`fit` does not support the keys sweep, feedback and model.window; use `streamnb "
+            "replay`"
         )
     if as_json or quiet or not sys.stderr.isatty():
         fitted = fit_corpora(config, list(corpora))
@@ -99,8 +100,8 @@ def fit(
     notify_similar_labels(labels)
     if len(labels) == 1:
         notify(
-            f"{output}: all messages are of class {labels[0]}, which it will predict for every "
-            "message; add messages of another class"
+            f"{output}: all messages have the label {labels[0]}, so the model predicts it for "
+            "every message; add messages of another class"
         )
 
 

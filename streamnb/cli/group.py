@@ -1,4 +1,4 @@
-"""The group of all commands: lazy imports, help, and the exit status of each kind of failure."""
+"""The group of all commands: lazy imports, help, and exit statuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamnb import __version__
 
 
 class _Entry(NamedTuple):
-    """A command in `streamnb --help`: the module that defines it, and one line of at most 60."""
+    """A command in `streamnb --help`: its module and a summary of at most 60 characters."""
 
     module: str
     summary: str
@@ -32,33 +32,33 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
     },
     "Evaluate": {
         "compare": _Entry("compare", "Compare replays of one corpus, with intervals."),
-        "report": _Entry("report", "Write a page of pictures about replays."),
+        "report": _Entry("report", "Write an HTML page with charts of replays."),
         "experiment": _Entry("experiment", "Evaluate models on a table of numbers or levels."),
         "spark": _Entry("spark", "Train, score and evaluate on Spark."),
-        "trec-run": _Entry("trec", "Act as a filter for the TREC spam toolkit."),
+        "trec-run": _Entry("trec", "Run as a filter of the TREC spam toolkit."),
     },
     "Models": {
         "fit": _Entry("fit", "Train a model on labelled data and save it."),
         "predict": _Entry("predict", "Label new data with a saved model."),
         "evaluate": _Entry("predict", "Measure a saved model on labelled data."),
-        "explain": _Entry("explain", "Show which tokens decided the class of a message."),
+        "explain": _Entry("explain", "Show which tokens decided a message's class."),
         "top": _Entry("explain", "Show the tokens with the largest weight for each class."),
         "merge-models": _Entry("fit", "Merge models trained on different messages."),
     },
     "Mailbox": {
         "forget": _Entry("mailbox", "Unlearn messages."),
         "undo": _Entry("maintenance", "Undo everything learned since a given time."),
-        "filter": _Entry("delivery", "Add the class to a message on its way to the inbox."),
+        "filter": _Entry("delivery", "Add a message's class to its header, at delivery."),
         "watch": _Entry("watch", "Sort a mail account and learn from moved messages."),
         "verdicts": _Entry("web", "Show or set how many verdicts are stored."),
     },
     "Server": {
-        "serve": _Entry("serve", "Answer other programs: socket, HTTP, SMTP, LMTP, milter."),
+        "serve": _Entry("serve", "Run a server: Unix socket, HTTP, SMTP, LMTP, milter."),
         "web": _Entry("web", "Show the mailbox in a browser."),
     },
     "Maintenance": {
         "status": _Entry("maintenance", "Show what the mailbox has learned and what it needs."),
-        "verify": _Entry("maintenance", "Check the database against its ledger."),
+        "verify": _Entry("maintenance", "Compare the database's counts with its ledger."),
         "compact": _Entry("maintenance", "Drop rare and old features and shrink the file."),
         "recover": _Entry("maintenance", "Rebuild a damaged database from its sound rows."),
         "upgrade": _Entry("mailbox", "Relearn the mailbox's messages with this version."),
@@ -131,7 +131,7 @@ def _suggestion(name: str) -> str:
 
 @contextmanager
 def _convert_endings() -> Iterator[None]:
-    """Let `main` report Ctrl-C and a closed pipe, instead of click."""
+    """Pass Ctrl-C and closed pipes to `main`, which reports them instead of click."""
     try:
         yield
     except KeyboardInterrupt:  # click would print an empty line
@@ -161,7 +161,7 @@ def commands() -> None:
 
 
 def _usage_error_text(error: click.ClickException) -> str:
-    """Return a wrong use of the command line on one line, with the command that shows the help."""
+    """Return an error of the command line as one line, with the command that shows help."""
     from streamnb.errors import printable
 
     ctx = getattr(error, "ctx", None)
@@ -177,7 +177,7 @@ def _usage_error_text(error: click.ClickException) -> str:
 
 
 def _close_options(name: str, ctx: click.Context | None) -> list[str]:
-    """Return options of a command that resemble an unknown one, whatever its dashes and case."""
+    """Return the options of a command that resemble an unknown one; dashes and case are ignored."""
     letters = name.strip("-").lower().replace("_", "-")
     if ctx is None or len(letters) < 2:  # a single letter resembles every option
         return []
@@ -194,7 +194,7 @@ def _on_sigterm(*_: Any) -> None:
 
 
 def _prepare_process() -> None:
-    # Pydantic searches all installed packages for plug-ins; streamnb needs none.
+    # Otherwise pydantic searches all installed packages for plug-ins, which streamnb does not use.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
@@ -214,7 +214,7 @@ def _discard_output() -> None:
 
 
 def main() -> None:
-    """Run the command line; a failure is printed as one line and ends with its exit status."""
+    """Run the command line. A failure is printed as one line and sets the exit status."""
     from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, describe_os_error, printable
 
     _prepare_process()
@@ -237,17 +237,17 @@ def main() -> None:
         click.echo("streamnb: interrupted", err=True)
         status = 130
     except _Terminated:
-        # The process ends by the signal and not with a status, because a mail server then retries
-        # the mail instead of returning it to the sender.
+        # The process ends by the signal, not with an exit status: a mail server then retries the
+        # mail and does not return it to the sender.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise
     except (BrokenPipeError, SystemExit) as error:
-        # If the reader has gone, rich and `_convert_endings` raise SystemExit.
+        # Rich and `_convert_endings` raise SystemExit if the reader has closed the pipe.
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         _discard_output()
-        sys.stderr.close()  # the reader has gone: nobody reads a message
+        sys.stderr.close()  # the reader has closed the pipe, so no message is printed
         status = 141
     except OSError as error:
         _discard_output()
@@ -255,7 +255,7 @@ def main() -> None:
         status = 3 if error.filename is not None else 1 if error.errno in LIMITS else 5
     except MemoryError:
         click.echo(
-            "streamnb: out of memory; try --limit, or a tokenizer with fewer n-grams", err=True
+            "streamnb: out of memory; use --limit, or a tokenizer with fewer n-grams", err=True
         )
         status = 1
     except Exception as error:

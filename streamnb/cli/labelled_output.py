@@ -1,4 +1,4 @@
-"""The output of `streamnb predict`: the columns of the data, and the prediction behind them."""
+"""The output of `streamnb predict`: the columns of the data, then those of the prediction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Writer = Callable[[Item, Any, float, bool], None]
 
 
 def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Writer:
-    """Return the function that writes a row: its cells, label, probability and unsure."""
+    """Return a function that writes a row: its cells, then label, probability and unsure."""
     if output_format == "jsonl":
         return _make_json_writer(file, data)
     delimiter = "\t" if output_format == "tsv" else data.delimiter
@@ -59,7 +59,7 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
 def _make_json_writer(file: BinaryIO, data: UnlabelledData) -> Writer:
     """Return the function that writes a row as an object of JSON Lines.
 
-    An object of the input is not written anew: its text is kept, with all digits of its numbers.
+    The text of an input object is copied, so numbers keep all digits.
     """
     names = _number_duplicates(data.names)
     result_names = _free_names(names)
@@ -84,14 +84,14 @@ def _to_json(value: Any) -> str:
 
 
 def _to_json_value(value: Any) -> Any:
-    """Return a value of Parquet as JSON can hold it: NaN and infinity become null."""
+    """Return a value of Parquet as a JSON value: NaN and infinity become null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
 
 
 def _number_duplicates(names: Iterable[str]) -> list[str]:
-    """Return names that are all different: "a", "a" become "a", "a_2"."""
+    """Return the names with numbers added to repeated ones: "a", "a" become "a", "a_2"."""
     unique_names: list[str] = []
     for name in names:
         number, unique_name = 1, name
@@ -103,12 +103,12 @@ def _number_duplicates(names: Iterable[str]) -> list[str]:
 
 
 def _to_csv_cell(value: Any) -> Any:
-    """Return a value of JSON or Parquet as a cell of CSV; null is the empty cell."""
+    """Return a value of JSON or Parquet as a cell of CSV; null becomes an empty cell."""
     return value if isinstance(value, str) else to_cell(value)
 
 
 def _free_names(names: Iterable[str]) -> list[str]:
-    """Return the names of the new columns, different from those that exist."""
+    """Return names for the new columns that no existing column has."""
     existing = set(names)
     free_names = []
     for name in _RESULT_NAMES:

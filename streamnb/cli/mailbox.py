@@ -46,7 +46,8 @@ _OUTCOMES = {
     "known": "unchanged: already learned as {before}",
     "confirmed": "{before} confirmed: a program had learned it, now it is your label",
     "kept": "unchanged: a person labelled it {before}",
-    "retired": "unchanged: {before} cannot be removed, compact --ledger dropped its features",
+    "retired": "unchanged: label {before} cannot be removed, because `compact --ledger` dropped "
+    "the features",
     "forgotten": "forgotten: it was learned as {before}",
     "unknown": "unchanged: it was never learned",
 }
@@ -62,7 +63,7 @@ def _collected_errors() -> Iterator[list[StreamNBError]]:
 
 
 def _with_progress(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages, and show their number on a terminal if it takes long."""
+    """Yield the messages. On a terminal, print their number from time to time."""
     last_update = time.monotonic()
     is_shown = False
     try:
@@ -83,9 +84,9 @@ def _readable(
     errors: list[StreamNBError],
     not_empty: Collection[str] = (),
 ) -> Iterator[tuple[str, str, bytes]]:
-    """Yield label, name and content of each message; print and collect the errors of others.
+    """Yield label, name and content of each message; print and collect errors of unreadable ones.
 
-    An empty file is an error only if it is named in `not_empty`: in a folder it may be a message.
+    An empty file is an error only if `not_empty` has its name. In a folder it counts as a message.
     """
     named = {str(Path(name)) for name in not_empty}
     for label, message in _with_progress(messages):
@@ -100,7 +101,7 @@ def _readable(
 
 
 def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> None:
-    """Print the outcome of a single message, or how many messages had which outcome."""
+    """Print the outcome of a single message, or the number of messages with each outcome."""
     counts: Counter[str] = Counter()
     first: tuple[str, Outcome] | None = None
     try:
@@ -125,7 +126,8 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
 @click.option(
     "--program",
     is_flag=True,
-    help="Label as a program (for rules and scripts): a person's label is never replaced.",
+    help="For rules and scripts: store the labels as a program's. They never replace a person's "
+    "labels.",
 )
 @binary_option
 @server_options
@@ -137,11 +139,11 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     SOURCE is a message file, an mbox, a Maildir, a folder of those, imap://USER@HOST/FOLDER, or -
     for standard input.
 
-    Teach several classes in one command, as LABEL=SOURCE: their messages are mixed then. If one
-    class came after the other, streamnb learns all messages again in mixed order at the end.
+    Learn several classes in one command, as LABEL=SOURCE: their messages are then mixed. If you
+    learn one class after the other, streamnb learns all messages again in mixed order at the end.
 
-    Each group of some hundred messages is stored, then reported. A message that was
-    learned before is not learned again. If it had another label, that label is removed first.
+    Messages are committed in groups of a few hundred, then reported. A message that has this label
+    already is not learned again. If it has another label, that label is removed first.
 
     \b
     Example:
@@ -223,7 +225,8 @@ def _mixed(
     sizes = dict.fromkeys(labelled_sources, 1)
     if len(labelled_sources) > 1:
         for label, names in labelled_sources.items():
-            # Standard input and servers are not read twice: their size is taken as the largest.
+            # The number of messages on standard input or a server is unknown: the largest known
+            # number is used.
             countable = [name for name in names if name != "-" and not is_imap_url(name)]
             sizes[label] = sum(1 for name in countable for _ in messages(name))
         largest = max(sizes.values())
@@ -246,12 +249,12 @@ def _mixed(
 @click.option(
     "--erase",
     is_flag=True,
-    help="Also delete the messages from the ledger's history and the stored verdicts.",
+    help="Also delete the messages from the ledger's history and from the stored verdicts.",
 )
 @click.option(
     "--sender",
     metavar="TEXT",
-    help="With --erase: all messages with a stored verdict whose sender contains TEXT.",
+    help="With --erase: forget all messages with a stored verdict whose sender contains TEXT.",
 )
 @server_options
 @options.database_options
@@ -317,9 +320,9 @@ def _parse_digest(text: str) -> bytes:
 def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     """Create the database NEW with the views of this version by learning your mail again.
 
-    A database keeps the views it was made with. Each message of the SOURCEs (as for `streamnb
-    learn`) that has a label in the old database gets that label in NEW. The old database is only
-    read. If NEW exists from an interrupted upgrade, the command continues it.
+    The views of a database never change. Each message of the SOURCEs (as for `streamnb learn`)
+    that has a label in the old database gets that label in NEW. The old database is only read. If
+    NEW exists from an interrupted upgrade, the command continues it.
 
     NEW learns the messages in the order of the SOURCEs. `undo` cannot go back beyond the upgrade.
     Use NEW with --db or STREAMNB_DB. Never move a database over one that is in use.
@@ -328,7 +331,7 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     Example:
       streamnb upgrade new.db Maildir --db mail.db
 
-    Exit status: 0 all messages were found, 4 some were in none of the SOURCEs.
+    Exit status: 0 all messages were found, 4 some messages were in none of the SOURCEs.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
@@ -349,8 +352,8 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
             missing_count = count_missing(old, upgraded)
         if missing_count:
             options.notify(
-                f"{missing_count:,} messages of the old database are in none of these sources: "
-                "name more sources, or use the new database without them"
+                f"{missing_count:,} messages of the old database were not found in the sources; "
+                "name more sources, or use the new database without these messages"
             )
             if not errors:
                 raise click.exceptions.Exit(4)
@@ -368,7 +371,7 @@ def _errors_exit_with_3() -> Iterator[None]:
         raise click.exceptions.Exit(3) from None
     except OSError as error:
         options.notify(describe_os_error(error))
-        os._exit(3)  # a normal exit writes the buffered output again and fails again
+        os._exit(3)  # a normal exit would write the buffered output again, and fail again
     except Exception as error:
         raise UnexpectedError(error, 3) from error
 
@@ -376,7 +379,10 @@ def _errors_exit_with_3() -> Iterator[None]:
 @click.command(cls=options.MailCommand)
 @click.argument("source", nargs=-1)
 @click.option(
-    "--reasons", type=click.IntRange(0, 100), default=0, help="Print so many reasons a message."
+    "--reasons",
+    type=click.IntRange(0, 100),
+    default=0,
+    help="Print the N features with the strongest evidence for each message.",
 )
 @options.judge_options
 @binary_option
@@ -386,13 +392,12 @@ def _errors_exit_with_3() -> Iterator[None]:
 def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool) -> None:
     """Print `S score path` for spam, `H` for ham and `U` for unsure, one line a message.
 
-    A class that is not ready is printed as U, too (`streamnb status`).
+    Messages of a class that is not ready (see `streamnb status`) are U too. The score is the
+    log-odds of spam: above 0, spam is more likely than not. If there are classes other than ham
+    and spam, the class's name and log-odds are printed.
 
-    The score is the log-odds of spam: above 0, spam is more likely than not. If there are classes
-    other than ham and spam, the class is printed with its own log-odds.
-
-    Without a SOURCE, one message is read from standard input. A running `streamnb serve` is used
-    if there is one, which is faster.
+    Without a SOURCE, one message is read from standard input. The command is faster while
+    `streamnb serve` runs.
 
     \b
     Example:

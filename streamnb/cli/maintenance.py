@@ -47,9 +47,8 @@ def _readiness_by_label(mailbox: Mailbox) -> dict[str, str]:
 def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
-    A class is ready once the model predicted it correctly often enough, and learned enough messages
-    of other classes.
-    Until then, `classify` and `filter` call its messages unsure, and `watch` moves none.
+    A class is ready after enough correct predictions of it and enough messages of other classes.
+    Until then, `classify` and `filter` call its messages unsure, and `watch` does not move them.
 
     \b
     Example:
@@ -89,8 +88,8 @@ def status(as_json: bool) -> None:
     console.print(table)
     if report.one_sided:
         console.print(
-            "many messages came in runs of one class: the next `streamnb learn` learns all "
-            "messages again, in mixed order"
+            "many messages were learned one class after the other; the next `streamnb learn` "
+            "learns all messages again in mixed order"
         )
     if report.recent:
         console.print(
@@ -104,11 +103,13 @@ def status(as_json: bool) -> None:
 @database_options
 @_json
 def verify(as_json: bool) -> None:
-    """Sum up the ledger and compare it with the counts; exit status 4 if they differ.
+    """Sum up the ledger and compare the sums with the counts.
 
     \b
     Example:
       streamnb verify
+
+    Exit status: 0 they agree, 4 they differ.
     """  # noqa: D301 (\b tells click to keep the lines)
     with open_mailbox() as mailbox:
         problems = mailbox.verify()
@@ -120,8 +121,8 @@ def verify(as_json: bool) -> None:
         echo_err(line)
     if problems:
         notify(
-            "the database is damaged; `streamnb recover NEW.db` copies the sound rows of its "
-            "ledger to a new one"
+            "the database is damaged; to copy the undamaged rows of its ledger to a new database, "
+            "run `streamnb recover NEW.db`"
         )
         raise click.exceptions.Exit(4)
     if not as_json:
@@ -135,22 +136,22 @@ def verify(as_json: bool) -> None:
     "classes",
     multiple=True,
     metavar="NAME",
-    help="A class. Repeat it for each class, in the order in which they were first learned. Needed "
-    "only if the database has lost the names.",
+    help="Name of a class. Repeat the option for all classes, in the order in which they were "
+    "first learned. Needed only if the names in the database are damaged.",
 )
 @database_options
 @_json
 def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
-    """Copy every sound row of a damaged database's ledger to the database NEW.
+    """Copy every undamaged row of a damaged database's ledger to the database NEW.
 
-    The damaged database is only read. Each row that is left out is reported on standard error.
+    The damaged database is not changed. Each row that is left out is reported on standard error.
     Learn such messages again from the mail itself.
 
     \b
     Example:
       streamnb recover new.db --db damaged.db
 
-    Exit status: 0 all rows were kept, 4 some or all rows were left out.
+    Exit status: 0 all rows were copied, 4 some or all rows were left out.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.recover import recover as recover_rows
@@ -163,19 +164,19 @@ def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(recovered._asdict()))
     else:
-        click.echo(printable(f"{new}: {recovered.rows_added:,} messages kept"))
+        click.echo(printable(f"{new}: {recovered.rows_added:,} messages copied"))
     if recovered.losses:
         raise click.exceptions.Exit(4)
 
 
-_MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
+_MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmation
 
 
 @click.command()
 @click.option(
     "--since",
     metavar="TIME",
-    help="Go back to TIME: 2026-11-20T14:30, or 30m, 2h, 3d, 1w (so long ago).",
+    help="Go back to TIME, such as 2026-11-20T14:30, or 30m, 2h, 3d, 1w ago.",
 )
 @click.option(
     "--last",
@@ -183,9 +184,9 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
     flag_value=1,
     type=click.IntRange(1),
     metavar="[N]",
-    help="Go back to before the last N changes (default 1). A merge or import is one change.",
+    help="Undo the last N changes (default 1). A command, merge or import is one change.",
 )
-@click.option("--redo", is_flag=True, help="Reverse the last undo, exactly.")
+@click.option("--redo", is_flag=True, help="Reverse the last undo exactly.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_dry_run
 @database_options
@@ -193,10 +194,11 @@ _MAX_UNCONFIRMED = 100  # changes that `undo` makes without a question
 def undo(
     since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Restore the labels of an earlier time: unlearn what was learned since.
+    """Restore the labels of an earlier time, and unlearn all messages learned since.
 
-    Name the time by --since or --last, or reverse the last undo by --redo. Labels that were
-    replaced or removed since are restored. More than 100 changes need a confirmation.
+    Give the time by --since or --last, or reverse the last undo by --redo. Labels that were
+    replaced or removed since then are restored. For more than 100 changes, the command asks for
+    confirmation.
 
     \b
     Example:
@@ -208,9 +210,9 @@ def undo(
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
-        raise click.UsageError("name one of --since TIME, --last [N] and --redo")
+        raise click.UsageError("give one of --since TIME, --last [N] and --redo")
     if redo and dry_run:
-        raise click.UsageError("--redo has no --dry-run")
+        raise click.UsageError("--dry-run cannot be used with --redo")
     since_s = None if since is None else parse_time(since)
     with open_mailbox() as mailbox:
         if redo:
@@ -225,7 +227,7 @@ def undo(
         if since_s is not None and not dry_run:
             if done.unlearned + done.restored > _MAX_UNCONFIRMED and not yes:
                 _confirm(f"{done.unlearned:,} labels would be removed and {done.restored:,} "
-                         "earlier ones restored")  # fmt: skip
+                         "earlier labels restored")  # fmt: skip
             done = mailbox.undo(moment)
     if as_json:
         click.echo(json.dumps({"since": since_s, **done._asdict(), "dry_run": dry_run}))
@@ -239,7 +241,7 @@ def undo(
         f", {done.restored:,} earlier ones {would}restored"
     )
     if done.retired:
-        click.echo(f"{done.retired:,} labels unchanged: `compact` dropped their features")
+        click.echo(f"{done.retired:,} labels unchanged, because `compact` dropped their features")
 
 
 def _print_redone(redone: Redone, as_json: bool) -> None:
@@ -249,13 +251,16 @@ def _print_redone(redone: Redone, as_json: bool) -> None:
     text = f"{redone.learned:,} labels learned again, {redone.removed:,} earlier ones removed again"
     click.echo(text if any(redone) else "there is nothing to redo")
     if redone.unchanged:
-        click.echo(f"{redone.unchanged:,} labels unchanged: these messages were labelled since")
+        click.echo(
+            f"{redone.unchanged:,} labels unchanged, because their messages were labelled "
+            "again since"
+        )
 
 
 def _confirm(change: str) -> None:
-    """Ask for confirmation on a terminal. Raise click.Abort for no, ConfigError without one."""
+    """Ask for confirmation. Raise click.Abort for no, ConfigError without a terminal."""
     if not sys.stdin.isatty():
-        raise ConfigError(f"{change}: add --yes to do it, or --dry-run to change nothing")
+        raise ConfigError(f"{change}: add --yes to confirm, or --dry-run to change nothing")
     if not click.confirm(f"{change}. Continue?", err=True):
         raise click.Abort
 
@@ -268,22 +273,22 @@ def _confirm(change: str) -> None:
     default=180,
     show_default=True,
     metavar="DAYS",
-    help="Drop features of a single message, if it was learned at least DAYS ago.",
+    help="Drop features that only one message had, if it was learned at least DAYS ago.",
 )
 @click.option(
     "--ledger",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Drop the features of messages learned more than DAYS ago; these cannot be forgotten "
-    "afterwards. Default: keep all.",
+    help="Drop the stored features of messages learned more than DAYS ago; you cannot forget "
+    "these messages afterwards. Default: keep all.",
 )
 @_dry_run
 @database_options
 @_json
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop features that were seen once, old rows with --ledger, and shrink the file.
+    """Drop features that occurred once, old rows with --ledger, and shrink the file.
 
-    Few verdicts change, because such features seldom occur again. Print the numbers first with
+    Few verdicts change, because such features rarely occur again. To see the numbers first, use
     --dry-run.
 
     \b
@@ -299,8 +304,8 @@ def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool
         return
     would = "would be " if dry_run else ""
     click.echo(
-        f"features {would}dropped: {result.features:,}; messages that cannot be forgotten any "
-        f"more: {result.retired:,}; earlier labels {would}dropped: {result.history:,}"
+        f"features {would}dropped: {result.features:,}; messages that cannot be forgotten now: "
+        f"{result.retired:,}; earlier labels {would}dropped: {result.history:,}"
     )
     if not dry_run:
         click.echo(f"{result.before / 1e6:.1f} MB before, {result.after / 1e6:.1f} MB after")
@@ -310,8 +315,8 @@ _kind = click.option(
     "--format",
     "kind",
     type=click.Choice(["lines", "model", "bogofilter"]),
-    help="JSON lines, a model file, or the dump of bogofilter. Default: lines for export; import "
-    "detects it.",
+    help="lines (JSON lines), model (a model file) or bogofilter (its dump). Default: `export` "
+    "writes lines, `import` detects the format.",
 )
 
 
@@ -319,14 +324,14 @@ _kind = click.option(
 @click.argument("file")
 @_kind
 @click.option(
-    "--no-messages", is_flag=True, help="Export the counts only, without the ledger of messages."
+    "--no-messages", is_flag=True, help="Export only the counts, without the ledger of messages."
 )
 @database_options
 def export(file: str, kind: str | None, no_messages: bool) -> None:
     """Write the database to FILE, or to standard output for -.
 
-    JSON lines are sorted, so equal databases give equal bytes. They include the ledger: importing
-    them gives an equivalent database.
+    JSON lines are sorted, so equal databases give equal files. They include the ledger, so
+    importing them gives an equivalent database.
 
     \b
     Example:
@@ -339,13 +344,13 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
         omitted = export_mailbox(mailbox, file, kind or "lines", not no_messages)
     if omitted:
         classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(omitted.items()))
-        notify(f"{file}: left out, since {kind} has ham and spam only: {classes}")
+        notify(f"{file}: the format {kind} has only ham and spam; left out: {classes}")
 
 
 def _result_line(result: MergeResult) -> str:
     return (
-        f"added {result.rows_added:,}, unchanged {result.unchanged:,}, replaced our label "
-        f"{result.overruling:,}, kept our label {result.overruled:,}"
+        f"added {result.rows_added:,}, unchanged {result.unchanged:,}, label replaced "
+        f"{result.overruling:,}, other label not imported {result.overruled:,}"
     )
 
 
@@ -355,16 +360,17 @@ def _result_line(result: MergeResult) -> str:
 @click.option(
     "--replace",
     is_flag=True,
-    help="Then remove the earlier import of this file, or of the only imported file: for a newer "
-    "word list of bogofilter.",
+    help="Then remove the earlier import of this file, or of the only imported file. Use it for a "
+    "newer word list of bogofilter.",
 )
 @database_options
 @_json
 def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
     """Add an export, a model file of `streamnb replay --save`, or the output of `bogoutil -d`.
 
-    Known messages are not added again, and neither is the same file. After the import of a word
-    list or a model, messages stay unsure until each class is ready, as the command prints.
+    Messages that the database has, and files that were imported, are not added again. After the
+    import of a word list or a model, messages stay unsure until their class is ready. The command
+    prints what each class needs.
 
     \b
     Example:
@@ -383,7 +389,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
             result = import_file(mailbox, file, kind, replace)
             missing = _readiness_by_label(mailbox)
     except BaseException:
-        if is_new:  # a failed import leaves no empty database
+        if is_new:  # so that a failed import leaves no empty database
             for ending in ("", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     os.unlink(path + ending)
@@ -404,9 +410,9 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
 def merge(other: str, as_json: bool) -> None:
     """Add the messages of the database OTHER.
 
-    A message that both databases have is not added again. If its labels differ, a person's label
-    replaces a program's, and a later label an earlier one. Run the command on the larger database:
-    its calibration is kept.
+    Run the command on the larger database: its calibration is kept. A message that both databases
+    have is not added again. If its labels differ, a person's label replaces a program's, and a
+    later label an earlier one.
 
     \b
     Example:

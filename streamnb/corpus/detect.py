@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from streamnb.corpus.delimited import has_known_header, is_tabbed, open_delimited
@@ -57,43 +58,12 @@ def open_corpus(
     ConfigError
         If an option does not fit the kind of corpus.
     """
-    if not isinstance(path, (str, Path)):
-        return _join(
-            [
-                open_corpus(
-                    item, kind, label_header, label_column, text_column, delimiter, has_header
-                )
-                for item in path
-            ]
-        )
-    path = as_regular_file(path)
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"corpus.kind: {kind!r} is not one of {', '.join(KINDS)}")
-    if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
-        raise CorpusError(f"{path}: cannot be listed: permission denied")
     opener = _Opener(kind, label_header, (label_column, text_column), delimiter, has_header)
-    corpus = opener.open_folder(path) if path.is_dir() else opener.open_file(path)
-    if corpus is None:
-        of_kind = f" of kind {kind}" if kind else ""
-        raise CorpusError(f"{path}: not a corpus{of_kind}; expected {_EXPECTED}")
-    _check_options(corpus, path, label_header, label_column or text_column)
-    return corpus
-
-
-def _check_options(
-    corpus: Corpus, path: Path, label_header: str | None, column: str | None
-) -> None:
-    """Raise ConfigError for an option that the kind of corpus would ignore."""
-    if column is not None and corpus.kind not in TABLE_KINDS:
-        raise ConfigError(
-            f"corpus.label_column, corpus.text_column: {path} has no columns (it is "
-            f"{corpus.description}); leave them out"
-        )
-    if label_header is not None and corpus.kind not in ("mbox", "maildir"):
-        raise ConfigError(
-            f"corpus.label_header: it is for mbox and Maildir, and {path} is {corpus.description}; "
-            "leave it out"
-        )
+    if isinstance(path, (str, Path)):
+        return opener.open(path)
+    return _join([opener.open(item) for item in path])
 
 
 def _join(corpora: list[Corpus]) -> Corpus:
@@ -134,22 +104,36 @@ def _open_boxes(boxes: list[Path], root: Path, label_header: str | None) -> Corp
     return open_mbox(boxes, root, label_header)
 
 
+@dataclass(frozen=True)
 class _Opener:
     """Opens a file or a folder with the options of a corpus."""
 
-    def __init__(
-        self,
-        kind: str | None,
-        label_header: str | None,
-        columns: tuple[str | None, str | None],
-        delimiter: str | None,
-        has_header: bool | None,
-    ) -> None:
-        self.kind = kind
-        self.label_header = label_header
-        self.columns = columns
-        self.delimiter = delimiter
-        self.has_header = has_header
+    kind: str | None
+    label_header: str | None
+    columns: tuple[str | None, str | None]
+    delimiter: str | None
+    has_header: bool | None
+
+    def open(self, name: str | Path) -> Corpus:
+        """Return the corpus at a path."""
+        path = as_regular_file(name)
+        if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
+            raise CorpusError(f"{path}: cannot be listed: permission denied")
+        corpus = self.open_folder(path) if path.is_dir() else self.open_file(path)
+        if corpus is None:
+            of_kind = f" of kind {self.kind}" if self.kind else ""
+            raise CorpusError(f"{path}: not a corpus{of_kind}; expected {_EXPECTED}")
+        if any(self.columns) and corpus.kind not in TABLE_KINDS:
+            raise ConfigError(
+                f"corpus.label_column, corpus.text_column: {path} has no columns (it is "
+                f"{corpus.description}); leave them out"
+            )
+        if self.label_header is not None and corpus.kind not in ("mbox", "maildir"):
+            raise ConfigError(
+                f"corpus.label_header: it is for mbox and Maildir, and {path} is "
+                f"{corpus.description}; leave it out"
+            )
+        return corpus
 
     def open_file(self, path: Path) -> Corpus | None:
         """Return the corpus in a file; None if it is not of the kind, or of no kind."""

@@ -88,7 +88,7 @@ def _list_messages(folder: Path) -> tuple[list[tuple[str, str]], int]:
     return messages, 0
 
 
-def open_class_folders(path: Path, content: str = "mail") -> Corpus | None:
+def open_class_folders(path: Path) -> Corpus | None:
     """Return a corpus with one folder for each class; None if no folder has messages.
 
     Each file is a message. Messages are ordered by file name across the classes.
@@ -131,7 +131,7 @@ def open_class_folders(path: Path, content: str = "mail") -> Corpus | None:
         "folders",
         path,
         f"{len(messages_in)} folders of messages, {size} files, classes {label_list}{warning}",
-        content,
+        "mail",
         entries,
         size=size,
     )

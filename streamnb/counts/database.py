@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamnb import _core
 from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
 from streamnb.counts.part import BufferedCounts
-from streamnb.counts.places import MOST_PLACES, Places, Store, locate_features
+from streamnb.counts.places import MOST_PLACES, Places, locate_features
 from streamnb.counts.protocol import (
     Bools,
     Counts,
@@ -51,7 +51,7 @@ class SqlCounts(Places):
     labels: list[Label]
     places: int
 
-    def __init__(self, database: Store, view: int) -> None:
+    def __init__(self, database: Any, view: int) -> None:
         super().__init__(database, view)
         self.weights: list[float] = []
         self.totals: list[float] = []

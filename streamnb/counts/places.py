@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,30 +39,6 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
-class Store(Protocol):
-    """The interface of databases that counts need."""
-
-    connection: Any
-    path: str
-    changes: int  # grows whenever others may have changed what was read
-
-    @property
-    def number_table(self) -> str:
-        """SQL for a list of integers given as `?`: a table with columns key and value."""
-
-    def create(self, statement: str) -> None:
-        """Create a table; ``{integer}`` and ``{blob}`` stand for types of the database."""
-
-    def tables(self) -> set[str]:
-        """Return the names of all tables."""
-
-    def stream(self, statement: str) -> Iterator[Any]:
-        """Yield the rows of a large table; other statements may run meanwhile."""
-
-    def numbers(self, numbers: list[int]) -> Any:
-        """Return a list of integers as the value of `number_table`."""
-
-
 # A view's features. They lie in blocks in the order in which they came: what is common came early,
 # so a message changes few blocks (a third of the pages, measured, that one row a feature in the
 # order of fingerprints does). The ledger has places for features, which are smaller.
@@ -73,7 +49,7 @@ _TABLES = (
 )
 
 
-def make_tables(database: Store, views: int) -> None:
+def make_tables(database: Any, views: int) -> None:
     """Make empty tables for this number of views, within a transaction, and drop older ones."""
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
@@ -118,7 +94,7 @@ class Places:
     Parameters
     ----------
     database
-        The database.
+        The database: `mailbox.transactions.Transactions`, which stands below this package.
     view
         Number of the view.
 
@@ -128,7 +104,7 @@ class Places:
         The classes: a block has a count for each of them.
     """
 
-    def __init__(self, database: Store, view: int) -> None:
+    def __init__(self, database: Any, view: int) -> None:
         self.database = database
         self.view = view
         self.labels: list[Label] = []

@@ -119,8 +119,6 @@ def _as_example(item: Any) -> Example:
     """Return a pair of message and label, as river's streams have them, as `Example`."""
     if isinstance(item, tuple) and len(item) == 2:
         return Example(*item)
-    if all(hasattr(item, name) for name in Example._fields):
-        return item  # an example of another type
     raise TypeError(
         f"the stream has {item!r:.80}: it must have Example(x, y), or pairs of message and label"
     )

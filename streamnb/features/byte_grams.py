@@ -1,6 +1,6 @@
 """N-grams of the first raw bytes of a message.
 
-Nothing is decoded and no words are split, so a sender has little to evade.
+Nothing is decoded or split into words, so a sender can hardly evade it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class InvertibleGrams(ScanningTransformer):
 class ByteGrams(InvertibleGrams, MailTransformer):
     r"""Distinct n-grams of the first bytes of a message; a river transformer.
 
-    Header fields and encoded parts are read as raw bytes. Grams of four bytes rank mail better than
-    words, and both together better than either (Cormack 2007). Fields that filters stamp are left
-    out, as in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
+    Header fields and encoded parts are read as raw bytes. N-grams of four bytes rank mail better
+    than words, and both together rank best (Cormack 2007). Fields that filters stamp are left out,
+    as in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
 
     References
     ----------

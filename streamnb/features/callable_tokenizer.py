@@ -13,12 +13,12 @@ from streamnb.parameters import Constraint, parameter, parameter_class
 
 @parameter_class()
 class CallableTokenizer(ScanningTransformer):
-    """Counts of the tokens that a function of yours makes of a text; a river transformer.
+    """Counts of the tokens that your own function returns for a text; a river transformer.
 
     The function gets the text and returns its tokens: an iterable of str, bytes, int or tuples of
-    them, in which a token can occur several times, or a mapping of tokens to counts. Wherever
-    streamnb takes a tokenizer you can pass the function itself. A file cannot hold a function: save
-    the model alone, and make the classifier again around it.
+    them, in which a token can occur several times, or a mapping of tokens to counts. You can pass
+    the function itself in place of a tokenizer. A file cannot store a function: save only the
+    model, and create the classifier again from function and model.
 
     Examples
     --------

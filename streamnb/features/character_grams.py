@@ -14,10 +14,11 @@ from streamnb.parameters import Integer, parameter, parameter_class
 class CharacterGrams(InvertibleGrams):
     r"""Distinct n-grams of 1 to 3 characters with one beyond ASCII; a river transformer.
 
-    Four bytes are four Latin letters, but two Cyrillic ones and one Han, Thai or Bengali one. And
-    many scripts have no spaces between words. So this view counts characters: composed (NFC), with
-    their case folded, a run of white space as one blank. A text in ASCII has none of these
-    n-grams, since its words and bytes say as much. A text is a str, or bytes in UTF-8.
+    In UTF-8, four bytes hold four Latin letters, but two Cyrillic letters or one Han, Thai or
+    Bengali character. Many scripts have no spaces between words. So this view counts characters:
+    composed (NFC), with their case folded, and each run of white space as one space. A text in
+    ASCII has none of these n-grams, because the views of words and bytes cover it. A text is a
+    str, or bytes in UTF-8.
 
     Examples
     --------

@@ -15,8 +15,8 @@ from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_
 
 MAX_CACHED_FIELDS = 1000  # field names whose decision is cached: senders invent names without end
 
-# Fields with the verdict of a filter (streamnb included) or the state in which a mail program keeps
-# a message: training on them is training on the label.
+# Fields with the verdict of a filter (streamnb included), or with the state that a mail program
+# stores. Training on them would be training on the label.
 STAMPED = re.compile(
     rb"x-(?:spam|bogosity|bogofilter|crm114|dspam|spambayes|spamprobe|spamd|rspamd|text-classification"
     rb"|streamnb|antispam|anti-spam|asf-spam|sa-|scanned|virus|amavis|mailscanner|barracuda|ironport"
@@ -100,8 +100,8 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     | `html:` | tags and attributes of HTML |
     | `type:`, `name:` | types and file names of parts |
     | `attachment:` | size and first bytes of attachments |
-    | `hidden:` | text of HTML that no reader sees, comments; invisible characters in a word |
-    | `damaged:` | header lines that are no fields |
+    | `hidden:` | invisible text of HTML, comments, invisible characters in a word |
+    | `damaged:` | header lines that are not fields |
     | none | the text of bodies |
 
     Fields that filters stamp are never tokens. A mail is bytes, a str or a parsed `Mail`. Words

@@ -19,12 +19,12 @@ def as_sequence(X: Any) -> Any:
     if isinstance(X, Iterator):
         X = list(X)
     if isinstance(X, list) and not X:
-        raise ValueError("found 0 samples where at least one is wanted")
+        raise ValueError("found 0 samples, but at least one is needed")
     return X
 
 
 def as_texts(X: Any) -> list[Any] | None:
-    """Return texts as a list, or None if X holds none: a matrix of numbers, say.
+    """Return texts as a list, or None if X holds no text, like a matrix of numbers.
 
     X can be a sequence, an array of shape (n, 1) or a frame with one column. It holds texts if one
     of its values is a str or bytes.
@@ -32,7 +32,7 @@ def as_texts(X: Any) -> list[Any] | None:
     Raises
     ------
     ValueError
-        If X is a single text, or one of the values is no text; the message names the row.
+        If X is a single text, or one of the values is not a text. The error names the row.
 
     Examples
     --------

@@ -181,7 +181,7 @@ class TokenCounts:
 
 
 class CountedMessages(list[TokenCounts]):
-    """The `TokenCounts` of the messages of a series or a frame, and these messages.
+    """A list of the `TokenCounts` of messages, with the series or frame that held the messages.
 
     So predictions of a pipeline are a series or a frame with the same index.
     """

@@ -47,7 +47,7 @@ class VectorizerMixin:
     def transform(self, X: Any) -> Any:
         """Return the counts of the tokens of texts, shape (n, d).
 
-        They are a CSR matrix, or what `set_output` chose.
+        The result is a CSR matrix, or the type chosen by `set_output`.
         """
         self._check_fitted()
         return self._output(self._count_all(X), X)
@@ -156,7 +156,7 @@ class VectorizerMixin:
 
 
 def _not_fitted_error(message: str) -> Exception:
-    """Return scikit-learn's error, or a ValueError where that is not installed."""
+    """Return scikit-learn's NotFittedError, or a ValueError if scikit-learn is not installed."""
     try:
         from sklearn.exceptions import NotFittedError
     except ImportError:

@@ -1,4 +1,4 @@
-"""Several tokenizers of one message: each view feeds a model of its own."""
+"""Several tokenizers of one message. Each view has its own model."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_tokenizer(value: Any) -> bool:
 def as_tokenizer(value: Any) -> Any:
     """Return a tokenizer of streamnb as it is, and a function of yours as `CallableTokenizer`.
 
-    An object that is no function but has a method `count` is taken for that method.
+    If the value is not a function but has a method `count`, that method is used.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
 
 
 def tokenizer_from_config(config: Any) -> Any:
-    """Return the tokenizer of a `tokenizer_config`.
+    """Return the tokenizer that a `tokenizer_config` describes.
 
     Raises
     ------

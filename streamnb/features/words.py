@@ -50,7 +50,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         self._scanner = None
 
     def count(self, x: Any) -> TokenCounts:
-        """Return the `TokenCounts` of a text or message: the fast way into the models.
+        """Return the `TokenCounts` of a text or message, the fastest input for models.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ ON = parameter(Text(none=True), "counts", "Key of the message if x is a dict.", 
 KEEP_NAMES = parameter(
     Boolean(),
     "counts",
-    "True to give the text of tokens to the model, for display.",
+    "True to pass the names of tokens to the model, for display.",
     default=True,
 )
 

@@ -67,6 +67,9 @@ _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
 _SNIFFED = 1024  # bytes by which a part of a vague type is taken for text
 _UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
+_FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
+_FOLD = lazy_pattern(rb"\r?\n[ \t]")
+_SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
 _ENCODED_BODY = lazy_pattern(
@@ -204,14 +207,26 @@ class Part:
         """The decoded text; "" if the part is no text."""
         if not self.is_text:
             return ""
-        return decode_part(self.content, self.charset, self.is_html, self.fallback)
+        return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
+
+    def _unfolded(self) -> bytes:
+        """The content without the line breaks within words that some kinds of text have."""
+        content = self.content
+        if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
+            return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
+        value = self.index.get(b"content-type", b"")
+        if (
+            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
+        ):  # RFC 3676
+            return _SPACE_AND_BREAK.sub(b"", content)
+        return content
 
     @property
     def utf8(self) -> bytes:
         """The text as normalized (NFC) UTF-8; cached, because several views read it."""
         if self._utf8 is None:
             self._utf8 = (
-                to_utf8(self.content, self.charset, self.is_html, self.fallback)
+                to_utf8(self._unfolded(), self.charset, self.is_html, self.fallback)
                 if self.is_text
                 else b""
             )

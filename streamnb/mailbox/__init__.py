@@ -1,5 +1,4 @@
-"""Mailboxes: counts and a ledger in a database, and what is done with mail as it arrives.
+"""Mailboxes: counts and a ledger in a database, and the processing of arriving mail.
 
-Nothing is imported here: a delivery agent that asks a running `streamnb serve` pays for little more
-than a socket.
+Nothing is imported here, so that a client of a running `streamnb serve` starts fast.
 """

@@ -20,13 +20,13 @@ from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
 
 Item = TypeVar("Item")
 
-# A group ends at so many messages, counts or bytes, or after so many seconds of reading. Other
-# writers then wait for about a second, and a user sees progress.
+# Limits of a group: messages, counts, bytes, and seconds of reading. With them other writers wait
+# for about a second, and progress is reported often.
 _GROUP_LIMITS = 256, 1_200_000, 1 << 25
 _MAX_READING_S = 1.0
-_MIN_BUFFERED = 4  # messages; fewer share too few features to gain from it
+_MIN_BUFFERED = 4  # messages; in smaller groups, too few features are shared for a gain
 _CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add a row
-_BATCHES = "batches"  # the number of the last batch of each stream
+_BATCHES = "batches"  # state: the number of the last batch of each stream
 
 
 class LabelledMessage(NamedTuple):
@@ -59,7 +59,7 @@ class _Prepared(NamedTuple):
     counted: Counted | None
 
     def views(self) -> Sequence[TokenCounts]:
-        """Return its features by view, () if they are not needed."""
+        """Return the message's features by view, () if they are not needed."""
         counted = self.counted
         return () if counted is None else counted.classifier.model.views_of(counted.features)
 
@@ -70,7 +70,9 @@ def learn_many(
     labelled_by: str = HUMAN,
     source: str = "learn",
 ) -> Iterator[tuple[LabelledMessage, Outcome]]:
-    """Learn messages in transactions of a few hundred, with the result of one `learn` for each.
+    """Learn messages in transactions of a few hundred.
+
+    The result equals one `learn` for each message.
 
     Iterating over the result learns them.
 
@@ -158,8 +160,8 @@ def _prepare_all(
 ) -> Iterator[_Prepared]:
     """Prepare labelled messages.
 
-    Relearning a folder is common, and a look into the ledger is ten times cheaper than tokenizing.
-    In a run of new messages, the looks become rare.
+    Users often learn a folder again, and a query of the ledger is ten times cheaper than
+    tokenizing. In a run of new messages, fewer of them are looked up.
     """
     new = 0  # messages in a row
     for lesson in lessons:
@@ -223,7 +225,8 @@ def _learned_within(
     labels_by_digest = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
 
     def is_current(item: _Prepared) -> bool:
-        # Others may have taken it back, or made it another kind of database, since it was counted.
+        # Since the features were computed, another process can have unlearned the message or set
+        # another classifier.
         if item.counted is None:
             return labels_by_digest.get(item.key) == of_known(mailbox.labels, item.lesson.label)
         return item.counted.classifier is mailbox.classifier
@@ -231,7 +234,7 @@ def _learned_within(
     items = [
         item if is_current(item) else _prepare(mailbox, item.lesson, look=False) for item in items
     ]
-    coming: list[Label] = []  # classes that may be learned before it comes to the next one
+    coming: list[Label] = []  # classes that can be learned before the next message
     outcomes: list[Outcome] = []
 
     def adds(item: _Prepared) -> bool:

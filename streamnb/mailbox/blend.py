@@ -1,4 +1,4 @@
-"""Mixing the scores of a user's own mailbox with those of the site's model.
+"""The mix of the scores of a user's mailbox and of the site's model.
 
 The score of a class is gain_0 times the score of the user's mailbox, plus gain_1 times that of the
 site's model. The two gains are fitted to the latest learned messages by log loss with the step
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
@@ -34,17 +34,18 @@ _MAX_STORED = 200  # messages that the gains are fitted to
 # spam, ham and a mailing list), 83 of 120 ham messages are surely ham, and 27 of 120 of the list
 # surely the list; with 50 they are 80 and 29; with 200, 86 and 25.
 _MAX_HOST_MESSAGES = 100.0
-_MIN_OWN_MESSAGES = 20  # with fewer, the reasons of a verdict are the site's
+_MIN_OWN_MESSAGES = 20  # messages; with fewer, the reasons of a verdict come from the site's model
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
-    digest {blob} NOT NULL UNIQUE,  -- which message
-    version TEXT NOT NULL,        -- of the base that was asked
-    said TEXT NOT NULL            -- for each class what the user's mailbox and the site said, JSON
+    digest {blob} NOT NULL UNIQUE,  -- identity of the message
+    version TEXT NOT NULL,        -- version of the site's model
+    said TEXT NOT NULL            -- scores of each class by mailbox and site, JSON
 )
 """
 
-Evidence = dict[str, tuple[float, float]]  # for each class the scores of the mailbox, the site
+# for each class: score of the mailbox, score of the site
+Evidence = dict[str, tuple[float, float]]
 
 
 class Opinion(NamedTuple):
@@ -52,23 +53,6 @@ class Opinion(NamedTuple):
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
-
-
-class SiteScores(Protocol):
-    """A read-only model of a site, asked beside a user's own (`site_model.SiteModel`)."""
-
-    @property
-    def version(self) -> str:
-        """The state of the model."""
-
-    def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
-
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
-
-    def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
@@ -82,7 +66,7 @@ def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
 
 
 def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence:
-    """Return both scores of each class, in nats relative to the mean over the model's classes.
+    """Return both scores of each class in nats, minus the mean over the model's classes.
 
     Parameters
     ----------
@@ -130,7 +114,7 @@ def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) 
 
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:
-    if len(scores) < 2:  # of one class alone nothing can be said
+    if len(scores) < 2:  # a single class has nothing to compare with
         return dict.fromkeys(scores, 0.0)
     mean = math.fsum(scores.values()) / len(scores)
     return {label: score - mean for label, score in scores.items()}
@@ -148,13 +132,13 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: SiteScores,
+    base: Any,
     message: bytes,
     site: Opinion,
     reasons: int,
     costs: Sequence[float] | None,
 ) -> Verdict:
-    """Return the verdict from the scores of a user's classifier and of the site's model.
+    """Return the verdict on a message from the scores of user and site.
 
     Parameters
     ----------

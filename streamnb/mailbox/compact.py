@@ -22,7 +22,8 @@ from streamnb.naive_bayes.receipt import Receipt
 
 _PART_ROWS = 200  # rows of the ledger in one transaction, which takes a tenth of a second
 _REPACK_ROWS = 1000  # rows that are repacked in one transaction, which takes half a second
-_MAX_HOLES = 0.1  # empty places for each place with a count; above it, the features move together
+# empty places for each place with a count; above it, `compact` moves the features together
+_MAX_HOLES = 0.1
 
 
 class Compacted(NamedTuple):
@@ -31,11 +32,12 @@ class Compacted(NamedTuple):
     Attributes
     ----------
     features
-        Number of features that a single message had, long ago.
+        Number of features that were dropped because only one message had them.
     retired
-        Number of messages whose features were dropped. Their counts stay and cannot be unlearned.
+        Number of messages whose features were dropped. Their counts stay, and they cannot be
+        unlearned.
     history
-        Number of labels that were removed long ago. `undo` cannot restore them any more.
+        Number of dropped rows of removed labels. `undo` cannot restore these labels.
     before, after
         Size of the database in bytes.
     """
@@ -53,16 +55,16 @@ def compact(
     ledger: float | None = None,
     dry_run: bool = False,
 ) -> Compacted:
-    """Drop old features and rows, a part at a time; other processes can learn between two parts.
+    """Drop old features and rows in parts. Other processes can learn between two parts.
 
-    Each part is a transaction that leaves a sound database, so it may be stopped at any time. The
-    parts committed until then stay dropped.
+    Each part is a transaction, so compaction can be interrupted at any time. Parts that were
+    committed stay dropped.
 
     Parameters
     ----------
     rare_days
-        Features of a single message are dropped if no message had them for so many days. None
-        keeps them. The message can still be forgotten: the ledger drops them, too.
+        Days after which features of only one message are dropped. None keeps them. The message can
+        still be forgotten, because the ledger drops these features too.
     ledger
         Number of days that the ledger reaches back; None for no limit.
     dry_run
@@ -91,14 +93,14 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
     begun = time.monotonic()
 
     def done() -> int:
-        # What `undo` had taken back may be about to be dropped.
+        # The rows for `redo` can refer to rows that are dropped here.
         mailbox.database.drop_undo_log()
         dropped = act()
         mailbox.compactions += dropped > 0
         return dropped
 
     dropped = mailbox.transact(done)
-    time.sleep(min(time.monotonic() - begun, 1.0))  # who waits looks ten times a second
+    time.sleep(min(time.monotonic() - begun, 1.0))  # waiting processes try ten times a second
     return dropped
 
 
@@ -116,9 +118,10 @@ def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
 
 
 def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) -> int:
-    """Drop the features that one message had, and none for so many days.
+    """Drop features of only one message that was learned at least `rare_days` ago.
 
-    Features of messages before `before_s` are in sums, or would be without dry run, and stay.
+    Features of messages before `before_s` stay: they are part of sums, or will be after the dry
+    run.
     """
     with mailbox.reading():
         rare_features = [
@@ -136,7 +139,8 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
             counted = [
                 row for row in rows if row.removed_at is None and row.receipt.view_weights[view]
             ]
-            # One of these is the one message that had it; what others learned since stays.
+            # One of these rows is the only message with the feature. Counts that other processes
+            # added since stay.
             dropped += counts.drop(_features(counted, view, rare), today() - rare_days)
             features = _features(rows, view, rare)
             dropped_features.append(features[counts.get_counts(features)[1] == 0])
@@ -148,9 +152,9 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
 
 
 def _lay_out(mailbox: Mailbox) -> int:
-    """Write all features that have a count anew, within a transaction; nothing is dropped.
+    """Rewrite all features that have a count, within a transaction. Nothing is dropped.
 
-    The ledger is written by fingerprints then; what `_repack` did of that need not be done here.
+    The ledger is then packed by fingerprints; rows that `_repack` has done are skipped.
     """
     mailbox.ledger.repack(mailbox.ledger.packed(by_place=True), by_place=False)
     for counts in mailbox.counts:
@@ -161,15 +165,15 @@ def _lay_out(mailbox: Mailbox) -> int:
 def _repack(mailbox: Mailbox, by_place: bool) -> None:
     """Replace fingerprints in the ledger by places (`by_place`), or places by fingerprints.
 
-    It is done in parts, each of which leaves a sound database.
+    It works in parts, and the database is consistent after each part.
     """
     with mailbox.reading():
-        if not by_place:  # or what is damaged in the blocks would be in the ledger then
+        if not by_place:  # otherwise damage in the blocks would be copied into the ledger
             mailbox.check_places()
         numbers = mailbox.ledger.packed(not by_place)
 
     def part(part_numbers: list[int]) -> int:
-        present = set(mailbox.ledger.packed(not by_place))  # others may have removed some
+        present = set(mailbox.ledger.packed(not by_place))  # other processes can have removed some
         mailbox.ledger.repack([number for number in part_numbers if number in present], by_place)
         return 0
 
@@ -234,7 +238,7 @@ def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]
         sums, classes = mailbox.database.connection.execute(
             f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608
         ).fetchone()
-    if removed_count or sums > classes:  # also of one that was cut off
+    if removed_count or sums > classes:  # also after an interrupted compaction
         _do_part(mailbox, merge)
     return retired, removed_count
 
@@ -256,7 +260,7 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
         if not any(map(len, tokens)):
             continue
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
-        # Not only of the label: two databases may be merged.
+        # The digest depends on more than the label, because two databases can be merged.
         identity = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
         key = hashlib.sha256(identity.encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(

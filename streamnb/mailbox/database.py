@@ -100,7 +100,7 @@ class Database(Transactions):
                 self.path, timeout=wait, isolation_level=None, check_same_thread=False
             )
             try:
-                if is_damaged:  # else SQLite reads no page of a file that is too short
+                if is_damaged:  # otherwise SQLite reads no page of a truncated file
                     self.connection.execute("PRAGMA writable_schema = ON")
                 self._set_up(create)
             except BaseException:
@@ -110,7 +110,7 @@ class Database(Transactions):
     def _make_file(self) -> None:
         folder = os.path.dirname(self.path)
         with convert_os_errors(
-            OutputError, f"{self.path}: the database cannot be made", ValueError
+            OutputError, f"{self.path}: the database cannot be created", ValueError
         ):
             if not os.path.isdir(folder):
                 from pathlib import Path
@@ -126,37 +126,40 @@ class Database(Transactions):
             except FileNotFoundError:
                 if os.path.islink(self.path):
                     raise StateError(
-                        f"{self.path}: a link to {os.readlink(self.path)}, which does not exist; "
-                        "is its disk mounted?"
+                        f"{self.path}: a symbolic link to {os.readlink(self.path)}, which does "
+                        "not exist; check that its disk is mounted"
                     ) from None
                 raise StateError(
-                    f"{self.path}: no such database; `streamnb learn` makes one, --db names another"
+                    f"{self.path}: no such database; create it with `streamnb learn`, or name "
+                    "another one with --db"
                 ) from None
         self.file: tuple[int, int] = status.st_dev, status.st_ino
         self._log: tuple[int, int] | None = None  # device and inode of the write-ahead log
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
-        if status.st_nlink > 1:  # SQLite finds its log by the file's name
+        if status.st_nlink > 1:  # SQLite finds the write-ahead log by the file's name
             raise StateError(
-                f"{self.path}: the database has {status.st_nlink} hard links, and changes made by "
-                "one name are lost by the other; remove the other name, or copy the file"
+                f"{self.path}: the file has {status.st_nlink} hard links, and changes made by one "
+                "name can be lost for the other; remove the other names, or copy the file"
             )
 
     def _set_up(self, create: bool) -> None:
         run = self.connection.execute
-        run("BEGIN")  # another process may be making the tables
+        run("BEGIN")  # another process may be creating the tables
         (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = run("PRAGMA application_id").fetchone()
         version = self.version()
         run("COMMIT")
         if (application, version) == (0, 0):
             if tables:
-                raise StateError(f"{self.path}: a database of another program")
+                raise StateError(f"{self.path}: the file is a database of another program")
             if not create:
-                raise StateError(f"{self.path}: an empty file; `streamnb learn` makes a database")
+                raise StateError(
+                    f"{self.path}: the file is empty; create a database in it with `streamnb learn`"
+                )
             self._make_tables()
         elif application != _APPLICATION:
-            raise StateError(f"{self.path}: a database of another program")
+            raise StateError(f"{self.path}: the file is a database of another program")
         else:
             self._check_version()
         # FULL: committed transactions are on the disk, also after a power failure.
@@ -173,7 +176,7 @@ class Database(Transactions):
         self._to_wal()
         run("BEGIN IMMEDIATE")
         try:
-            if self.version() == 0:  # or another process was faster
+            if self.version() == 0:  # unless another process was faster
                 for statement in SCHEMA.split(";\n"):
                     self.create(statement)
                 run(f"PRAGMA application_id = {_APPLICATION}")
@@ -184,7 +187,7 @@ class Database(Transactions):
             raise
 
     def _to_wal(self) -> None:
-        """Turn on write-ahead logging; SQLite itself does not wait for other processes here."""
+        """Turn on write-ahead logging. Retry here, because SQLite does not wait for others."""
         until = time.monotonic() + self.wait
         while True:
             try:
@@ -205,13 +208,13 @@ class Database(Transactions):
             if converted is error:
                 raise
             raise converted from error
-        except UnicodeDecodeError as error:  # SQLite's message, which quotes what is damaged
-            raise self._damaged("its text is no text") from error
+        except UnicodeDecodeError as error:  # SQLite's message quotes the damaged content
+            raise self._damaged("it contains invalid text") from error
 
     def _damaged(self, reason: object) -> StateError:
         return StateError(
-            f"{self.path}: not a streamnb database, or a damaged one ({reason}); restore it from a "
-            "backup or from what `streamnb export` wrote, or try `streamnb recover`"
+            f"{self.path}: not a streamnb database, or a damaged one ({reason}); restore it from "
+            "a backup or an export, or run `streamnb recover`"
         )
 
     def _convert_error(self, error: sqlite3.Error) -> Exception:
@@ -227,11 +230,12 @@ class Database(Transactions):
             return OutputError(f"{self.path}: the disk is full; nothing was changed{advice}")
         if failed:
             return OutputError(
-                f"{self.path}: the database cannot be used: {error}; is the disk failing, or the "
-                "file as large as a file may be here?"
+                f"{self.path}: the database cannot be used: {error}; check the disk for errors, "
+                "and the limit of file sizes (ulimit -f)"
             )
         if code in _UNUSABLE:
-            # SQLite gives what it makes beside a database the mode that the database has then.
+            # SQLite gives the files that it creates next to a database the database's current
+            # mode.
             companions = [f"{self.path}{ending}" for ending in ("-wal", "-shm")]
             locked = [
                 path for path in companions if os.path.exists(path) and not os.access(path, os.W_OK)
@@ -241,8 +245,8 @@ class Database(Transactions):
             if owner is not None:
                 return OutputError(f"{self.path}: the database cannot be used: {owner}")
             return OutputError(
-                f"{self.path}: the database cannot be used: {reason}; whoever uses it must be able "
-                "to write it and its folder; where that cannot be, use a copy"
+                f"{self.path}: the database cannot be used: {reason}; allow this user to write "
+                "the file and its folder, or use a copy"
             )
         # A table or column.
         missing = code == sqlite3.SQLITE_ERROR and str(error).startswith("no such ")
@@ -251,7 +255,7 @@ class Database(Transactions):
         return error
 
     def _no_room(self) -> bool:
-        """Return whether the disk is full, also for files that SQLite makes beside a database."""
+        """Return whether the disk is full, also for files that SQLite creates itself."""
         try:
             usage = os.statvfs(os.path.dirname(self.path))
         except OSError:
@@ -297,7 +301,7 @@ class Database(Transactions):
         self.connection.execute("PRAGMA secure_delete = ON")
 
     def problems(self) -> list[str]:
-        """Return what SQLite finds wrong with the file, a line each."""
+        """Return one line for each problem that SQLite finds in the file."""
         lines = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
         return [f"the file: {text}" for (text,) in lines if text != "ok"]
 
@@ -325,8 +329,8 @@ class Database(Transactions):
     def shrink(self) -> bool:
         """Release free space of the file; return False if another process prevents it."""
         with self._lock, self.convert_errors():
-            # VACUUM writes tables in the order of sqlite_schema. Blocks, which say where features
-            # lie, go before the ledger: then the rows of a truncated file can be recovered.
+            # VACUUM writes tables in the order of sqlite_schema. Blocks, which hold the places of
+            # features, come before the ledger. So the rows of a truncated file can be recovered.
             self.connection.execute("PRAGMA writable_schema = ON")
             try:
                 self.connection.execute(
@@ -342,7 +346,7 @@ class Database(Transactions):
     def replaced(self) -> bool:
         """Return whether the open file or its log was removed or replaced by another one.
 
-        Other processes cannot read a log that has no name. A removed log is copied into the file.
+        Other processes cannot read a log that was removed. It is copied into the file.
         """
         log = _identity_of(f"{self.path}-wal")
         self._log = self._log or log
@@ -350,7 +354,8 @@ class Database(Transactions):
             return False
         if log is None:
             self._put_log_away()
-        if sys.version_info >= (3, 12):  # or closing would delete the log of another process
+        # otherwise closing would delete the log of another process
+        if sys.version_info >= (3, 12):
             self.connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         return True
 

@@ -1,4 +1,4 @@
-"""The identity of a message: what stays the same of it on every way and in every folder."""
+"""The identity of a message: a digest that does not depend on its folder or its route."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from streamnb.patterns import lazy_pattern
 if TYPE_CHECKING:
     import hashlib
 
-# The fields that a sender writes and no hop rewrites. The second row counts only in a message
-# without Message-ID.
+# Fields that senders write and mail servers do not rewrite. The second row is used only for
+# messages without Message-ID.
 _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
@@ -26,7 +26,7 @@ _LONGEST_DATE = 200  # characters; a longer one is compared as it stands
 # be the end of a longer one, so quotes are passed over anywhere.
 _QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
 _PIECE = 1 << 20  # bytes that are searched for quotes at a time: each quote takes memory
-# The content of all parts counts, not only the text that the classifier reads.
+# The digest covers the content of all parts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
 
@@ -42,7 +42,7 @@ def _identity_fields(mail: Mail) -> Iterator[bytes]:
 
 
 def _normalize_date(text: str) -> str:
-    """Return a date as seconds since 1970, or as it is written if it is no date.
+    """Return a date as seconds since 1970; other text is returned unchanged.
 
     Examples
     --------
@@ -95,8 +95,9 @@ def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
 
 
 def _parse(message: bytes) -> Mail:
-    """Return a message of which nothing is left out."""
-    # A part gets half of what the parts before it leave: of four times the size, that is enough.
+    """Return a parsed message with the content of all parts."""
+    # Each part may use half of the budget that is left. Four times the message's size is enough
+    # for all.
     size = 4 * min(len(message), MAX_MESSAGE)
     return parse(message[:MAX_MESSAGE], _LIMITS._replace(size=max(size, _LIMITS.size)))
 
@@ -105,9 +106,9 @@ def digest(message: bytes) -> bytes:
     r"""Return the SHA-256 that identifies a message, 32 bytes.
 
     It covers what the sender wrote: Message-ID, Date, From and Subject, decoded, and the decoded
-    content of all parts. Without a Message-ID it covers To, Cc and Reply-To, too. Fields that hops,
-    filters and mail programs add make no difference; nor do folding, transfer encodings, line ends,
-    the quoting of mailbox files and empty lines at the end.
+    content of all parts. Without a Message-ID it covers To, Cc and Reply-To, too. Fields added by
+    mail servers, filters and mail programs make no difference. Neither do folding, transfer
+    encodings, line ends, the quoting of mailbox files, and empty lines at the end.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def header_key(header: bytes) -> bytes:
 
 
 def of_hex(text: str) -> bytes:
-    """A digest as it is written; ValueError where it is none."""
+    """Return the digest for its 64 hexadecimal digits. Raise ValueError for other text."""
     key = bytes.fromhex(text)
     if len(key) != 32:
         raise ValueError("not 64 hexadecimal digits")

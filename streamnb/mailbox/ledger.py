@@ -24,18 +24,19 @@ from streamnb.naive_bayes.text_model import TextModel
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
 _COMMANDS = "commands"  # the state that holds the spans of commands
-_MAX_COMMANDS = 100  # commands that `undo --last` can take back as a whole; each is 40 bytes
+# number of commands that `undo --last` can undo as a whole; each takes 40 bytes
+_MAX_COMMANDS = 100
 
-# Conditions of SQL. Rows of an import, and of what was dropped, stand for many messages.
+# SQL conditions. Rows of an import, and of dropped messages, represent many messages.
 IS_RETIRED = f"labelled_by = '{RETIRED}'"
 IS_SUM = f"labelled_by IN ('{IMPORT}', '{RETIRED}')"
-IS_MESSAGE = f"tokens IS NOT NULL AND NOT {IS_SUM}"  # one whose features are known
+IS_MESSAGE = f"tokens IS NOT NULL AND NOT {IS_SUM}"  # a row of one message with its features
 
 
 def check_origin(labelled_by: str, source: str) -> None:
-    """Raise ValueError unless these can be the author and the source of a label."""
+    """Raise ValueError unless author and source of a label are valid."""
     if labelled_by not in (HUMAN, PROGRAM) or not isinstance(source, str):
-        raise ValueError(f"labelled_by: {HUMAN!r} or {PROGRAM!r}, source: text")
+        raise ValueError(f"labelled_by must be {HUMAN!r} or {PROGRAM!r}, and source must be text")
 
 
 def read_label(text: str) -> str:
@@ -44,15 +45,15 @@ def read_label(text: str) -> str:
     Raises
     ------
     ValueError
-        If the text is not one word, or has a meaning of its own, such as ``unsure``.
+        If the text is not one word, or is reserved, such as ``unsure``.
     """
-    label = unicodedata.normalize("NFC", text.strip())  # what looks the same is one class
+    label = unicodedata.normalize("NFC", text.strip())  # labels that look the same are one class
     if label.lower() in ("ham", "spam"):
         label = label.lower()
     if label.lower() in ("s", "h", "u", "unsure"):
-        raise ValueError(f"{label} is what `classify` says")
+        raise ValueError(f"the label {label} is a verdict of `classify`, not a class")
     if label == "?":
-        raise ValueError("? stands for no class at all")
+        raise ValueError("? means no class, so it is not a label")
     word = label.split() == [label] and label.isprintable() and "\ufffd" not in label
     if not word or len(label) > 64:
         raise ValueError(f"{label!r:.80} is not one word")
@@ -123,7 +124,7 @@ COLUMNS = (
     "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, "
     "receipt, tokens"
 )
-# Errors that a damaged row can raise; a failing database raises others.
+# Errors that a damaged row can raise. A failing database raises other errors.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # Types of all columns but the last two.
 _TYPES = (int, bytes, int, str, str, float, float, float | None, int | None, str)
@@ -186,7 +187,7 @@ class Ledger:
     model
         The model that learned the rows.
     counts
-        The counts of its views, which know where each feature lies.
+        The counts of its views, which hold the place of each feature.
     """
 
     model: TextModel
@@ -197,7 +198,7 @@ class Ledger:
         self._held: dict[bytes, Row] | None = None
 
     def features_at(self, view: int, places: Ints) -> Keys:
-        """Return the features at some places of a view."""
+        """Return the features at the given places of a view."""
         return self.counts[view].features_at(places)
 
     def places_of(self, view: int, features: Keys) -> Ints:
@@ -225,7 +226,7 @@ class Ledger:
     def label_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
         """Return class index, `labelled_by` and source of a message, None if it is not learned.
 
-        The values are unchecked. Unlike `active` this does not read the features.
+        The values are not checked. Unlike `active`, this does not read the features.
         """
         if self._held is not None and digest in self._held:
             row = self._held[digest]
@@ -257,9 +258,9 @@ class Ledger:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Write new rows when the context ends, since their features have no place before.
+        """Write new rows when the context ends, because their features get their places by then.
 
-        Each message may have one row at most. Until then only `label_of` finds it.
+        A message may have at most one such row. Before the end, only `label_of` finds it.
         """
         held = self._held = {}
         try:
@@ -303,7 +304,7 @@ class Ledger:
         rows = [self.row(number) for number in numbers]
         tokens = [row.tokens for row in rows if row.tokens]
         for view, row_tokens in enumerate(zip(*tokens, strict=True) if by_place else ()):
-            # Places are remembered; those that lie side by side are found faster together.
+            # Places are cached, and adjacent ones are found faster together.
             self.places_of(
                 view, distinct(np.concatenate([tokens.fingerprints for tokens in row_tokens]))
             )

@@ -6,7 +6,7 @@ import os
 
 from streamnb.errors import ConfigError, StateError
 
-WAIT = 10.0  # seconds that a process waits for another one's transaction
+WAIT = 10.0  # seconds to wait for a transaction of another process
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-")
 
@@ -18,14 +18,14 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 def identity_of(url: str) -> tuple[int, int]:
     """Return numbers that identify a database of a server, like device and inode of a file."""
-    import hashlib  # here: most processes that ask have a file
+    import hashlib  # imported here because most databases are files
 
     digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).digest()
     return 0, int.from_bytes(digest[:6])
 
 
 def companion_path(database: str | os.PathLike[str], ending: str) -> str:
-    """Return a file that belongs to a database: next to it, or of a server in the data folder."""
+    """Return a path next to a database or, for a server's database, in the data folder."""
     if not is_url(database):
         return f"{os.path.realpath(database)}{ending}"
     return f"{_data_folder()}/postgresql-{identity_of(os.fspath(database))[1]:012x}{ending}"
@@ -36,7 +36,7 @@ def _data_folder() -> str:
     base = data if data and os.path.isabs(data) else os.path.expanduser("~/.local/share")
     if not os.path.isabs(base):
         raise StateError(
-            "the home directory cannot be determined: name the database by --db or STREAMNB_DB"
+            "the home directory is unknown; name the database with --db or STREAMNB_DB"
         )
     return f"{base}/streamnb"
 
@@ -52,7 +52,7 @@ def users_folder() -> str:
 
 
 def user_path(user: str) -> str:
-    """Return the database of one of many users; upper case is the same as lower case.
+    """Return the path of a user's database. Upper and lower case are the same.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def user_path(user: str) -> str:
         Unless the name consists of letters, digits and ``._@+-`` and begins with none of ``.-``.
     """
     if user.lower() == "site":
-        raise ConfigError("'site' names the model of the site and cannot be a user")
+        raise ConfigError("'site' is the name of the site's model and cannot be a user")
     if not user or len(user) > 200 or user[0] in ".-" or not _NAME.issuperset(user):
         raise ConfigError(
             f"user name {user!r:.100} is not valid: use up to 200 letters, digits or ._@+-"

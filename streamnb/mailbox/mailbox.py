@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Mailbox(StoredClassifier):
-    r"""A classifier whose counts and history are in a database.
+    r"""A classifier with its counts and history in a database.
 
-    Each message is learned in one transaction: completely, or not at all. The ledger stores what
-    each message added. So a message that is learned twice counts once, another label removes the
-    first one exactly, and `forget` and `undo` work without the message. Several processes can use
-    one database; classification reads only the message's own counts. Threads can share one object:
-    their transactions wait for each other.
+    Each message is learned in one transaction: completely, or not at all. The ledger stores the
+    changes of each message. So a message that is learned twice counts once, and a new label
+    exactly replaces the old one. `forget` and `undo` do not need the message. Several processes
+    can use one database; classification reads only the message's own counts. Threads can share one
+    object: their transactions wait for each other.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Mailbox(StoredClassifier):
         run_first: Callable[[], None] | None = None,
         feedback: str | None = None,
     ) -> Outcome:
-        """Learn a message; another label than before is a correction.
+        """Learn a message. A label other than its current one is a correction.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Mailbox(StoredClassifier):
         timestamp
             Seconds since 1970; None for now.
         run_first
-            Called first in the same transaction, so that both are committed or none.
+            Called first in the same transaction: both are committed, or neither.
         feedback
             "all" if every message gets a label, "errors" if only wrong predictions are corrected.
             None to infer it.
@@ -100,7 +100,7 @@ class Mailbox(StoredClassifier):
         counted = counted_by(self, message)
 
         def count() -> tuple[Any, Opinion | None]:
-            # Not before: another process may have made it another kind of database.
+            # Read here, because another process can have set another classifier before.
             same = self.classifier is counted.classifier
             return (counted if same else counted_by(self, message))[:2]
 
@@ -129,11 +129,11 @@ class Mailbox(StoredClassifier):
     def learn_many(
         self, lessons: Iterable[MessageAndLabel], labelled_by: str = HUMAN, source: str = "learn"
     ) -> list[Outcome]:
-        """Learn messages as `learn` does one after the other, some hundred in a transaction.
+        """Learn messages in transactions of a few hundred.
 
-        This is several times as fast and gives the same counts. With a `base`, the gains are fitted
-        once for each transaction. `streamnb.mailbox.batch.learn_many` reports each message as soon
-        as it is committed.
+        This is several times as fast as one `learn` for each, and gives the same counts. With a
+        `base`, the gains are fitted once for each transaction. `streamnb.mailbox.batch.learn_many`
+        reports each message as soon as it is committed.
 
         Parameters
         ----------
@@ -163,16 +163,16 @@ class Mailbox(StoredClassifier):
     def learn_batch(
         self, lessons: Iterable[MessageAndLabel], stream: str, number: int, source: str = "batch"
     ) -> int:
-        """Learn the messages of a numbered batch in one transaction, unless that was done before.
+        """Learn the messages of a numbered batch in one transaction, unless already done.
 
         Parameters
         ----------
         lessons
-            As for `learn_many`; as with `learn`, a message that is known is not learned again.
+            As for `learn_many`. A message that has its label already is not learned again.
         stream
             Name of the stream; its batches have rising numbers.
         number
-            Number of the batch. A number that is not above the stream's last one was learned.
+            Number of the batch. Batches up to the stream's last number are skipped.
         source
             As for `learn`.
 

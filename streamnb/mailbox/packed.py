@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from streamnb.counts.protocol import Ints, Keys
 from streamnb.features.token_counts import TokenCounts
 
-# Which features a view has at some places, and where some lie: -1 for nowhere.
+# Functions that return the features at places of a view, and the places of features (-1 for none).
 FeaturesAt = Callable[[int, Ints], Keys]
 PlacesOf = Callable[[int, Keys], Ints]
 
@@ -34,8 +34,9 @@ _ANY, _ONCE, _SMALL, _PLACE = 0, 1, 2, 16
 _COUNTS = {_ANY: "<f8", _SMALL: "u1"}
 _MAX_PLACE_BYTES = 4
 _PLACED = 0xC0  # flags beside the number of views: sorted by place, and compressed
-PLACED = bytes([_PLACED])  # packed tokens with places are not less than this
-_MAX_BYTES = 1 << 28  # bytes of a message's features; the largest message has a tenth of it
+PLACED = bytes([_PLACED])  # packed tokens with places begin with this byte or a larger one
+# limit in bytes of a message's features; those of the largest message take a tenth of it
+_MAX_BYTES = 1 << 28
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
@@ -67,7 +68,7 @@ def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None)
 
 
 def _with_places(fingerprints: Keys, places: Ints) -> tuple[int, bytes]:
-    """Return the bytes of a difference of places, and the features, which their places sort."""
+    """Return the bytes of a difference of places, and the order of the features by place."""
     differences = np.diff(places, prepend=-1)
     width = (int(differences.max()).bit_length() + 7) // 8
     numbers = differences.astype("<u8").view("u1").reshape(-1, 8)[:, :width]
@@ -78,14 +79,14 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
     """Return the features that `pack_tokens` packed. Raise ValueError for damaged bytes."""
     flags = packed[0] & _PLACED if packed else 0
     if flags and (features_at is None or flags != _PLACED):
-        raise ValueError("the tokens are not sound")
+        raise ValueError("the tokens are damaged")
     reader = _Reader(_decompressed(packed[1:]) if flags else packed[1:])
     views = []
     for number in range(packed[0] - flags if packed else 0):
         size, count_kind = _VIEW.unpack(reader.take(_VIEW.size))
         width, count_kind = divmod(count_kind, _PLACE)
         if count_kind not in (*_COUNTS, _ONCE) or width > _MAX_PLACE_BYTES or (width and not flags):
-            raise ValueError("the tokens are not sound")
+            raise ValueError("the tokens are damaged")
         if width and features_at is not None:
             written = reader.numbers("u1", size * width)
             numbers = np.zeros((size, 8), "u1")
@@ -104,7 +105,7 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
             counts = reader.numbers(_COUNTS[count_kind], size).astype(np.float64)
         views.append(TokenCounts(fingerprints, counts))
     if reader.position != len(reader.packed):
-        raise ValueError("the tokens are not sound")
+        raise ValueError("the tokens are damaged")
     return tuple(views)
 
 
@@ -114,14 +115,14 @@ def _decompressed(content: bytes) -> bytes:
     try:
         plain = decompressor.decompress(content, _MAX_BYTES)
     except zlib.error:
-        raise ValueError("the tokens are not sound") from None
+        raise ValueError("the tokens are damaged") from None
     if not decompressor.eof or decompressor.unused_data:
         raise ValueError("the tokens are cut off")
     return plain
 
 
 def places_in(packed: bytes) -> list[Ints]:
-    """Return the places of each view, as far as the bytes are sound."""
+    """Return the places of each view, up to the first damaged byte."""
     view_places: list[Ints] = []
 
     def noted(view: int, places: Ints) -> Keys:

@@ -1,4 +1,4 @@
-"""A mailbox in PostgreSQL for several hosts, with the tables and guarantees of one in a file.
+"""A mailbox in PostgreSQL for several hosts, with the same tables and guarantees as in a file.
 
 Needs `streamnb[postgres]`. Writers wait for each other, as with a file: a transaction begins by
 taking a lock that the server releases when the transaction, the client or the connection ends.
@@ -31,16 +31,16 @@ from streamnb.mailbox.transactions import FORMAT, POSTGRESQL, SCHEMA, Transactio
 # streamnb's errors report a lost connection.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-_NAMESPACE = "streamnb"  # where the tables are, unless the URL's options set a search_path
-_LOCK = 0x736E6231  # whose lock it is; with it goes the number of the schema
-_FETCH_ROWS = 1000  # rows of a long answer that are fetched together
+_NAMESPACE = "streamnb"  # schema of the tables, unless the URL's options set a search_path
+_LOCK = 0x736E6231  # first key of the advisory lock; the second key is the schema's number
+_FETCH_ROWS = 1000  # rows of a long result that are fetched together
 
 # SQLSTATEs of a lost server or a conflict: the whole transaction is tried again.
 _TRANSIENT_CODES = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
-_BUSY_CODES = ("55P03", "57014")  # a lock, or a time limit of the server's
+_BUSY_CODES = ("55P03", "57014")  # a lock, or a time limit set on the server
 _DISK_FULL_CODES = ("53",)
 _DENIED_CODES = ("28", "42501", "3D000", "25006")
-# Parts of a server's answers after which a retry is useless.
+# Parts of error messages after which a retry is useless.
 _DENIED_REASONS = (
     "authentication failed",
     "does not exist",
@@ -49,7 +49,7 @@ _DENIED_REASONS = (
     "permission",
     "invalid",
 )
-# Seconds without an answer after which a statement is given up, plus the wait for a lock.
+# Seconds, plus the wait for a lock, after which a statement without an answer is cancelled.
 # `shrink` has no limit.
 _ANSWER_TIMEOUT_S = 120.0
 _NO_ANSWER = "no answer"
@@ -61,10 +61,10 @@ _UNREACHABLE_REASONS = (
     "could not translate host name",
     "No route to host",
 )
-# A server that vanishes with its host is noticed within a minute, unless the URL says otherwise.
+# The loss of the server's host is noticed within a minute, unless the URL sets other values.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
-# A client that vanishes with its host is noticed within a minute, too, and its lock given back.
+# The loss of a client's host is noticed within a minute too, and its lock is released.
 _SESSION_SETTINGS = (
     "SET client_encoding TO 'UTF8'",
     "SET tcp_keepalives_idle = 30",
@@ -79,7 +79,7 @@ _TABLE_NAMES = re.compile(
 
 
 def shown_url(url: str) -> str:
-    """Return a database's URL without the password or anything that may be part of it."""
+    """Return a database's URL without the password or any part of it."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.Error:
@@ -94,17 +94,17 @@ def shown_url(url: str) -> str:
 
 
 def _with_psycopg_marks(statement: str) -> bytes:
-    """Return a statement with psycopg's marks for values; no statement has a % or ? of its own."""
+    """Return a statement with psycopg's placeholders. No statement has other % or ? signs."""
     return statement.replace("?", "%s").encode()
 
 
 def _storable(value: Any) -> Any:
-    """Return a value that PostgreSQL can store: its text cannot hold NUL."""
+    """Return a value that PostgreSQL can store: text without NUL."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 
 
 class _Patient(psycopg.Connection[Any]):
-    """A connection that gives up a server without an answer, which would delay mail."""
+    """A connection with a time limit for answers, since waiting would delay mail."""
 
     patience: float = math.inf  # seconds
 
@@ -130,7 +130,7 @@ class _Patient(psycopg.Connection[Any]):
 
 
 class _Connection:
-    """A connection with the methods of one to SQLite."""
+    """A connection with the methods of sqlite3."""
 
     def __init__(self, real: _Patient) -> None:
         self.real = real
@@ -166,7 +166,7 @@ class PostgresDatabase(Transactions):
     StateError
         If the server, the database or the tables do not exist or belong to another program.
     BusyError
-        If another writer holds it for longer than `wait`, or the server goes away.
+        If another writer holds it for longer than `wait`, or the connection is lost.
     """
 
     dialect = POSTGRESQL
@@ -241,14 +241,14 @@ class PostgresDatabase(Transactions):
         encoding = self._fetch_value("SHOW server_encoding")
         if encoding not in ("UTF8", "SQL_ASCII"):
             raise StateError(
-                f"{self.path}: its encoding is {encoding}, which cannot hold all text: make a "
+                f"{self.path}: its encoding is {encoding}, which cannot store all text; create a "
                 "database with ENCODING 'UTF8'"
             )
         self._use(self._named())
         if not self._is_there():
             if not create:
                 raise StateError(
-                    f"{self.path}: there are no tables of streamnb; `streamnb learn` makes them"
+                    f"{self.path}: it has no tables of streamnb; create them with `streamnb learn`"
                 )
             self._make_all()
         self._check_version()
@@ -256,7 +256,7 @@ class PostgresDatabase(Transactions):
     def _named(self) -> str:
         """Return the schema that the URL names, or the default one."""
         path = str(self._fetch_value("SHOW search_path"))
-        if path == '"$user", public':  # nobody has chosen another one
+        if path == '"$user", public':  # the user has chosen no other schema
             return _NAMESPACE
         try:
             parts = self._fetch_value("SELECT parse_ident(%s)", (path,))
@@ -264,7 +264,7 @@ class PostgresDatabase(Transactions):
             parts = []
         if len(parts) != 1 or parts[0] == "$user" or parts[0].startswith("pg_"):
             raise StateError(
-                f"{self.path}: search_path must name one schema, such as "
+                f"{self.path}: name exactly one schema in search_path, such as "
                 "options=-csearch_path%3Dmail"
             )
         return str(parts[0])
@@ -294,7 +294,7 @@ class PostgresDatabase(Transactions):
                 self._make_tables()
 
     def _patience(self) -> int:
-        """Return the milliseconds to wait for a lock, at least 1: 0 stands for no limit."""
+        """Return the milliseconds to wait for a lock, at least 1, because 0 means no limit."""
         return max(1, min(int(1000 * self.wait), 2**31 - 1))
 
     def _make_tables(self) -> None:
@@ -319,12 +319,13 @@ class PostgresDatabase(Transactions):
     def _convert_error(self, error: psycopg.Error) -> Exception:
         state, text = error.sqlstate or "", str(error).strip()
         if not state and not isinstance(error, psycopg.OperationalError):
-            # libpq's message may quote the URL with its password.
-            return StateError(f"{self.path}: the URL of the database is not sound")
+            # libpq's message can quote the URL with its password.
+            return StateError(f"{self.path}: the URL of the database is malformed")
         if not state and "FATAL" not in text:
             causes = [cause for cause in _UNREACHABLE_REASONS if cause in text]
             return TransientError(
-                f"{self.path}: the server is away ({causes[0] if causes else 'no connection'}): "
+                f"{self.path}: the server cannot be reached "
+                f"({causes[0] if causes else 'no connection'}): "
                 "try again later"
             )
         reason = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
@@ -334,18 +335,20 @@ class PostgresDatabase(Transactions):
         if refused or state.startswith(_DENIED_CODES):
             return StateError(f"{self.path}: the database cannot be used: {reason}")
         if not state or state.startswith(_TRANSIENT_CODES):
-            return TransientError(f"{self.path}: the server went away ({reason}): try again later")
+            return TransientError(
+                f"{self.path}: the connection was lost ({reason}); try again later"
+            )
         if state.startswith(_DISK_FULL_CODES):
             return OutputError(
-                f"{self.path}: the server has no room: {reason}; nothing was changed"
+                f"{self.path}: the server's disk or memory is full: {reason}; nothing was changed"
             )
-        if state.startswith("42"):  # a table or column that is not there
+        if state.startswith("42"):  # a missing table or column
             return StateError(f"{self.path}: not a streamnb database, or a damaged one ({reason})")
-        return StateError(f"{self.path}: the database refuses: {reason}")
+        return StateError(f"{self.path}: the server refused the request: {reason}")
 
     def _begin(self, writes: bool, durable: bool) -> None:
         real = self.connection.real
-        # Where this is another process, the connection is still that one's.
+        # After a fork, the connection belongs to the parent process.
         if self._process != os.getpid() or real.closed or real.broken:
             self._connect()
             real = self.connection.real
@@ -355,7 +358,7 @@ class PostgresDatabase(Transactions):
             if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CODES):
                 raise
             real.close()
-            self._connect()  # it went away while nothing was asked: nothing is lost
+            self._connect()  # the connection was lost between two transactions: nothing is lost
             self._begin_with(writes, durable)
 
     def _begin_with(self, writes: bool, durable: bool) -> None:
@@ -363,7 +366,8 @@ class PostgresDatabase(Transactions):
         if not writes:
             run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return
-        # Read committed: what others did while this waited for the lock must be seen.
+        # Read committed: changes that others committed during the wait for the lock must be
+        # visible.
         run("BEGIN ISOLATION LEVEL READ COMMITTED")
         run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
         if not durable:
@@ -375,11 +379,11 @@ class PostgresDatabase(Transactions):
             done = self.connection.real.execute("COMMIT")
         except psycopg.OperationalError as error:
             raise TransientError(
-                f"{self.path}: the server went away while it was asked to commit: it is "
-                "unknown whether it did; check before you try again"
+                f"{self.path}: the connection was lost during a commit, so the transaction may or "
+                "may not be committed; check with `streamnb status` before you try again"
             ) from error
-        if done.statusmessage != "COMMIT":  # one of its statements had failed
-            raise StateError(f"{self.path}: the database took the transaction back")
+        if done.statusmessage != "COMMIT":  # one of the transaction's statements had failed
+            raise StateError(f"{self.path}: the server rolled the transaction back")
 
     def _roll_back(self, durable: bool) -> None:
         real = self.connection.real
@@ -421,7 +425,7 @@ class PostgresDatabase(Transactions):
         return int(self._fetch_value("SELECT version FROM streamnb_format"))
 
     def shrink(self) -> bool:
-        """Release free space; return False if another process or a missing right prevents it."""
+        """Release free space. Return False if another process or a missing right prevents it."""
         with self.reading():
             foreign_tables = self._fetch_value(
                 "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() "
@@ -432,7 +436,7 @@ class PostgresDatabase(Transactions):
             return False
         with self._lock, self.convert_errors():
             run = self.connection.real.execute
-            self.connection.real.patience = math.inf  # large tables take their time
+            self.connection.real.patience = math.inf  # large tables take long
             try:
                 run(f"SET lock_timeout = {self._patience()}".encode())
                 for table in sorted(self.tables()):

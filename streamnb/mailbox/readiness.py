@@ -1,4 +1,4 @@
-"""The messages that a class still needs until its verdicts can be sure, in words."""
+"""Text about the messages that a class needs before its verdicts can be sure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.reliability import ClassReliability
 
-_MAX_MESSAGES = 1 << 20  # of other classes; more cannot make a class sure
-_CERTAIN = 1e3  # nats by which a message of the class is told from others
+_MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class ready
+_CERTAIN = 1e3  # log-odds (nats) of an imagined clear message of the class
 
 
 def readiness(classifier: Classifier, label: Label) -> str:
-    """Return what is missing until a class is ready; "ready" if nothing is.
+    """Return a text about what a class needs to be ready; "ready" if it is.
 
     Two conditions must hold. The class needs enough correct predictions, each made before the
-    message was learned. There must be enough messages of other classes, so that a new kind of them
-    is improbable.
+    message was learned. Other classes need enough messages to make a new kind of them improbable.
 
     Examples
     --------
@@ -45,7 +44,7 @@ def readiness(classifier: Classifier, label: Label) -> str:
         other_name = "ham" if label == "spam" else "spam"
     counts = [(own_count, str(label)), (other_count, str(other_name or "other"))]
     parts = [f"{count:,} more {name}" for count, name in counts if count]
-    if not parts:  # costs that no number of messages can meet
+    if not parts:  # with these costs, no number of messages is enough
         return "never sure with these costs"
     last_count = next(count for count, _ in reversed(counts) if count)
     return f"sure after about {' and '.join(parts)} message{'s' if last_count > 1 else ''}"
@@ -54,7 +53,7 @@ def readiness(classifier: Classifier, label: Label) -> str:
 def _missing_others(
     classifier: Classifier, label: Label, messages: dict[Label, float], others: dict[Label, float]
 ) -> int:
-    """Return how many more messages of other classes are needed; 0 if more do not help."""
+    """Return the number of messages of other classes that are missing; 0 if more do not help."""
     largest = max(others, key=others.__getitem__, default=None)
     if largest is None:
         largest = "ham" if label == "spam" else "spam" if label == "ham" else "other"
@@ -68,7 +67,7 @@ def _missing_others(
 
     if is_sure(0) or not is_sure(_MAX_MESSAGES):
         return 0
-    low, high = 0, _MAX_MESSAGES  # not sure, and sure
+    low, high = 0, _MAX_MESSAGES  # lower bound: not sure; upper bound: sure
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if is_sure(middle) else (middle, high)

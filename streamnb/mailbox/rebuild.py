@@ -14,20 +14,20 @@ from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 
-# A rebuild is due after `_MIN_IN_RUNS` messages in runs of one class, and a share of all messages:
-# the first share up to `_MANY_MESSAGES`, the second of those above. The harm of runs is measured by
-# tests/benchmarks/regimes.py, with and without --mailbox.
+# A rebuild is due after at least `_MIN_IN_RUNS` messages in runs of one class, and a share of all
+# messages. The first share holds up to `_MANY_MESSAGES`, the second for those above.
+# tests/benchmarks/regimes.py measures the effect of runs, with and without --mailbox.
 _MIN_IN_RUNS, _SHARE_OF_FEW, _SHARE_OF_MANY, _MANY_MESSAGES = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
-_REBUILT = "rebuilt"  # the state with the moment of the last rebuild
+_REBUILT = "rebuilt"  # name of the state that holds the moment of the last rebuild
 _IS_ACTIVE_SUM = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # rows that cannot be learned again
 
 Progress = Callable[[list[int]], Iterable[int]]
 
 
 def is_due(mailbox: StoredClassifier) -> bool:
-    """Return whether so many messages came in runs of one class that learning them again helps."""
+    """Return whether enough messages came in runs of one class for a rebuild."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
         missed = mailbox.classifier.model.messages_in_runs - mailbox.settled
@@ -42,9 +42,9 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
     """Train on all messages of the ledger again, in mixed order, and replace counts and state.
 
     Meanwhile other processes predict from the old counts; threads that share this `Mailbox` wait.
-    The counts of messages whose features were dropped stay as they are. The receipts in the
-    ledger are replaced. A receipt depends on all messages that the model knew
-    then, so `undo` and `redo` of changes before a rebuild end with another one.
+    Counts of messages whose features were dropped do not change. The receipts in the ledger are
+    replaced. A receipt depends on all messages learned before it, so `undo` and `redo` of changes
+    before a rebuild rebuild again.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
         with mailbox.writing():
             if _signature(mailbox) != before or not _catch_up(mailbox, learned):
                 if not last:
-                    continue  # not while others wait
+                    continue  # outside a transaction, so that other processes need not wait
                 learned = _relearned(mailbox, progress)
             _swap(mailbox, learned)
         break
@@ -73,7 +73,7 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
 
 
 class _Learned(NamedTuple):
-    """A model in memory, for each view the number of messages of each feature, and receipts."""
+    """A model in memory, the number of messages of each feature by view, and the receipts."""
 
     model: TextModel
     message_counts: list[MemoryCounts]
@@ -90,13 +90,13 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: StoredClassifier) -> Any:
-    """Return values that change with operations that a rebuild cannot follow."""
+    """Return values that change with each operation that a rebuild cannot catch up with."""
     sums = mailbox.ledger.numbers(_IS_ACTIVE_SUM)
     return sums, mailbox.compactions, mailbox.database.read_value("identity")
 
 
 def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
-    """Apply changes that others committed since; return whether that is possible."""
+    """Apply the changes that others committed since. Return False if that is impossible."""
     active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
     removed_ids = learned.receipts.keys() - active
     model = learned.model
@@ -117,7 +117,7 @@ def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
 
 def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     """Return a model that learned all messages, in mixed order, in memory."""
-    mailbox.check_places()  # or what is damaged in the blocks would be learned
+    mailbox.check_places()  # otherwise damaged content of blocks would be learned
     model = mailbox.untrained_model()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_ACTIVE_SUM):
@@ -137,7 +137,7 @@ def _learn(mailbox: StoredClassifier, learned: _Learned, number: int) -> None:
 
 
 def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -> None:
-    """Give the model the mailbox's counts without those messages that can be learned again."""
+    """Copy the mailbox's counts to the model, without the messages that can be learned again."""
     model = learned.model
     for member, message_counts, counts in zip(
         model.view_models, learned.message_counts, mailbox.counts, strict=True
@@ -155,7 +155,7 @@ def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -
 
 
 def _mixed(mailbox: StoredClassifier) -> list[int]:
-    """Return the rows' ids, mixed: row i of the n of a class, by digest, comes at i / n."""
+    """Return the rows' ids in mixed order: row i of n of a class, by digest, at i / n."""
     place = (
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS DOUBLE PRECISION) "
         "/ count(*) OVER (PARTITION BY label)"

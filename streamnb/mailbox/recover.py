@@ -42,7 +42,7 @@ class Recovered(NamedTuple):
     rows_added
         Rows of the ledger that are in the new database.
     losses
-        Everything that could not be recovered, a line each.
+        One line for each loss.
     """
 
     rows_added: int
@@ -52,10 +52,10 @@ class Recovered(NamedTuple):
 def recover(
     damaged: str | Path, new: str | Path, classes: Sequence[str] = (), wait: float = WAIT
 ) -> Recovered:
-    """Copy every sound row of a damaged database's ledger to a new database.
+    """Copy every undamaged row of a damaged database's ledger to a new database.
 
-    The counts are summed up from those rows, so damage to the counts does not matter. Removed rows
-    are not copied, so `undo` cannot restore them.
+    Counts are computed from these rows, so damaged counts do not matter. Removed rows are not
+    copied, so `undo` cannot restore them.
 
     Parameters
     ----------
@@ -64,37 +64,37 @@ def recover(
     new
         The database to create.
     classes
-        The classes in the order in which they came, if the database has lost their names.
+        The classes in the order in which they were first learned, if their names are damaged.
     wait
         Seconds to wait for other processes.
 
     Raises
     ------
     StateError
-        If nothing can be recovered: the file is no database, the description of the classifier is
-        lost, or the new database exists. Nothing is created then.
+        If the file is not a database, the description of the classifier is lost, or the new
+        database exists. Nothing is created.
     """
     if os.path.lexists(new):
-        raise StateError(f"{new}: it exists already: name a new database")
+        raise StateError(f"{new}: the file exists; name a new database")
     losses: Counter[str] = Counter()
     if is_url(damaged) or is_url(new):
         raise StateError(
-            "a database of a server is not recovered: restore the server's backup, or what "
-            "`streamnb export` wrote"
+            "`recover` works on files, not on a server's database; restore the server's backup, "
+            "or import a file from `streamnb export`"
         )
     database = Database(damaged, create=False, wait=wait, is_damaged=True)
-    making = f"{new}.partial"  # the name says what it is, whenever this is killed
+    making = f"{new}.partial"  # after a kill, its name shows that it is incomplete
     try:
         _remove(making)
-        with database.reading():  # one state of it, whatever others do
+        with database.reading():  # one transaction, so that others' changes are not seen
             done = _absorbed(database, making, classes, wait, losses)
         if done.rows_added == 0:
             reason = (
-                "no row of its ledger can be kept" if losses else "its ledger has no rows to keep"
+                "no row of its ledger can be read" if losses else "its ledger has no rows to copy"
             )
-            raise StateError(f"{damaged}: {reason}; nothing was made")
+            raise StateError(f"{damaged}: {reason}; no database was created")
         with convert_os_errors(StateError, f"{new}: cannot be made"):
-            os.link(making, new)  # fails where a file of that name was made meanwhile
+            os.link(making, new)  # fails if a file of that name was created meanwhile
     finally:
         _remove(making)
         database.close()
@@ -151,7 +151,7 @@ def _state(database: Database, name: str, read: Callable[[Any], Any], table: str
         return read(database.read_value(name, table))
     except BusyError:
         raise
-    except Exception:  # whatever was done to the file
+    except Exception:  # the file can have any content
         return None
 
 
@@ -161,8 +161,8 @@ def _classifier(database: Database) -> Classifier:
         if classifier is not None:
             return classifier
     raise StateError(
-        f"{database.path}: how its features were made is lost, so nothing can be kept; restore "
-        "it from a backup"
+        f"{database.path}: the description of its features is damaged, so nothing can be "
+        "recovered; restore it from a backup"
     )
 
 
@@ -194,13 +194,13 @@ def _what_to_name(database: Database, places: Sequence[_Places], model: TextMode
 
 
 def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> Iterator[int]:
-    """Yield the ids of a table's rows; behind a damaged page, try the ids that it may have held.
+    """Yield the ids of a table's rows. After a damaged page, try the ids that it can have held.
 
     A leaf of the table holds few rows, and a node above it some hundred leaves.
     """
     find = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key}"  # noqa: S608 (ours)
     last, misses = -(1 << 63), 0
-    tried: set[int] = set()  # of a damaged table numbers may come twice, and in any order
+    tried: set[int] = set()  # a damaged table can return ids twice and in any order
     while misses < _PROBES:
         try:
             for (number,) in database.connection.execute(find, (last,)):
@@ -212,7 +212,7 @@ def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> 
             return
         except sqlite3.Error as error:
             if misses == 0:
-                losses[f"what a page of the {table} held ({error!s:.100})"] += 1
+                losses[f"the content of a page of the {table} ({error!s:.100})"] += 1
             last, misses = max(last + 1, 0), misses + 1
     losses[f"all rows after number {last:,}, if there are any"] += 1
 
@@ -223,7 +223,7 @@ class _Places:
     Attributes
     ----------
     lost
-        Numbers that stand for unknown features.
+        Numbers that represent unknown features.
     """
 
     def __init__(self, database: Database, view: int) -> None:
@@ -250,7 +250,7 @@ class _Places:
 def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the readable places and fingerprints of features; most come twice."""
     places, keys = array("q"), array("Q")
-    for order in ("ASC", "DESC"):  # of a damaged table, what lies before and behind the damage
+    for order in ("ASC", "DESC"):  # reads a damaged table from both ends
         try:
             listed = f"SELECT fingerprint, place FROM features_{view} ORDER BY fingerprint {order}"  # noqa: S608
             for key, place in database.connection.execute(listed):
@@ -296,7 +296,7 @@ def _row(
     try:
         columns = select_row(database, number)
         if columns is None:
-            raise ValueError("it is listed, and is not found")
+            raise ValueError("a row of the ledger is in the index, but cannot be read")
         row = row_of(columns, lambda view, row_places: places[view].features_at(row_places))
         check_row(row, model, classes)
         if row.tokens is not None:
@@ -306,12 +306,12 @@ def _row(
             )
             kept_count, feature_count = sum(map(len, tokens)), sum(map(len, row.tokens))
             if 2 * kept_count < feature_count:
-                raise ValueError("where its features lie is lost")
+                raise ValueError("the places of a message's features are lost")
             if kept_count < feature_count and row.removed_at is None:
                 losses["some features of a message"] += 1
             row = row._replace(tokens=tokens)
         return row if row.removed_at is None else None
-    except Exception as error:  # whatever was done to the file
+    except Exception as error:  # the file can have any content
         losses[f"a row of the ledger ({error!s:.100})"] += 1
         return None
 

@@ -1,4 +1,4 @@
-"""The model of a site: a model file or mailbox that users' mailboxes read beside their own."""
+"""The model of a site: its scores are added to those of each user's mailbox."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SiteModel:
         self._file = None
 
     def __del__(self) -> None:
-        # Several mailboxes may share it, so none of them closes it.
+        # Several mailboxes can share it, so none of them closes it.
         with suppress(Exception):
             self.close()
 
@@ -152,7 +152,7 @@ def _state(path: str) -> tuple[int, ...]:
 
 
 def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
-    """A mailbox that asks a base, too, if one is named; not the base itself."""
+    """Open a mailbox with the site's model, if one is given and it is not the mailbox itself."""
     if base is None or os.path.realpath(base) == os.path.realpath(path):
         return Mailbox(path, create, wait)
     return Mailbox(path, create, wait, base=SiteModel(base, wait))

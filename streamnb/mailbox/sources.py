@@ -22,18 +22,18 @@ from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_
 from streamnb.limits import MAX_MESSAGE
 from streamnb.patterns import lazy_pattern
 
-_LINK = "not read: a symbolic link in a folder is not followed; name what it leads to"
+_LINK = "not read: symbolic links in a folder are not followed; name the target of the link"
 
 
 class SourceMessage(NamedTuple):
-    """A message, or why it could not be read.
+    """A message, or the error of one that cannot be read.
 
     Attributes
     ----------
     name
-        What it is called in results.
+        Its name in results.
     content
-        The message, as much of it as is looked at.
+        The message, up to the limit of length, or the error.
     """
 
     name: str
@@ -41,29 +41,29 @@ class SourceMessage(NamedTuple):
 
 
 _LOOKED_AT = 1 << 13
-# Files of mail programs that hold no mail: Thunderbird's indexes and rules, Dovecot's and Cyrus'.
+# Files of mail programs without mail: indexes and rules of Thunderbird, Dovecot and Cyrus.
 _PROGRAM_FILES = lazy_pattern(
     r".*\.(?:msf|mozmsgs|sbd\.lock)|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
     r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)",
     re.I,
 )
-# A message that c-client and UW IMAP put first into an mbox; it is no mail.
+# The first message of an mbox by c-client and UW IMAP, which holds their own data.
 _FOLDER_DATA = lazy_pattern(
     rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
 )
-# A message that a mail program has deleted from an mbox or moved away, and will cut out later:
-# Thunderbird's flag 8, and the status D of c-client and Dovecot.
+# A message that a mail program has marked as deleted and will remove from the mbox later:
+# Thunderbird's flag 8, the status D of c-client and Dovecot.
 _DELETED = re.compile(
     rb"^(?:x-mozilla-status[ \t]*:[ \t]*[0-9a-f]{0,3}[89a-f][ \t]*$|x-status[ \t]*:[^\n]{0,20}D)",
     re.I | re.M,
 )
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
-_COMPRESSED_MBOX = "a compressed mbox is not read: decompress it first"
+_COMPRESSED_MBOX = "the mbox is compressed; decompress it first"
 _FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:
-    r"""Return whether data is no message: it has zero bytes and does not begin with a header.
+    r"""Return whether data is binary: it has zero bytes and does not begin with a header.
 
     Examples
     --------
@@ -84,8 +84,8 @@ def messages(source: str) -> Iterator[SourceMessage]:
     Yields
     ------
     SourceMessage
-        Each message, or why it cannot be read; that, too, where there is no such thing, or no
-        message in it.
+        Each message, or the error of one that cannot be read. A missing or empty source gives one
+        error.
     """
     path = Path(source)
     if source != "-" and os.path.isdir(path):
@@ -93,7 +93,7 @@ def messages(source: str) -> Iterator[SourceMessage]:
         for number, message in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
             yield message
         if number == 0:
-            yield SourceMessage(source, CorpusError(f"{source}: no message found in this folder"))
+            yield SourceMessage(source, CorpusError(f"{source}: the folder contains no message"))
     elif source != "-" and os.path.isfile(path):
         yield from _file(path)
     elif source == "-":
@@ -129,7 +129,7 @@ def _standard_input() -> Iterator[SourceMessage]:
                 copy.write(head)
                 shutil.copyfileobj(stream, copy)
                 copy.flush()
-                os.utime(copy.name, (0, 0))  # it is whole: no program writes to it
+                os.utime(copy.name, (0, 0))  # the copy is complete: no program writes to it
             for message in _file(Path(copy.name)):
                 yield SourceMessage(
                     "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name, "-")
@@ -156,7 +156,7 @@ def _pipe(source: str) -> Iterator[SourceMessage]:
 
 
 def _renamed(message: SourceMessage, copy: str, source: str) -> bytes | StreamNBError:
-    """Return the content of a message of a copy; an error names the source, not the copy."""
+    """Return the content of a message in a copy. Errors name the source instead of the copy."""
     if isinstance(message.content, StreamNBError):
         return CorpusError(str(message.content).replace(copy, source))
     return message.content
@@ -165,14 +165,14 @@ def _renamed(message: SourceMessage, copy: str, source: str) -> bytes | StreamNB
 def mixed(
     sources: Mapping[str, Callable[[], Iterator[SourceMessage]]], sizes: Mapping[str, int]
 ) -> Iterator[tuple[str, SourceMessage]]:
-    """Read the sources of several classes by turns: the i-th of n of each comes at i / n.
+    """Yield the messages of several classes in mixed order: message i of n of a class at i / n.
 
     Parameters
     ----------
     sources
-        What reads the messages of each class.
+        Iterables of messages, one for each class.
     sizes
-        How many there are of each.
+        Number of messages of each class.
     """
 
     def placed(number: int, label: str) -> Iterator[tuple[float, int, int, str, SourceMessage]]:
@@ -201,8 +201,8 @@ def read_one(path: str) -> bytes:
 def _folder(path: Path) -> Iterator[SourceMessage]:
     """All messages in a folder and those below it, in the order of their names.
 
-    Symbolic links in it are not followed. Otherwise a user who may write there could have any file
-    learned that this process can read.
+    Symbolic links in it are not followed. Otherwise, a user with write access could make this
+    process learn any file that it can read.
     """
     waiting = [(path, True)]
     while waiting:
@@ -229,7 +229,7 @@ def _is_mail(item: tuple[Path, bool]) -> bool:
 
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
-    """Return the entries of a folder, and whether each is a folder itself.
+    """Return the entries of a folder, and for each whether it is a folder.
 
     Hidden files and the files that mail programs keep beside their mail are left out.
     """
@@ -268,7 +268,7 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
 
 
 def _is_no_mail(content: bytes) -> bool:
-    """Return whether a message of an mbox is marked as deleted, or a mail program's own data."""
+    """Return whether a message of an mbox is marked as deleted, or holds a mail program's data."""
     head = content[:_LOOKED_AT]
     end = _HEADER_END.search(head)
     header = head if end is None else head[: end.start()]
@@ -284,7 +284,7 @@ def _mbox_entries(path: Path) -> Iterator[Entry]:
     except CorpusError:
         yield first._replace(name=f"{path}:1")
         raise
-    if second is None:  # a message with the line that an mbox puts before it
+    if second is None:  # a single message with an mbox separator
         yield first._replace(name=str(path))
         return
     for entry in chain([first, second], entries):

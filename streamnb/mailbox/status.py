@@ -13,7 +13,7 @@ from streamnb.mailbox.rebuild import is_due
 from streamnb.naive_bayes.receipt import Receipt
 
 _FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"
-RECENT = 1000  # messages that the error rate is taken over
+RECENT = 1000  # number of messages for the error rate
 
 
 class Learned(NamedTuple):
@@ -36,7 +36,7 @@ class Class(NamedTuple):
         Numbers of correct and wrong predictions of the class, each made before the message was
         learned. None if the model has no such record.
     ready
-        Whether these numbers, and the messages of other classes, suffice for sure verdicts.
+        Whether verdicts can be sure, with these numbers and those of messages of other classes.
     """
 
     label: str
@@ -68,7 +68,7 @@ class Status(NamedTuple):
     last
         Time of the last learned message, in seconds since 1970. None if there is none.
     one_sided
-        Whether the next `learn` learns all messages again, since many came in runs of one class.
+        Whether the next `learn` learns all messages again, because many came in runs of one class.
     """
 
     path: str
@@ -118,7 +118,7 @@ def _status(mailbox: Mailbox) -> Status:
     run = mailbox.database.connection.execute
     with mailbox.reading():
         model = mailbox.classifier.model
-        # A row of an import stands for many messages, and one of `compact` for none.
+        # A row of an import represents many messages, a row of `compact` none.
         groups = run(
             f"SELECT label, labelled_by, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
             f"WHERE removed_at IS NULL AND NOT {IS_RETIRED} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
@@ -131,7 +131,7 @@ def _status(mailbox: Mailbox) -> Status:
         for label, source, receipt in run(imported):
             many[label, source] += round(Receipt.from_text(receipt).class_weight)
         if not all(isinstance(text, str) for _, *texts, _ in groups for text in texts):
-            raise TypeError("a labelled_by or source that is no text")
+            raise TypeError("labelled_by or source is not text")
         learned = []
         for k, labelled_by, source, rows in groups:
             messages = many[k, source] if labelled_by == IMPORT else rows

@@ -19,7 +19,6 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
     Opinion,
-    SiteScores,
     blend_scores,
     evidence_of,
     fit_gains,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
-_MAX_CALLS = 64  # recent calls that a database stores
+_MAX_CALLS = 64  # number of recent calls that a database stores
 
 
 def _short_hash(text: str) -> str:
@@ -49,13 +48,13 @@ def _short_hash(text: str) -> str:
 
 
 def classifier_of(identity: Any) -> Classifier:
-    """Return a described classifier, without counts. Damage raises any exception."""
+    """Return a described classifier, without counts. Raise any exception if damaged."""
     model = TextModel.from_header(identity["model"])
     return Classifier.from_settings(model, identity["settings"])
 
 
 def check_kind(classifier: Classifier, path: str) -> None:
-    """Raise StateError unless a database can hold this classifier."""
+    """Raise StateError unless a database can store this classifier."""
     try:
         classifier.model.check_storable()
     except ValueError as error:
@@ -68,12 +67,12 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     result
-        "learned"; "corrected" (another label was unlearned first); "known" (nothing to do);
-        "confirmed" (a person gives the label that a program had given); "kept" (a program
-        contradicts a person); "forgotten"; "unknown" (nothing to forget); "retired" (learned so
-        long ago that its features were dropped: nothing changed).
+        "learned"; "corrected" (another label was unlearned first); "known" (it had this label);
+        "confirmed" (a person gave the label that a program had given); "kept" (a person's label is
+        not replaced by a program's); "forgotten"; "unknown" (it was not learned); "retired"
+        (unchanged, because its features were dropped).
     before
-        The label it had, None where it had none.
+        The label that it had before; None without one.
     """
 
     result: str
@@ -118,13 +117,13 @@ class StoredClassifier:
         create: bool = True,
         wait: float = WAIT,
         classifier: Classifier | None = None,
-        base: SiteScores | None = None,
+        base: Any | None = None,
     ) -> None:
         self.classifier: Classifier
         self.database: Transactions = open_database(path, create, wait)
         self.counts: list[SqlCounts] = []
         self.ledger: Ledger = Ledger(self.database)
-        self._identity = ""  # of the classifier that was read, as the state names it
+        self._identity = ""  # identity of the loaded classifier, as in the state
         self._tokenizer_text = ""
         self._moment = 0.0
         self.base = base
@@ -132,8 +131,8 @@ class StoredClassifier:
         self.refit_pending: bool = False
         self.settled: float = 0.0
         self.compactions: int = 0
-        self._calls: list[str] = []  # those done last, where a server's answer may be lost
-        self._loaded = False  # whether a transaction is open that has read what there is
+        self._calls: list[str] = []  # recent calls, since a server's answer can be lost
+        self._loaded = False  # whether a transaction is open and the state is read
         try:
             self._open(classifier)
         except BaseException:
@@ -144,10 +143,10 @@ class StoredClassifier:
         with self.database.reading():
             identity = self.database.read_value("identity")
             if identity is not None:
-                self._load(identity)  # it is sound, or this says what is wrong
+                self._load(identity)  # raises StateError if the database is damaged
         if identity is None:
             with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
-                pass  # it takes over what it is
+                pass  # it gets the classifier of the data
 
     def __enter__(self) -> Self:
         return self
@@ -192,10 +191,10 @@ class StoredClassifier:
                 self.database.store_value("identity", identity, STATE_COPY)
             with self._learning():
                 yield not rows
-            self._load()  # what was written is sound, or none of it is written
+            self._load()  # written completely and consistent, or not at all
 
     def _become(self, identity: Any) -> None:
-        """Make the classifier that the database describes."""
+        """Create the classifier that the database describes."""
         try:
             self.classifier = classifier_of(identity)
             self.classifier.on = None
@@ -207,7 +206,7 @@ class StoredClassifier:
         check_kind(self.classifier, self.database.path)
         self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
         for member, counts in zip(self.models, self.counts, strict=True):
-            member.counts = counts  # a model does not know which it holds
+            member.counts = counts  # the model has no record of its classifier
         self.ledger.model, self.ledger.counts = self.classifier.model, self.counts
         self._tokenizer_text = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
 
@@ -225,11 +224,11 @@ class StoredClassifier:
         return model
 
     def views_of(self, row: Row) -> tuple[TokenCounts, ...]:
-        """Return the features of a row, empty ones for each view if they were dropped."""
+        """Return the features of a row by view; empty if they were dropped."""
         return row.tokens or (TokenCounts.from_dict({}),) * len(self.counts)
 
     def check_places(self) -> None:
-        """Raise StateError unless features and blocks agree on where all features lie."""
+        """Raise StateError unless tables of features and blocks agree on all places."""
         for counts in self.counts:
             counts.check_places()
 
@@ -288,7 +287,7 @@ class StoredClassifier:
         self._keep()
 
     def _load(self, identity: Any = None) -> None:
-        """Read the state and, unless it is known, the classifier that it belongs to."""
+        """Read the state, and the classifier unless it is loaded."""
         now = self.database.read_value(STATE)
         if now is None:
             raise StateError(f"{self.database.path}: the database is damaged: it has no state")
@@ -307,7 +306,7 @@ class StoredClassifier:
             self.classifier.model.restore(now)
         except StateError:
             raise
-        except Exception as error:  # whatever was done to the file
+        except Exception as error:  # the file can have any content
             raise StateError(
                 f"{self.database.path}: the database is damaged: its state ({error!s:.100}); "
                 "restore it from a backup"
@@ -336,7 +335,7 @@ class StoredClassifier:
         """Run `act` in a transaction and return its result.
 
         `run_first` runs before it in the same transaction. If the connection to a server is lost,
-        both run again, unless the list of recent calls shows that the transaction was committed.
+        both run again, unless the list of recent calls shows a commit.
         """
         call = os.urandom(6).hex() if self.database.loses_answers else ""
         results: list[Done] = []
@@ -357,8 +356,8 @@ class StoredClassifier:
     def moment(self, timestamp: float | None = None) -> float:
         """Return a moment that is later than every earlier one, even if the clock went back.
 
-        It is the clock's time where that is later, in seconds since 1970. Each row of the ledger
-        has a moment of its own, so `undo` can tell them apart. Within a transaction.
+        It is in seconds since 1970, and equals the clock's time if that is later. Each row of the
+        ledger has a moment of its own, so `undo` can tell them apart. Within a transaction.
         """
         now = time.time()
         now = now if timestamp is None else min(timestamp, now)
@@ -442,7 +441,7 @@ class StoredClassifier:
     def _overrule(
         self, before: Row, label: Label, labelled_by: str, source: str, now: float
     ) -> Outcome | None:
-        """Retire the current label of a message; return an outcome if nothing is to be learned."""
+        """Remove the current label of a message. Return an outcome if nothing else is to do."""
         current_label = self.labels[before.label]
         if current_label == label:
             self.confirm(before, source, now)
@@ -477,7 +476,7 @@ class StoredClassifier:
         condition = "digest = ? AND removed_at = ? AND id < ?"
         for old in list(self.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
             if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
-                # Later than the end of the removed row: it is no correction of that.
+                # Added after the end of the removed row, so it did not correct that row.
                 self.add_row(old._replace(id=0, added_at=self.moment(timestamp), removed_at=None))
         return Outcome("forgotten", label)
 
@@ -490,8 +489,7 @@ class StoredClassifier:
             model.unlearn(model.join_views(self.views_of(row)), label, row.receipt)
         except (ValueError, IndexError) as error:
             raise StateError(
-                f"{self.database.path}: the counts do not agree with the ledger ({error}); "
-                "see `streamnb verify`"
+                f"{self.database.path}: counts and ledger disagree ({error}); run `streamnb verify`"
             ) from None
 
     def end_row(self, row: Row, now: float) -> None:

@@ -15,20 +15,20 @@ Result = TypeVar("Result")
 
 FORMAT = 1
 STATE = "known"  # name of the classifier's state
-# The table with a second copy of the classifier's description. Without a description no row of the
-# ledger can be recovered, and one lost page of the file would take a single copy with it.
+# The table with a second copy of the classifier's description. Without a description, no row of
+# the ledger can be recovered. One damaged page could destroy a single copy.
 STATE_COPY = "state_copy"
 
 
 class Dialect(NamedTuple):
-    """The expressions that SQLite and PostgreSQL write differently; all other SQL is the same."""
+    """Expressions that differ between SQLite and PostgreSQL. All other SQL is the same."""
 
     row_id: str
     integer: str
     real: str
     blob: str
     without_rowid: str
-    raw_text: str  # a column of text as bytes or text, also if it is not UTF-8
+    raw_text: str  # reads a column of text, also if it is not UTF-8
     number_table: str  # a list of integers given as `?`: a table with columns key and value
 
 
@@ -58,28 +58,28 @@ CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
 CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
 CREATE TABLE ledger(
     id {row_id},
-    digest {blob} NOT NULL,      -- which message (`digest.digest`)
-    label {integer} NOT NULL,    -- number of its class
-    labelled_by TEXT NOT NULL,     -- 'human' or 'program'
-    source TEXT NOT NULL,      -- where it came from
-    time {real} NOT NULL,        -- when it was learned, seconds since 1970
-    added_at {real} NOT NULL,    -- when it came into this ledger
-    removed_at {real},                -- when it was taken back or overruled
-    predicted {integer},          -- number of the class it had been taken for before
-    tokenizer TEXT NOT NULL,   -- which tokenizer made the tokens
-    receipt TEXT NOT NULL,     -- what learning it added, to take it back exactly
-    tokens {blob}                -- its features (`packed`); NULL where they were dropped
+    digest {blob} NOT NULL,      -- identity of the message (`digest.digest`)
+    label {integer} NOT NULL,    -- index of its class
+    labelled_by TEXT NOT NULL,   -- author of the label: 'human' or 'program'
+    source TEXT NOT NULL,        -- origin of the message
+    time {real} NOT NULL,        -- time of learning, seconds since 1970
+    added_at {real} NOT NULL,    -- moment at which the row was added
+    removed_at {real},           -- moment at which the label was removed or replaced
+    predicted {integer},         -- index of the class predicted before learning
+    tokenizer TEXT NOT NULL,     -- identity of the tokenizer that made the tokens
+    receipt TEXT NOT NULL,       -- the changes that learning made, which unlearning reverses
+    tokens {blob}                -- features of the message (`packed`); NULL if dropped
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,
-    uid TEXT NOT NULL,         -- UIDVALIDITY and UID of IMAP, the unique name of a Maildir
-    key {blob} NOT NULL,         -- which message (`digest.header_key`)
-    said TEXT NOT NULL,        -- what its keywords said: 'junk', 'notjunk' or ''
-    filed TEXT NOT NULL,       -- whether a program put it there, or is about to move it
-    since {real} NOT NULL,       -- when it was first seen there
-    gone {real},                 -- when it was no longer there
+    uid TEXT NOT NULL,           -- UIDVALIDITY and UID of IMAP, or the unique name of a Maildir
+    key {blob} NOT NULL,         -- identity of the message (`digest.header_key`)
+    said TEXT NOT NULL,          -- its keyword: 'junk', 'notjunk' or ''
+    filed TEXT NOT NULL,         -- author of its last move (`MessageLocation.moved_to`)
+    since {real} NOT NULL,       -- time when it was first seen in the folder
+    gone {real},                 -- time when it was first missing from the folder
     PRIMARY KEY (account, folder, uid)
 ){without_rowid};
 CREATE INDEX watched_key ON watched(account, key);
@@ -87,7 +87,7 @@ CREATE INDEX watched_key ON watched(account, key);
 
 
 class TransientError(BusyError):
-    """The server is away: the transaction was not committed, or its answer was lost."""
+    """The connection to the server is lost; the transaction may be committed or not."""
 
 
 class Transactions:
@@ -99,7 +99,7 @@ class Transactions:
     Parameters
     ----------
     path
-        The database, as messages name it.
+        The name of the database in messages.
     wait
         Seconds to wait for other processes.
 
@@ -110,7 +110,7 @@ class Transactions:
     location
         The path or URL that opens it again.
     changes
-        A number that grows whenever others may have changed what was read.
+        A number that grows when other processes can have changed the data that was read.
     file
         Device and inode of a file, or numbers that identify a server's database.
     """
@@ -119,7 +119,7 @@ class Transactions:
     connection: Any
     path: str
     file: tuple[int, int]
-    loses_answers = False  # whether a commit may succeed and its answer be lost
+    loses_answers = False  # whether the answer to a successful commit can be lost
 
     def __init__(self, path: str, wait: float) -> None:
         self.path = path
@@ -127,10 +127,10 @@ class Transactions:
         self.wait: float = wait
         self.changes: int = 0
         self.open: bool = True
-        self.writes: bool | None = None  # within a transaction: whether it may write
+        self.writes: bool | None = None  # within a transaction: whether writing is allowed
         self._lock = ForkSafeLock()
 
-    # Different for each kind of database
+    # Methods that differ by kind of database
 
     def convert_errors(self) -> contextlib.AbstractContextManager[None]:
         """Re-raise errors of the database as errors of streamnb."""
@@ -170,11 +170,11 @@ class Transactions:
         raise NotImplementedError
 
     def _check_version(self) -> None:
-        """Raise StateError unless it has the format of this streamnb."""
+        """Raise StateError unless the database has the format of this streamnb."""
         if self.version() != FORMAT:
             raise StateError(
-                f"{self.path}: a database of version {self.version()}, and this streamnb reads "
-                f"version {FORMAT}: use the streamnb that wrote it, or its `export`"
+                f"{self.path}: the database has version {self.version()}, but this streamnb reads "
+                f"version {FORMAT}; use the streamnb that wrote it, or its `export`"
             )
 
     def shrink(self) -> bool:
@@ -185,7 +185,7 @@ class Transactions:
         """Overwrite deleted content from now on, if the database would keep it."""
 
     def problems(self) -> list[str]:
-        """Return what the database finds wrong with its own files, a line each."""
+        """Return one line for each problem that the database finds in its files."""
         return []
 
     def replaced(self) -> bool:
@@ -195,7 +195,7 @@ class Transactions:
     def _close(self) -> None:
         raise NotImplementedError
 
-    # The same for all
+    # Methods that are the same for all kinds
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Any]:
@@ -213,7 +213,7 @@ class Transactions:
         ----------
         durable
             Whether to wait until it is on the disk. If not, a power failure can lose the last
-            transactions; the database stays sound.
+            transactions, but does not damage the database.
 
         Raises
         ------
@@ -235,8 +235,8 @@ class Transactions:
 
     def _held(self, holder: str) -> BusyError:
         return BusyError(
-            f"{self.path}: another {holder} holds the database; waited {self.wait:g} s: "
-            "try again later"
+            f"{self.path}: another {holder} holds the database; waited {self.wait:g} s: try again "
+            "later"
         )
 
     def _transaction(self, writes: bool, durable: bool = True) -> Iterator[Any]:
@@ -250,7 +250,7 @@ class Transactions:
             elif not writes:
                 yield self.connection
             else:
-                raise RuntimeError("cannot learn within an open transaction")
+                raise RuntimeError("a transaction is already open: learn after it has ended")
         finally:
             self._lock.release()
 
@@ -265,9 +265,9 @@ class Transactions:
                 if writes:
                     self._check_replaced()
                     self._commit(durable)
-                else:  # SQLite does not commit after it has met a damaged page
+                else:  # SQLite does not commit after it has read a damaged page
                     self._roll_back(durable)
-            except BaseException:  # Ctrl-C, perhaps, while it was waited for others
+            except BaseException:  # perhaps Ctrl-C during a wait for other processes
                 self.changes += 1
                 self._roll_back(durable)
                 raise
@@ -275,7 +275,7 @@ class Transactions:
                 self.writes = None
 
     def retry(self, action: Callable[[], Result]) -> Result:
-        """Run a transaction; run it again while the server is away, for at most `wait` seconds."""
+        """Run a transaction. If the server is lost, run it again, for at most `wait` seconds."""
         deadline = time.monotonic() + self.wait
         pause = 0.01
         while True:
@@ -288,11 +288,11 @@ class Transactions:
             pause = min(2 * pause, 1.0)
 
     def _check_replaced(self) -> None:
-        """Raise StateError if other processes would not see what is committed here."""
+        """Raise StateError if other processes would not see commits of this one."""
         if self.replaced():
             raise StateError(
-                f"{self.path}: the database or its log was removed or replaced meanwhile; start "
-                "the program again"
+                f"{self.path}: the database or its log was removed or replaced; restart this "
+                "program"
             )
 
     def read_value(self, name: str, table: str = "state") -> Any:
@@ -306,7 +306,9 @@ class Transactions:
         try:
             return json.loads(row[0])
         except ValueError:
-            raise StateError(f"{self.path}: the database is damaged: state {name!r}") from None
+            raise StateError(
+                f"{self.path}: the database is damaged: state {name!r}; restore it from a backup"
+            ) from None
 
     @property
     def number_table(self) -> str:
@@ -331,7 +333,7 @@ class Transactions:
         )
 
     def close(self) -> None:
-        """Close the connection; committed transactions are safe without it."""
+        """Close the connection. Committed transactions are safe without it."""
         with self._lock, self.convert_errors():
             self.open = False
             self._close()

@@ -1,4 +1,4 @@
-"""Undo: restore the state of a mailbox at a time, and redo the changes since."""
+"""Undo and redo: restore the state of a mailbox at an earlier time, and reverse that."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
 
     The messages of one command are one change, and so are the rows of one import.
     """
-    first, before = None, math.inf  # the change's first row yet, the moment before it
+    first, before = None, math.inf  # first row of the change so far, and the moment before it
     changes = 0
     with mailbox.reading():
         spans = mailbox.ledger.command_spans()
@@ -63,9 +63,9 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
 def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
     """Return the moment of the ledger for a time by the clock, in seconds since 1970.
 
-    Moments always rise (`StoredClassifier.moment`). If the clock was ahead once, they stay ahead
-    until that time has come. Until then, this is the moment of the earliest of the latest rows
-    whose own time is not before `timestamp`.
+    Moments always rise (`StoredClassifier.moment`). If the clock was once ahead, moments stay
+    ahead until the clock has caught up. Until then, the result is the moment of the first row in
+    the latest run of rows with a time from `timestamp` on.
     """
     now = time.time()
     with mailbox.reading():
@@ -85,8 +85,8 @@ def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
 def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
     """Restore the state at a time: remove all labels that were added since.
 
-    If the mailbox was rebuilt since then, it is rebuilt again: that rebuild also trained on the
-    messages that are removed.
+    If the mailbox was rebuilt since then, it is rebuilt again, because that rebuild also learned
+    the removed messages.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         Count only; change nothing.
     """
     if not math.isfinite(since):
-        raise ValueError(f"since: a finite number, not {since}")
+        raise ValueError(f"since: expected a finite number, not {since}")
 
     def undone() -> Undone:
         find = (
@@ -108,7 +108,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         run = mailbox.database.connection.execute
         new = run(f"{find} added_at >= ?", (since,)).fetchall()
         old = run(f"{find} added_at < ? AND removed_at >= ?", (since, since)).fetchall()
-        # If the features were dropped, only a change of `labelled_by` can be undone.
+        # Without features, only a change of `labelled_by` can be undone.
         same = {key for _, key, retired, _ in old if retired}
         lost = {key for _, key, retired, holds in new if retired and holds and key not in same}
         new = [number for number, key, *_ in new if key not in lost]

@@ -15,7 +15,7 @@ from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.transactions import Transactions
 
-# The limits of the log of verdicts and the polled folders; the places of their messages.
+# SQL for the limits of the log of verdicts, the watched folders, and the locations of messages.
 _SELECT_STATES = (
     "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
 )
@@ -37,15 +37,17 @@ def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbo
     """
     classifier = old.classifier
     if not isinstance(classifier, PresetClassifier) or classifier.views is not None:
-        raise StateError(f"{old.path}: its views were chosen by hand; there are no newer ones")
+        raise StateError(
+            f"{old.path}: its views were chosen by hand, so there is no newer version of them"
+        )
     files = not is_url(old.location) and Path(new).exists()
     if str(new) == old.location or (files and Path(new).samefile(old.path)):
-        raise StateError(f"{old.path}: is the old database; name another one")
+        raise StateError(f"{old.path}: the file is the old database; name another file")
     fresh = type(classifier)(**{name: getattr(classifier, name) for name in _OWNER_SETTINGS})
     renewed = Mailbox(new, create=True, wait=wait, classifier=fresh)
     if tokenizer_config(renewed.classifier.tokenizer) != tokenizer_config(fresh.tokenizer):
         renewed.close()
-        raise StateError(f"{renewed.path}: is there already, with other views; name another one")
+        raise StateError(f"{renewed.path}: the file exists and has other views; name another file")
     copy_settings(old.database, renewed.database)
     return renewed
 
@@ -61,7 +63,7 @@ def copy_label(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
 
 
 def count_missing(old: Mailbox, new: Mailbox) -> int:
-    """Return how many messages the old mailbox has learned that the new one has not."""
+    """Return the number of messages that only the old mailbox has learned."""
     find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
     with old.reading(), new.reading():
         keys = old.database.connection.execute(find)
@@ -71,7 +73,7 @@ def count_missing(old: Mailbox, new: Mailbox) -> int:
 def copy_settings(
     old: Transactions, new: Transactions, on_loss: Callable[[str, Exception], None] | None = None
 ) -> None:
-    """Copy the owner's settings and the state of `watch` that the new database does not have.
+    """Copy the owner's settings and the state of `watch`, unless the new database has them.
 
     Parameters
     ----------
@@ -84,12 +86,12 @@ def copy_settings(
     """
     parts = (
         (
-            "how much is recorded and which folders are watched",
+            "the limits of the log and the watched folders",
             _SELECT_STATES,
             "INTO state VALUES (?, ?)",
         ),
         (
-            "where the messages of watched folders were",
+            "the locations of messages in watched folders",
             _SELECT_WATCHED,
             "INTO watched(account, folder, uid, key, said, filed, since, gone) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

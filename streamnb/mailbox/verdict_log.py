@@ -1,4 +1,4 @@
-"""The log of verdicts: the latest verdicts, so that a person can check and correct them.
+"""The log of the latest verdicts, for a person to check and correct.
 
 It is limited in number and age, and can be turned off. It holds the features of each message, so
 that a message can be learned after it was deleted.
@@ -27,29 +27,29 @@ from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.undo import undone_messages
 
-WEB = "web"  # source of labels given on the page
+WEB = "web"  # source of labels that the user sets on the page
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts(
     id {row_id},
-    digest {blob} NOT NULL UNIQUE,  -- which message (`digest.digest`)
-    time {real} NOT NULL,           -- when it was judged, seconds since 1970
-    place TEXT NOT NULL,          -- where it was: account, folder and uid in JSON, or a word
-    moved TEXT,                   -- the folder it was moved to
+    digest {blob} NOT NULL UNIQUE,  -- identity of the message (`digest.digest`)
+    time {real} NOT NULL,           -- time of the verdict, seconds since 1970
+    place TEXT NOT NULL,            -- location: account, folder and uid in JSON, or a word
+    moved TEXT,                     -- the folder that it was moved to
     sender TEXT NOT NULL,
     subject TEXT NOT NULL,
-    mark TEXT NOT NULL,           -- as `Response`
+    mark TEXT NOT NULL,             -- mark of the verdict (`Response`)
     label TEXT,
     score {real} NOT NULL,
     probability {real} NOT NULL,
-    tokenizer TEXT NOT NULL,      -- which tokenizer made the tokens
-    tokens {blob} NOT NULL,         -- its features
-    names {blob} NOT NULL           -- their names, compressed; of some views perhaps none
+    tokenizer TEXT NOT NULL,        -- identity of the tokenizer that made the tokens
+    tokens {blob} NOT NULL,         -- features of the message (`packed`)
+    names {blob} NOT NULL           -- names of the features, compressed; some views have none
 )
 """
 _COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
 _MAX_FIELD_LENGTH = 200  # characters of a sender or subject
-_MAX_WAIT_S = 1.0  # seconds that a verdict waits for others who write
+_MAX_WAIT_S = 1.0  # seconds that logging a verdict waits for other writers
 _MAX_NAME_BYTES = 1 << 14  # bytes of the names of a message
 
 
@@ -74,11 +74,11 @@ class LoggedVerdict(NamedTuple):
     Attributes
     ----------
     id, digest, time
-        Its number, which message, and when.
+        Number of the entry, digest of the message, time of the verdict.
     place, moved
-        Where it was, and the folder it was moved to.
+        Location of the message, and the folder that it was moved to.
     sender, subject
-        Of its header.
+        Fields of its header.
     mark, label, score, probability
         As `Response`.
     learned_label
@@ -133,7 +133,9 @@ class VerdictLog:
     def limit(self, limits: LogLimits) -> None:
         """Set the limits and delete verdicts beyond them."""
         if not 0 <= limits.most <= 100_000 or not 0 <= limits.days <= 36_500:
-            raise ValueError(f"at most 100,000 messages and 36,500 days, not {limits}")
+            raise ValueError(
+                f"the limits are at most 100,000 messages and 36,500 days, not {limits}"
+            )
         with self._writing() as connection:
             self.mailbox.database.store_value("record", limits._asdict())
             self._purge(connection, limits)
@@ -150,7 +152,7 @@ class VerdictLog:
         response
             The verdict.
         place
-            Where it was.
+            Location of the message.
         moved
             The folder it was moved to.
         """
@@ -184,7 +186,7 @@ class VerdictLog:
 
     @contextmanager
     def _writing(self, patience: float | None = None) -> Iterator[Any]:
-        """A transaction that need not be on the disk at once: a verdict can be lost."""
+        """A transaction that does not wait for the disk: a power failure can lose a verdict."""
         database = self.mailbox.database
         with (
             database.waiting(database.wait if patience is None else patience),
@@ -216,9 +218,9 @@ class VerdictLog:
         search
             Text that sender, subject or place must have.
         most
-            How many.
+            Maximum number of entries.
         before
-            Only entries of smaller numbers than this.
+            Only entries with smaller numbers.
         """
         condition = {
             "all": "TRUE",
@@ -261,9 +263,9 @@ class VerdictLog:
         Raises
         ------
         StateError
-            Where they were made by another tokenizer, or are damaged.
+            If another tokenizer made them, or they are damaged.
         LookupError
-            Where there is no such message.
+            If there is no such message.
         """
         with self.mailbox.reading():
             row = None
@@ -275,7 +277,8 @@ class VerdictLog:
                 raise LookupError("no such message in the record")
             if row[0] != self.mailbox.tokenizer_id:
                 raise StateError(
-                    "the message was judged by another tokenizer: teach it from the mail itself"
+                    "another tokenizer made the features of this message; learn it from the mail "
+                    "itself"
                 )
             model = self.mailbox.classifier.model
             try:
@@ -283,9 +286,9 @@ class VerdictLog:
                 if len(views) != len(model.view_models):
                     raise ValueError("other views")
                 return model.join_views(_with_names(views, row[2]))
-            except Exception as error:  # whatever was done to the file
+            except Exception as error:  # the file can have any content
                 raise StateError(
-                    f"{self.mailbox.path}: the record of verdicts is damaged ({error})"
+                    f"{self.mailbox.path}: the log of verdicts is damaged ({error})"
                 ) from None
 
     def teach(self, number: int, label: str) -> Outcome:
@@ -298,14 +301,14 @@ class VerdictLog:
         )
 
     def erase(self, keys: Sequence[bytes] = (), sender: str | None = None) -> int:
-        """Remove messages from the record and from the ledger, after unlearning them.
+        """Unlearn messages, and remove them from the log and the ledger.
 
         Parameters
         ----------
         keys
             Their digests.
         sender
-            Text that the sender has, of recorded messages.
+            Text in the sender of logged messages.
 
         Returns
         -------
@@ -332,7 +335,8 @@ class VerdictLog:
                         mailbox.end_row(row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 delete_scores(mailbox.database, key)
-                # A message that `compact` dropped is in sums: its row stays, without its identity.
+                # The sums of `compact` include a message that was dropped. Its row stays, without
+                # its identity.
                 removed = run(
                     "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL "
                     "WHERE digest = ? AND tokens IS NULL AND removed_at IS NULL",
@@ -345,15 +349,16 @@ class VerdictLog:
             _erase_features(mailbox, features)
         if not mailbox.database.shrink():
             raise BusyError(
-                f"{mailbox.path}: {erased:,} messages are erased, but another process reads the "
-                "database: until it ends and this is done again, traces stay in the file"
+                f"{mailbox.path}: {erased:,} messages are erased, but traces stay in the file "
+                "because another process reads the database; stop it, then run this command "
+                "again"
             )
         return erased
 
 
 def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]]) -> None:
     """Delete features without a count or row, and the names that only these messages had."""
-    named = [np.zeros(counts.places, bool) for counts in mailbox.counts]  # those in the ledger
+    named = [np.zeros(counts.places, bool) for counts in mailbox.counts]  # features in the ledger
     for (packed,) in mailbox.database.stream("SELECT tokens FROM ledger WHERE tokens IS NOT NULL"):
         for marks, places in zip(named, places_in(packed), strict=False):
             marks[places[places < len(marks)]] = True

@@ -21,8 +21,8 @@ def verify(mailbox: StoredClassifier) -> list[str]:
             return problems or _recounted(mailbox)
         except StateError as error:
             return [str(error)]
-        except Exception as error:  # whatever was done to the file
-            return [f"it cannot be counted: {type(error).__name__}: {error!s:.100}"]
+        except Exception as error:  # the file can have any content
+            return [f"the ledger cannot be counted: {type(error).__name__}: {error!s:.100}"]
 
 
 def _recounted(mailbox: StoredClassifier) -> list[str]:
@@ -38,14 +38,16 @@ def _recounted(mailbox: StoredClassifier) -> list[str]:
     stored_state = mailbox.classifier.model.state()
     for name, expected in model.state().items():
         if name in stored_state and not _close(expected, stored_state[name]):
-            problems.append(f"{_STATES.get(name, name)} is not the sum of its steps")
+            problems.append(
+                f"{_STATES.get(name, name)} is not the sum of the changes in the ledger"
+            )
     return problems
 
 
 _STATES = {
     "recalibration": "the recalibration",
     "noise": "the estimate of wrong labels",
-    "turns": "the credit of the classes",
+    "turns": "the credits of the classes",
     "runs": "the record of runs",
     "corrections": "the record of corrections",
     "record": "the record of calls",
@@ -61,11 +63,11 @@ def _compared(view: int, counts: Counts, stored: SqlCounts) -> list[str]:
         for label, a, b in zip(stored.labels, expected_sums, stored_sums, strict=True):
             if not _close(a, b):
                 problems.append(
-                    f"view {view}, class {label}: {name} {b!r}, and the ledger has {a!r}"
+                    f"view {view}, class {label}: {name} is {b!r}, but the ledger has {a!r}"
                 )
     if counts.features != stored.features:
         problems.append(
-            f"view {view}: {stored.features} features, and the ledger has {counts.features}"
+            f"view {view}: {stored.features} features, but the ledger has {counts.features}"
         )
     try:
         fingerprints, cells = stored.items()
@@ -88,7 +90,7 @@ def _close(a: Any, b: Any) -> bool:
     if isinstance(a, list):
         if all(type(x) is int for x in a + b):
             return bool(a == b)
-        # A class that came and went leaves a bias of 0 and squares of 1 behind.
+        # A class whose messages were all unlearned leaves an intercept of 0 and squares of 1.
         short = min(len(a), len(b))
         return np.allclose(a[:short], b[:short], rtol=1e-9, atol=1e-9) and set(
             a[short:] + b[short:]

@@ -1,4 +1,4 @@
-"""A file that is read again when it has changed."""
+"""A file that is read again after changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Naive Bayes models of texts: counts, and formulas over them."""
+"""Naive Bayes models of texts: counts, and formulas that use them."""
 
 from streamnb.naive_bayes.bernoulli import BernoulliNB
 from streamnb.naive_bayes.complement import ComplementNB

@@ -25,10 +25,10 @@ class BernoulliParameters(CountingParameters):
 
 @parameter_class()
 class BernoulliNB(BernoulliParameters, CountingNB):
-    r"""Naive Bayes over which features are present and which are absent.
+    r"""Naive Bayes over the presence and absence of features.
 
-    The messages of class c have the weight D_c, and those among them with feature w the weight
-    n_cw. Then p_cw = (n_cw + alpha) / (D_c + 2 alpha). The joint log-likelihood of message x is
+    The messages of class c have the weight D_c. Those of them with feature w have the weight n_cw.
+    Then p_cw = (n_cw + alpha) / (D_c + 2 alpha). The joint log-likelihood of message x is
 
         log P(c) + sum over w in x of log p_cw + sum over w not in x of log(1 - p_cw)
 
@@ -42,7 +42,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
     Attributes
     ----------
     counts : MemoryCounts
-        Everything that was learned.
+        All counts.
 
     References
     ----------
@@ -86,7 +86,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return self.binarize
 
     def as_tokens(self, x: Any) -> TokenCounts:
-        """A message as the model counts it: what is above the threshold, once."""
+        """Return a message as the model counts it: each value above the threshold becomes 1."""
         if not isinstance(x, TokenCounts):
             return TokenCounts.from_dict(x, self.binarize, self.keep_names)
         present = x.counts > self.binarize
@@ -100,7 +100,8 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return _core.log_cells(cells, alpha) - _core.log_cells(absent, alpha)
 
     def _unseen_weights(self, factor: float = 1.0) -> list[float]:
-        # Not among the absent features that the base sums, so the whole of log p is due.
+        # The sum over absent features does not include these, so log p is added without a
+        # correction.
         alpha = self._smoothing(factor)
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
@@ -115,7 +116,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
             # Rounding of fractions can make an absence slightly negative.
             absences = np.maximum(weight - values[occurs], 0.0)
             logs = _core.log_cells((absences + alpha) / (weight + 2 * alpha))
-            # fsum: the order in which the table lists the values must not matter.
+            # fsum makes the result independent of the order in which the table lists the values.
             terms = (used * logs).tolist()
             unused = self.counts.features - float(used.sum())
             terms.append(unused * _core.log((weight + alpha) / (weight + 2 * alpha)))

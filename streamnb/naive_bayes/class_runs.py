@@ -14,18 +14,18 @@ from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, che
 class ClassRuns(OnlineEstimator):
     r"""The weight of a message for calibration: 1 in a mixed stream, 0 inside a run of one class.
 
-    Users often train one folder after the other. Estimates of how frequent classes are (the
-    intercepts of the recalibration, the label noise) would then be those of the last folder. So
-    each class has a credit. A message of another class adds 7 r to it, up to max(20 r, 1). A
-    message of the class itself has weight min(1, credit) and spends it. No credit is earned
-    while only one class has messages.
+    Users often train one folder after the other. Estimates of class frequencies (the intercepts of
+    the recalibration, the label noise) would then fit the last folder only. So each class has a
+    credit. A message of another class adds 7 r to it, up to max(20 r, 1). A message of the class
+    itself has weight min(1, credit) and spends it. No credit is earned while only one class has
+    messages.
 
     r is the number of messages of the class for each message of another class, in a mixed stream:
     1 / (K - 1), or the mean length of about its last 20 runs if that is more. So messages of a
-    class of 99 % have full weight too: they stand between those of others.
+    class with a share of 99 % have full weight too, if they alternate with others.
 
-    `messages_in_runs` is the total weight that messages lacked. A run of up to a tenth of all
-    messages is not counted, since small data sets have such runs by chance.
+    `messages_in_runs` is the sum of 1 minus the weight of each message. A run of up to a tenth of
+    all messages is not counted, because small data sets have such runs by chance.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class ClassRuns(OnlineEstimator):
     def __init__(self) -> None:
         self.messages_in_runs: float = 0.0
         self.credits: list[float] = []
-        # Of classes that are or were in a run: its current length, and the mean length.
+        # For each class that is or was in a run: the current length, and the mean length.
         self.runs: dict[int, tuple[float, float]] = {}
 
     def mix_weight(self, class_index: int) -> float:
@@ -95,7 +95,7 @@ class ClassRuns(OnlineEstimator):
         """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
         runs = self.from_state(deltas)
         if max([len(runs.credits), *(k + 1 for k in runs.runs)]) > n_classes:
-            raise ValueError(f"receipt: it is of more than {n_classes} classes")
+            raise ValueError(f"receipt: it has more than {n_classes} classes")
 
     def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
         """Return the updates with class indices changed, as in `OnlineEstimator`."""

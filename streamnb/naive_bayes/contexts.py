@@ -83,7 +83,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     def _backed_off(
         self, fingerprints: Keys, cells: Floats, factor: float = 1.0
     ) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return log P of grams and their suffixes, and which of them are suffixes of no other."""
+        """Return log P of n-grams and their suffixes, and a mask of those that are not suffixes."""
         # u grows with the root of a count, which grows with the scale of decayed counts.
         spread = self.spread * math.sqrt(self.counts.scale)
         return _core.backoff_log_probabilities(
@@ -97,7 +97,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         )
 
     def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:
-        # Computed for all grams at once, since log P of a gram depends on others.
+        # Computed for all n-grams at once, because log P of one depends on others.
         fingerprints, cells = self.counts.items()
         weights, longest = self._backed_off(fingerprints, cells)
         is_longest = longest.astype(bool)
@@ -108,7 +108,8 @@ class ContextNB(DiscriminativeMultinomialNB):
         return False  # no P of a gram is known for all other classes
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        # Log P of a gram depends on others, so the one call of the multinomial formula is no use.
+        # Log P of an n-gram depends on other n-grams, so the multinomial formula for several
+        # alphas at once does not apply.
         return CountingNB._sums(self, tokens, factor)
 
     def system_log_likelihoods(

@@ -46,8 +46,9 @@ from streamnb.parameters import (
     parameters_to_json,
 )
 
-# Grid of the factors of update weights. Sums of multiples of it are exact, so unlearning is exact.
-# A coarser grid would ignore messages that are nearly known; a finer one would gain no accuracy.
+# Step of the factors of update weights. Sums of its multiples are exact, so unlearning is exact. A
+# coarser grid would ignore messages with small update weights; a finer one would not be more
+# accurate.
 _GRID = 2.0**-10
 
 DECAY = parameter(
@@ -59,9 +60,9 @@ DECAY = parameter(
 MAX_FEATURES = parameter(
     Integer(1, none=True),
     "teaching",
-    "Maximum number of features of each view, for streams without an end; None for no limit. When "
-    "there are more, those with the smallest total count are removed until three quarters of the "
-    "limit are left.",
+    "Maximum number of features of each view, for endless streams; None for no limit. Above it, "
+    "the features with the smallest total count are removed until three quarters of the limit "
+    "remain.",
     default=None,
 )
 LENGTH_NORM_POWER = "Power of the number of features in the length normalisation, from 0 to 2."
@@ -124,7 +125,7 @@ class LastResultCache(Generic[CacheEntry]):
     """Cache of the last result: a message is often classified and then learned."""
 
     _cache: CacheEntry | None = None
-    _params_version: int = 0  # changes with every parameter; counts have a version of their own
+    _params_version: int = 0  # changes with every parameter; counts have their own version
 
 
 _LogLikelihoods = tuple[TokenCounts, Counts, tuple[int, int], tuple[float, ...]]
@@ -135,8 +136,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     """Base class of Naive Bayes models over a table of counts.
 
     A subclass defines the weight of a feature given its counts (`_feature_weights`). It can also
-    define the log-likelihood of a message without features (`_empty_log_likelihoods`). The state
-    is the counts alone.
+    define the log-likelihood of a message without features (`_empty_log_likelihoods`). Its state
+    consists of the counts only.
 
     X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
     pandas, polars or pyarrow frame. Column i of a matrix is the feature i, so
@@ -165,7 +166,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def _changed(self, name: str) -> None:
         self._params_version += 1
         counts = vars(self).get("counts")
-        if name == "keep_names" and isinstance(counts, MemoryCounts):  # nothing was learned yet
+        if name == "keep_names" and isinstance(counts, MemoryCounts):  # before the first message
             self.counts = MemoryCounts(self.keep_names, self.track_values)
             self.counts.add_classes(counts.labels)
         if name == "max_features" and counts is not None:
@@ -198,7 +199,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return self.alpha * self.counts.scale * factor
 
     def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
-        """Return what one occurrence of each feature adds to each class, (n, K), given counts."""
+        """Return the term of one occurrence of each feature for each class, (n, K)."""
         raise NotImplementedError
 
     def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
@@ -206,7 +207,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return [0.0] * len(self.counts.labels)
 
     def _unseen_weights(self, factor: float = 1.0) -> list[float]:
-        """Return what one occurrence of a feature without a count adds to each class, (K,)."""
+        """Return the term of one occurrence of a feature without a count for each class, (K,)."""
         zeros = np.zeros((1, len(self.counts.labels)))
         return self._feature_weights(zeros, factor)[0].tolist()
 
@@ -216,7 +217,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def _weights_of(
         self, fingerprints: Keys, factor: float = 1.0
     ) -> tuple[Floats, NDArray[np.uint8] | None]:
-        """Return the weights (n, K) of features, and which of them count (None: all)."""
+        """Return the weights (n, K) of features, and a mask of those that are used (None: all)."""
         cells, is_seen = self.counts.get_counts(fingerprints)
         weights = self._feature_weights(cells, factor)
         if self.unseen == "ignore":
@@ -225,7 +226,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return weights, None
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        """Return the log-likelihoods without length normalisation, and the features they are of."""
+        """Return the log-likelihoods without length normalisation, and their features."""
         weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         sums, used = _core.weighted_sums(tokens.counts, weights, is_seen)
         pairs = zip(self._empty_log_likelihoods(factor), sums, strict=True)
@@ -335,8 +336,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             if not has_decayed and not counts.evictions:
                 counts.subtract(tokens, y, view_weight, receipt.class_weight)
                 return tokens, y, view_weight, receipt.class_weight
-            # Decay rounds, and drops what is too small. Evicted features may have come again. So at
-            # most the rest can be subtracted.
+            # Decay rounds counts and drops small ones, and evicted features can have been learned
+            # again. So at most the remaining counts are subtracted.
             class_index = counts.index(y)
             if class_index is None:
                 raise ValueError(f"cannot unlearn: no message of class {y!r:.80} was learned")
@@ -355,7 +356,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             return remaining, y, 1.0, class_weight
 
     def _decay_since(self, receipt: Receipt) -> float:
-        """Return the factor by which rescaling changed the numbers of a receipt."""
+        """Return the factor by which decay has changed the numbers of a receipt."""
         return float(2.0 ** (receipt.decay_halvings - self.counts.decay_halvings))
 
     def add_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float) -> None:
@@ -467,7 +468,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     # Merging
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError if another model counts other things."""
+        """Raise ValueError if another model cannot be merged into this one."""
         if type(other) is not type(self):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
         for name, declared in self.parameter_table.items():
@@ -545,9 +546,9 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         Returns
         -------
         list
-            Pairs of name and log-odds, the largest first. The log-odds are what one occurrence
-            adds to the class, less what it adds to the best other class. A feature whose name was
-            not stored is named "#" and its fingerprint.
+            Pairs of name and log-odds, the largest first. The log-odds are the term that one
+            occurrence adds to the class minus the term for the best other class. A feature whose
+            name was not stored is named "#" and its fingerprint.
 
         Raises
         ------
@@ -592,7 +593,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
         (model,) = view_models
         if type(model) is not cls:
-            raise ValueError(f"a {type(model).__name__} in the place of a {cls.__name__}")
+            raise ValueError(f"found a {type(model).__name__}, expected a {cls.__name__}")
         return model
 
     def view_header(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def residuals(
     log_likelihoods
         For each model, the log-likelihood of each class.
     log_prior
-        Added to those of each model.
+        Log prior of each class, added to the log-likelihoods of each model.
     active
         Indices of the classes that have messages.
     class_index
@@ -34,8 +34,7 @@ def residuals(
     Returns
     -------
     list of float
-        A new class has 1. While only one class is active, its residual is .5: it would be 0, and
-        nothing more would be learned.
+        1 for a new class; .5 while only one class is active, because 0 would stop the learning.
     """
     if class_index is None or class_index not in active:
         return [1.0] * len(log_likelihoods)
@@ -46,7 +45,7 @@ def residuals(
 
 @parameter_class()
 class DiscriminativeParameters(CountingParameters):
-    """Parameters of `DiscriminativeMultinomialNB`, which the learned counts depend on."""
+    """Parameters of `DiscriminativeMultinomialNB`. The learned counts depend on them."""
 
     alpha: float = parameter(
         POSITIVE,
@@ -83,9 +82,9 @@ class DiscriminativeParameters(CountingParameters):
 class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes whose update weights are 1 - P(label | message).
 
-    The formula is that of `MultinomialNB`. The counts of a message x of class y are added 1 -
-    P(y | x) times, with P from before the update. So a message that the model knows adds
-    nothing, and words that occur together are not counted again and again. The model is still a
+    The formula is that of `MultinomialNB`. The counts of a message x of class y are multiplied by
+    1 - P(y | x), with P from before the update. So a message that the model predicts well adds
+    little, and words that always occur together are not counted repeatedly. The model is still a
     table of counts, learned in one pass without a step size. The result depends slightly on the
     order of messages.
 
@@ -126,8 +125,8 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     def update_weight(self, residual: float, trust: float) -> float:
         """Return the update weight trust^2 (1 - P), or 0 if it is below `min_update`.
 
-        A wrong label adds counts to one class and withholds them from another, so the trust counts
-        twice. Chosen on mail with 10 % of wrong labels: (1-ROCA)% .127; .168 with the power 1.
+        A wrong label adds counts to one class and omits them from another, so the trust is
+        squared. Chosen on mail with 10 % of wrong labels: (1-ROCA)% .127; .168 with the power 1.
         """
         weight = round_to_grid(trust * trust * residual)
         return weight if weight >= self.min_update else 0.0

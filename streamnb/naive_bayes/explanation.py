@@ -14,7 +14,7 @@ from streamnb.features.token_counts import Feature, TokenCounts
 
 
 class Contributions(Mapping[Feature, dict[Label, float]]):
-    """Contributions of features to classes: an array, which is named when it is read.
+    """Contributions of features to classes, as an array. Names are looked up when they are read.
 
     Parameters
     ----------
@@ -37,11 +37,11 @@ class Contributions(Mapping[Feature, dict[Label, float]]):
 
     @classmethod
     def none(cls, tokens: TokenCounts, labels: list[Label]) -> Contributions:
-        """Return the contributions of a message whose features do not count."""
+        """Return the contributions of a message without features that count."""
         return cls(tokens, np.empty(0, np.int64), labels, np.empty((0, len(labels))))
 
     def margins(self, label: Label) -> Floats:
-        """Return what each feature adds to a class, less the most that it adds to another, (m,)."""
+        """Return each feature's contribution to a class minus its largest to another, (m,)."""
         k = self.labels.index(label)
         others = np.delete(self.values_by_class, k, axis=1)
         return self.values_by_class[:, k] - (others.max(axis=1) if others.size else 0.0)
@@ -83,10 +83,10 @@ class Explanation:
     scores
         Joint log-likelihood of each class.
     base
-        Score of each class without any feature: the prior, and for Bernoulli the absence of every
-        feature.
+        Score of each class without features: the prior and, for Bernoulli, the absence of all
+        features.
     contributions
-        What each feature with a count added to each class. Base and contributions add up to the
+        Contribution of each feature with a count to each class. Base plus contributions gives the
         scores.
     """
 
@@ -124,7 +124,7 @@ class Explanation:
         return Explanation(calibrate(self.scores), calibrate(self.base), contributions)
 
     def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
-        """Return the n features that added most to a class, compared with the best other class.
+        """Return the n features with the largest contribution to a class against the best other.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class Explanation:
 
 
 def margin_over_runner_up(weights: Floats) -> Floats:
-    """Return weights (n, K) less the largest of the other classes in each row.
+    """Return weights (n, K) minus the largest weight of the other classes in each row.
 
     With one class the weights are returned as they are.
 
@@ -160,7 +160,7 @@ def margin_over_runner_up(weights: Floats) -> Floats:
 
 
 class TopFeatures:
-    """The n features with the largest gains for each of K classes, of blocks of features.
+    """Collector of the n features with the largest gains for each of K classes.
 
     Of equal gains, the smaller fingerprints are taken, so that the order of blocks makes no
     difference. At most a few times the result and one block are held in memory.
@@ -195,7 +195,7 @@ class TopFeatures:
         """Add a block of features (m,) with their gains for each class (m, K)."""
         min_gains = self.min_gains
         if len(gains) > self.n > 0 and np.isneginf(min_gains).any():
-            # A feature that is not among the n largest of its block is not among those of all.
+            # A feature outside the n largest of its block is outside the n largest of all.
             min_gains = np.maximum(min_gains, np.partition(gains, -self.n, axis=0)[-self.n])
         rows, columns = np.nonzero(gains >= min_gains)
         keys, values = fingerprints[rows], gains[rows, columns]

@@ -17,9 +17,9 @@ class LabelNoise(OnlineEstimator):
     r"""Online estimate of the fraction of wrong labels of each true class.
 
     A message of class t gets a wrong label with probability e_t: each of the other K - 1 classes
-    with equal probability. The probability of label y is Q[t][y]: 1 - e_t if t = y, otherwise
-    e_t / (K - 1). P has the probabilities before y is known. The posterior of the
-    true class is (Dawid and Skene 1979)
+    with equal probability. The probability of label y is Q[t][y]: 1 - e_t if t = y, otherwise e_t
+    / (K - 1). P is the predicted distribution, before y is known. The posterior of the true class
+    is (Dawid and Skene 1979)
 
         posterior_t proportional to Q[t][y] P_t
 
@@ -62,9 +62,9 @@ class LabelNoise(OnlineEstimator):
     _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
     _INITIAL_LABELS = 10.0
     _SHARED_LABELS = 30.0  # 0 and 100 differ little on texts; 0 is worse on one-sided noise
-    _MAX_RATE = 0.49  # with more wrong labels, a class would be the other one
+    _MAX_RATE = 0.49  # above one half, the two classes would be exchanged
     _UNSEEN_KINDS = 0.002  # d for a class of one message, for each message of another class
-    _LARGEST_SUM = 2.0**8  # sums of multiples of the step are exact up to this
+    _LARGEST_SUM = 2.0**8  # largest sum of multiples of the step that is exact
 
     def __init__(self, rate: float | None = None) -> None:
         if rate is not None and not 0 <= rate < 0.5:

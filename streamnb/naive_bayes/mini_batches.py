@@ -1,4 +1,4 @@
-"""Many examples at once: matrices, data frames and lists, as river and scikit-learn pass them."""
+"""Mini-batches of examples: the matrices, data frames and lists of river and scikit-learn."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Rows:
             names, X = _frame_values(X)
         indptr, indices, data, width = _compressed(X, canonical)
         used: Ints | None = None
-        if width > len(indices):  # a few rows of a wide matrix: only the columns that occur
+        if width > len(indices):  # for a few rows of a wide matrix, only the columns that occur
             distinct, inverse = np.unique(indices, return_inverse=True)
             used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
@@ -98,7 +98,8 @@ class Rows:
             column = int(self.columns[column])
         condition = "finite and at most 1e100" if signed else "finite, >= 0 and at most 1e100"
         raise ValueError(
-            f"row {row}, column {column}: the value is {self.data[entry]}: it must be {condition}"
+            f"row {row}, column {column}: the value is {self.data[entry]}: expected a number that "
+            f"is {condition}"
         )
 
 
@@ -112,7 +113,7 @@ def is_frame(X: Any) -> bool:
 
 
 def frame_of(X: Any) -> narwhals.DataFrame[Any]:
-    """Return a data frame of any library behind one interface.
+    """Return a data frame of any library, with narwhals' interface.
 
     Raises
     ------
@@ -234,7 +235,7 @@ def as_labels(y: Any) -> list[Any]:
     if is_frame(y):
         columns = list(frame_of(y).iter_columns())
         if len(columns) != 1:
-            raise ValueError(f"the labels are a frame of {len(columns)} columns, not of one")
+            raise ValueError(f"the labels are a frame of {len(columns)} columns; pass one column")
         return columns[0].to_list()
     if isinstance(y, Mapping | str | bytes):
         raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
@@ -265,7 +266,7 @@ def log_normalised(joint: Floats) -> Floats:
     if not joint.size:
         return joint
     top = joint.max(axis=1, keepdims=True)
-    # All scores are -inf if all priors are zero: then all classes are equally probable.
+    # If all priors are zero, all scores are -inf: the classes are then equally probable.
     joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
     return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
@@ -442,7 +443,7 @@ class MiniBatchMixin(PredictManyMixin):
         with self.lock:
             if not self.labels:
                 raise ValueError(
-                    "nothing has been learned yet: call fit, partial_fit or learn_one first"
+                    "the model is not trained: call fit, partial_fit or learn_one first"
                 )
             return self.classes_[best_columns(self._sorted_scores(X))]
 
@@ -475,7 +476,7 @@ def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
     named = {str(label): values for label, values in columns.items()}
     if len(named) < len(columns):
         raise ValueError(
-            "two labels have the same text, so they cannot both name a column; pass a pandas frame"
+            "two labels have the same text, but names of columns must differ; pass a pandas frame"
         )
     return library.DataFrame(named) if hasattr(library, "DataFrame") else library.table(named)
 

@@ -1,4 +1,4 @@
-"""Model files: arrays and JSON, checked before they are believed."""
+"""Model files: arrays and JSON. Everything that is read is checked."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 FORMAT = "streamnb model"
 VERSION = 1
 
-# Gives an array of a file by its name, of a type and number of dimensions.
+# Returns an array of the file, given its name, type and number of dimensions.
 ReadArray = Callable[..., Any]
 
 
 class ForeignError(Exception):
-    """A sound file of another kind."""
+    """An undamaged file of another kind."""
 
 
 class SaveLoadMixin:
-    """A model that can be written to a file, and read again by its class or by any."""
+    """Mix-in of models that can be written to files. Its class or `streamnb.load` reads them."""
 
     saved_classes: ClassVar[dict[str, type[Any]]] = {}
     lock: threading.RLock
@@ -51,7 +51,7 @@ class SaveLoadMixin:
         raise NotImplementedError
 
     def save(self, path: str | Path | BinaryIO) -> None:
-        """Write the model to a file, which is replaced as a whole or not at all.
+        """Write the model to a file. An existing file is replaced completely or not at all.
 
         A file that is open for writing bytes (`io.BytesIO`) is written to directly.
 
@@ -78,11 +78,11 @@ class SaveLoadMixin:
 
 def not_ours(name: str) -> str:
     """Return the error message for a class that files cannot name."""
-    return f"{name} is no class of streamnb, so it could not be read again: use one that is"
+    return f"{name} is not a class of streamnb, so the file could not be read again"
 
 
 def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -> None:
-    """Write a model. The bytes do not depend on the order in which features came.
+    """Write a model. The bytes do not depend on the order in which features were learned.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     path : str, Path or open binary file
         The file.
     extra : object that JSON can hold, default None
-        To be read back with the model: which tokenizer it wants.
+        Stored with the model, such as its tokenizer's settings.
 
     Raises
     ------
@@ -126,12 +126,13 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     path : str, Path or open binary file
         The file.
     kind : type, default None
-        The class it must be of; None for any that was imported.
+        The expected class; None for every imported class.
 
     Raises
     ------
     ModelFileError
-        Where the file is missing, damaged, not ours, of another version or of another model.
+        If the file is missing, damaged, of another program, of another version or of another
+        model.
     """
     from zipfile import ZipFile
 
@@ -148,8 +149,8 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     except Exception as error:  # a damaged archive can fail in any way
         cause = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise ModelFileError(
-            f"{path}: not a streamnb model, or a damaged one ({cause}); "
-            "restore it from a backup or train anew"
+            f"{path}: not a streamnb model, or damaged ({cause}); restore it from a backup or "
+            "train again"
         ) from None
 
 
@@ -158,8 +159,8 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
         raise ValueError(f"format is {header['format']!r:.40}")
     if header["version"] != VERSION:
         raise ForeignError(
-            f"a model file of version {header['version']!r:.20}, and this streamnb reads "
-            f"version {VERSION}: use the streamnb that wrote it, or train anew"
+            f"the model file has version {header['version']!r:.20}, but this streamnb reads "
+            f"version {VERSION}; use the streamnb that wrote it, or train again"
         )
     if header["key"] != _core.DEFAULT_KEY.hex():
         raise ForeignError(

@@ -1,4 +1,4 @@
-"""The interface of what `ViewsNB` learns online next to its counts."""
+"""The interface of the state that `ViewsNB` learns online next to its counts."""
 
 from __future__ import annotations
 

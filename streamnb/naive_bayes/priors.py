@@ -18,7 +18,7 @@ class PriorError(ConfigError, ValueError):
 def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
     """Raise PriorError if a prior that is a mapping has no share for one of the classes.
 
-    It may name further classes, which are perhaps yet to come.
+    It can name further classes that have no messages yet.
     """
     if not isinstance(prior, Mapping):
         return

@@ -16,13 +16,13 @@ from streamnb.naive_bayes.online_estimator import (
 
 # Updates are multiples of this step, so that sums of them are exact and any can be undone.
 _STEP = 2.0**-36
-_MAX_LENGTH_BINS = 64  # powers of two that the length of a message can have
+_MAX_LENGTH_BINS = 64  # number of length bins: powers of two up to the longest message
 
 WeightLists = tuple[list[float], list[float], list[float], list[float]]
 
 
 class WeightDelta(NamedTuple):
-    """The change of `CalibrationWeights` by one message."""
+    """The change that one message makes to `CalibrationWeights`."""
 
     slopes: Sequence[float]
     slope_squares: Sequence[float]
@@ -63,14 +63,14 @@ class CalibrationWeights:
     def apply(self, delta: WeightDelta, sign: int) -> None:
         """Apply a change (`sign` 1) or undo it (-1)."""
         self.widen(len(delta.intercepts))
-        # A merged model can be asked to undo a step that it never took.
+        # A merged model can get a receipt whose step it never took.
         minimums = (-math.inf, 1.0, -math.inf, 1.0)
         for numbers, changes, minimum in zip(self.lists(), delta, minimums, strict=True):
             for i, change in enumerate(changes):
                 numbers[i] = max(numbers[i] + sign * change, minimum)
 
     def diff(self, before: CalibrationWeights) -> WeightDelta:
-        """Return the change that leads from `before`, which has no more classes, to this."""
+        """Return the change from `before`, which has at most as many classes, to this state."""
         before = before.remap_classes(range(len(self.intercepts)))
         pairs = zip(self.lists(), before.lists(), strict=True)
         return WeightDelta(
@@ -120,7 +120,7 @@ class CalibrationWeights:
             not all(abs(x) <= LARGEST_NUMBER for numbers in lists for x in numbers)
             or not slopes
             or min(slope_squares + intercept_squares) < 1
-            or min(slopes) < -1e3  # undoing steps may lead below the least slope
+            or min(slopes) < -1e3  # after steps are undone, a slope can be below the minimum
             or len(slopes) != len(slope_squares)
             or len(intercepts) != len(intercept_squares)
         ):
@@ -138,18 +138,19 @@ class Recalibration(OnlineEstimator):
 
         z_k = sum over v of slope_v e_vk + intercept_k
 
-    and the probabilities are the softmax of z (Platt 1999). Naive Bayes ranks well but exaggerates;
-    a few numbers correct that. Each is learned by gradient descent on the log loss, with the step
-    sizes of AdaGrad (Duchi, Hazan and Singer 2011). At first z is the mean of the views. A
-    slope stays at .02 or above: a view can become worthless, but never counts in reverse.
+    and the probabilities are the softmax of z (Platt 1999). Naive Bayes ranks well, but its
+    probabilities are too extreme. Slopes and intercepts correct that. They are learned by gradient
+    descent on the log loss, with the step sizes of AdaGrad (Duchi, Hazan and Singer 2011). Before
+    training, z is the mean of the views. Slopes stay at .02 or above, so a view never counts in
+    reverse.
 
-    Log-likelihoods of short messages are worth something else than those of long ones, and classes
-    differ in length. So messages of each length bin (a power of two) have slopes and
+    The reliability of log-likelihoods depends on the length of a message, and so does the
+    frequency of classes. So messages of each length bin (a power of two) have slopes and
     intercepts of their own, which are added to the shared ones.
 
-    In a run of one class the intercepts would only learn that this class is frequent. So updates
-    are scaled by `mix_weight` (`ClassRuns`); a tenth of the rest still updates the common scale of
-    all slopes. If the user labels mistakes only, slopes learn from the conditional
+    In a run of one class, intercepts would only learn that this class is frequent. So updates are
+    multiplied by `mix_weight` (`ClassRuns`). A tenth of the remaining weight updates the common
+    scale of all slopes. If the user labels mistakes only, slopes learn from the conditional
     likelihood (`SelectiveFeedback`).
 
     Parameters
@@ -215,7 +216,7 @@ class Recalibration(OnlineEstimator):
         active
             Indices of the classes that have messages, ascending.
         length_bin
-            Bin of the message's length; None if lengths make no difference.
+            Bin of the message's length; None without length bins.
         """
         weights = self._lists_of(length_bin)
         return _core.combine_scores(self.shared.lists(), weights, log_likelihoods, active)
@@ -248,7 +249,7 @@ class Recalibration(OnlineEstimator):
         mix_weight
             Weight of the message in its run of one class (`ClassRuns`).
         sampling_weight
-            Probability that the message would have been labelled whatever was predicted
+            Probability that the message would have been labelled after any prediction
             (`SelectiveFeedback`).
         predicted
             Position in `active` of the predicted class; read if `sampling_weight` is below 1.

@@ -12,7 +12,7 @@ _MAX_VALUE = 1e100  # largest absolute value of a number in a receipt
 
 
 class Receipt(NamedTuple):
-    """The changes of one learned message: they undo it exactly, whatever was learned later.
+    """The changes of one learned message. They undo it exactly, also after later messages.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Receipt(NamedTuple):
     view_weights : tuple of float
         Factor of the message's counts in each view's model.
     deltas : mapping of str
-        Changes of the other state, by the name of the estimator. Only that estimator reads them.
+        Changes of the state next to the counts, by name of the estimator that reads them.
 
     Examples
     --------

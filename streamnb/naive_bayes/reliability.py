@@ -11,10 +11,10 @@ from streamnb.naive_bayes.online_estimator import LARGEST_NUMBER, IndexMap, Onli
 class ClassReliability(OnlineEstimator):
     """Prequential count of correct and wrong predictions of each class.
 
-    Programs act on predictions of a class without review once it is ready: after at least 20
-    correct predictions, and four times as many as wrong ones, of which ten count at most.
-    A class that is ready keeps its numbers: users of a working filter label only its mistakes,
-    which would bias the numbers. Each message counts once, whatever its weight.
+    Programs act on predictions of a class without review once it is ready. It needs at least 20
+    correct predictions, and four times as many as wrong ones; at most ten wrong ones count. The
+    numbers of a ready class do not change: users of a working filter label only its mistakes,
+    which would bias them. Each message counts once, whatever its weight.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class ClassReliability(OnlineEstimator):
         if not is_list or not all(type(x) is int and abs(x) <= LARGEST_NUMBER for x in changes):
             raise ValueError("the counts of predictions are not valid")
         if not all(0 <= k < n_classes for k in changes[::3]):
-            raise ValueError(f"the counts of predictions are of more than {n_classes} classes")
+            raise ValueError(f"the counts of predictions have more than {n_classes} classes")
 
     def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
         """Return the updates with class indices changed, as in `OnlineEstimator`."""

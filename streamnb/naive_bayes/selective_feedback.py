@@ -1,4 +1,4 @@
-"""An online estimate of whether labels are of all messages or of mistakes only."""
+"""An online estimate of whether the user labels all messages, or only mistakes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ _STEP = 2.0**-36
 class SelectiveFeedback(OnlineEstimator):
     r"""Online estimate of whether the user labels all messages, or corrects mistakes only.
 
-    Many users correct mistakes and label nothing else. Each label then contradicts the model,
-    however good it is. Taken as a sample of all messages, such labels say that the log-likelihoods
-    are worthless and that labels are often wrong. So the probabilities of predicted classes are
-    summed over consecutive mistakes; a correct prediction resets the sum. Between 3 and 4
-    the sampling weight of a mistake falls from 1 to 0. Wrong labels are consecutive mistakes,
-    too, so the noise weight falls only between 10 and 20. A model that was never right starts at
-    20.
+    Many users correct mistakes and label nothing else. Each label then contradicts the model, even
+    a very good one. If such labels were treated as a sample of all messages, log-likelihoods would
+    seem worthless and labels often wrong. So the probabilities of predicted classes are summed
+    over consecutive mistakes; a correct prediction resets the sum. Between 3 and 4 the sampling
+    weight of a mistake falls from 1 to 0. Wrong labels cause consecutive mistakes too, so the
+    noise weight falls only between 10 and 20. A model without a correct prediction starts at 20.
 
-    A corrected message is sampled given that the predicted class m is wrong. Its likelihood is then
-    p_y / (1 - p_m), conditional on the selection (compare Heckman 1979). With two classes that is
-    1, and slopes learn nothing. Intercepts learn as from any message, like a perceptron, until
-    mistakes are of both classes.
+    A corrected message is selected because the predicted class m is wrong. Given the selection,
+    its likelihood is p_y / (1 - p_m) (compare Heckman 1979). With two classes it is 1, so slopes
+    learn nothing. Intercepts learn as from other messages, like a perceptron, until mistakes of
+    both classes have occurred.
 
     References
     ----------
@@ -49,8 +48,8 @@ class SelectiveFeedback(OnlineEstimator):
 
     delta_names: ClassVar[tuple[str, ...]] = ("corrections",)
 
-    # Sums of probabilities over consecutive mistakes: up to _CHANCE they may be chance, up to
-    # _WRONG_LABELS wrong labels; the sum stops at _LARGEST_SUM.
+    # Sums of probabilities over consecutive mistakes. Up to _CHANCE, chance can explain them; up
+    # to _WRONG_LABELS, wrong labels can. The sum is at most _LARGEST_SUM.
     _CHANCE, _WRONG_LABELS, _LARGEST_SUM = 3.0, 10.0, 20.0
 
     def __init__(self, mistakes: float = _LARGEST_SUM) -> None:

@@ -1,4 +1,4 @@
-"""Several systems over the same counts, weighted by how well they predict."""
+"""Several systems over the same counts. Better predictions give a system a larger weight."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, che
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_index, probabilities
 
-# Each system expects another system to become the best once in this many messages. Chosen on mail
-# and texts; 1e-3 and 0 differ little. Without it, a stream that changes keeps the old weights.
+# Probability, for each message, that another system becomes the best one. Chosen on mail and
+# texts; 1e-3 and 0 differ little. With 0, the weights do not follow a stream that changes.
 SWITCH_RATE = 1e-4
 
 
-# A system whose probabilities are all closer than this to the posterior takes no step. At twice the
-# value figures are the same; without it, receipts are longer.
+# A system takes no step if all its probabilities are closer than this to the posterior. At twice
+# the value, results are the same; with 0, receipts are longer.
 MIN_ERROR = 2.0**-9
 
 
@@ -39,7 +39,7 @@ def alpha_factors(n_systems: int) -> list[float]:
 
 
 class SystemPool(OnlineEstimator):
-    r"""A linear pool of systems, each of which recalibrates the views for itself.
+    r"""A linear pool of systems, each with its own recalibration of the views.
 
     System s has scores z_sk by its own `Recalibration`, and probabilities P_s. The pool predicts
 
@@ -76,7 +76,7 @@ class SystemPool(OnlineEstimator):
 
     def __init__(self, n_systems: int, n_views: int, rate: float = 0.3) -> None:
         self.systems: list[Recalibration] = [Recalibration(n_views, rate) for _ in range(n_systems)]
-        # Up to a constant; multiples of the step of updates.
+        # Log weights up to a constant, as multiples of the step of updates.
         self.log_weights: list[float] = [0.0] * n_systems
 
     @property
@@ -172,7 +172,7 @@ class SystemPool(OnlineEstimator):
         return deltas
 
     def _split(self, deltas: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the part of the updates that each system made."""
+        """Return the updates of each system."""
         parts: list[dict[str, Any]] = [{} for _ in self.systems]
         if "recalibration" in deltas:
             for part, delta in zip(parts, deltas["recalibration"], strict=True):
@@ -185,7 +185,7 @@ class SystemPool(OnlineEstimator):
         return parts
 
     def _join(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the updates of all systems, of which `_split` would give the parts."""
+        """Return the updates of all systems: the inverse of `_split`."""
         deltas: dict[str, Any] = {}
         if any("recalibration" in part for part in parts):
             deltas["recalibration"] = [part.get("recalibration", ()) for part in parts]
@@ -210,7 +210,7 @@ class SystemPool(OnlineEstimator):
         parts = [deltas.get(name, self.systems) for name in ("pool", "recalibration")]
         parts += [changes for _, changes in deltas.get("lengths", ())]
         if any(len(part) != len(self.systems) for part in parts):
-            raise ValueError("receipt: it is of another number of systems")
+            raise ValueError("receipt: it has another number of systems")
         for system, part in zip(self.systems, self._split(deltas), strict=True):
             system.check(part, n_classes)
 

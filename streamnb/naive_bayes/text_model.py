@@ -27,7 +27,7 @@ from streamnb.scores import ScorerMixin
 
 
 def check_feedback(feedback: str | None) -> str | None:
-    """Return which messages get labels: "all", "errors", or None if that is inferred.
+    """Return a valid value of `feedback`: "all", "errors", or None to infer it.
 
     Raises
     ------
@@ -44,8 +44,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     A subclass decides how a message is represented: as one set of features, or as several views.
     It has `view_models`, and implements learning, unlearning and scores. State other than counts
-    goes through `state` and `restore`; the change that a message made to it goes into
-    `Receipt.deltas` under a name of its own.
+    is read and set by `state` and `restore`. The changes that a message makes to it are in
+    `Receipt.deltas`, under a name of its own.
 
     Several threads can share a model: each call of a public method holds the model's lock.
     """
@@ -86,9 +86,9 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     # Messages
 
     def as_tokens(self, x: Any) -> Any:
-        """Convert a message to the form that the model counts.
+        """Convert a message to the features that the model counts.
 
-        The result does not depend on the model's state, so it can be kept and used again.
+        The result does not depend on the model's state, so it can be stored and used again.
         """
         raise NotImplementedError
 
@@ -109,7 +109,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Learn a message again, after others were learned or unlearned.
 
-        Update weights are computed anew. `receipt` is that of the first time: it records whether
+        Update weights are computed again. `receipt` comes from the first time: it records whether
         the label was a correction.
         """
         return self.learn(x, y)
@@ -173,7 +173,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             if receipt is None:
                 if self._needs_receipt:
                     raise ValueError(
-                        "to unlearn, this model needs the receipt: keep `model.receipt` after "
+                        "this model needs the receipt to unlearn: store `model.receipt` after "
                         "learn_one"
                     )
                 receipt = self._default_receipt(w)
@@ -216,7 +216,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return True
 
     def _default_receipt(self, w: float) -> Receipt:
-        """Return the receipt of a message of weight `w` that was learned without keeping it."""
+        """Return the receipt of a message of weight `w` whose receipt was not stored."""
         raise NotImplementedError
 
     def _has_learned(self) -> bool:
@@ -252,10 +252,10 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         scores = [self._scores(x) for x in messages]
         return np.array(scores, dtype=float).reshape(len(scores), len(self.labels))
 
-    # State other than the counts
+    # State next to the counts
 
     def state(self) -> dict[str, Any]:
-        """Return what was learned besides the counts, as JSON values."""
+        """Return the learned state other than counts, as JSON values."""
         return {}
 
     def restore(self, state: Any) -> None:
@@ -267,7 +267,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return 0.0
 
     def reliability_counts(self, y: Label) -> tuple[int, int] | None:
-        """Return how many predictions of a class were right and wrong.
+        """Return the numbers of correct and wrong predictions of a class.
 
         Predictions count before their messages are learned. Return None if the model does not
         count them.
@@ -275,7 +275,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return None
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class were reliable enough to act on without review."""
+        """Return whether predictions of a class can be acted on without review."""
         return True
 
     def deltas_since(self, before: Any) -> dict[str, Any]:
@@ -300,15 +300,15 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return receipt
 
     def check_storable(self) -> None:
-        """Raise ValueError if the model cannot be kept in a database."""
+        """Raise ValueError if the model cannot be stored in a database."""
         for model in self.view_models:
             if model.track_values:
-                raise ValueError(f"a {type(model).__name__} cannot be kept in a database")
+                raise ValueError(f"a {type(model).__name__} cannot be stored in a database")
             if model.decay != 1:
-                raise ValueError("a model with decay < 1 cannot be kept in a database")
+                raise ValueError("a model with decay < 1 cannot be stored in a database")
             if model.max_features is not None:
                 raise ValueError(
-                    "a model with max_features cannot be kept in a database; "
+                    "a model with max_features cannot be stored in a database; "
                     "compact the database instead"
                 )
 
@@ -331,7 +331,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def from_header(header: Mapping[str, Any]) -> TextModel:
         """Return the model of a header; raise any exception if it is damaged."""
         if header["key"] != _core.DEFAULT_KEY.hex():
-            raise ValueError("its features were hashed with another key")
+            raise ValueError("the model's features were hashed with another key")
         classes = SaveLoadMixin.saved_classes
         view_models = [
             classes[described["model"]].from_view_header(described)

@@ -31,13 +31,14 @@ from streamnb.parameters import (
 )
 from streamnb.scores import best_index, probabilities
 
-# Calibration counts each message once, whatever its weight. A message whose weight is at most this
-# fraction of all learned weight is skipped.
+# Calibration counts each message once, whatever its weight. It skips messages whose weight is at
+# most this fraction of all learned weight.
 _NEGLIGIBLE_WEIGHT = 1e-10
-# Messages. Label noise counts less if `decay` forgets faster: the user expects classes to change.
+# Messages. If `decay` forgets faster, label noise counts less, because the user expects classes to
+# change.
 _SHORT_MEMORY = 1000.0
-# Entry of a receipt: 1 if the message was labelled, at least in part, because the prediction was
-# wrong; 0 if the caller said that all messages get labels.
+# Entry of a receipt: 1 if the label probably corrected a wrong prediction; 0 if the caller passed
+# feedback="all".
 _CORRECTED = "corrected"
 _FEEDBACK = {None: None, 0: "all", 1: "errors"}
 
@@ -45,8 +46,8 @@ _FEEDBACK = {None: None, 0: "all", 1: "errors"}
 class _Prediction(NamedTuple):
     """A cached prediction of a message.
 
-    `log_likelihoods` are bounded, of each system, view and class; `system_scores` of each system
-    and active class; `scores` of the pool, for each active class.
+    `log_likelihoods` are bounded, for each system, view and class. `system_scores` are for each
+    system and active class, `scores` for each active class after pooling.
     """
 
     views: tuple[TokenCounts, ...]
@@ -59,7 +60,7 @@ class _Prediction(NamedTuple):
 
 
 def _mixed(posterior: list[float], position: int, weight: float) -> list[float]:
-    """Return a posterior, drawn to the label at `position` as far as `weight` is below 1."""
+    """Return the mean of a posterior (weight `weight`) and the label at `position` (1 - weight)."""
     mixed = [weight * p for p in posterior]
     mixed[position] += 1 - weight
     return mixed
@@ -72,16 +73,16 @@ def _are_models(value: Any) -> bool:
 
 @parameter_class()
 class ViewsNB(LastResultCache[_Prediction], TextModel):
-    r"""A counting model for each view of a message, their log-likelihoods calibrated and summed.
+    r"""Counting models of the views of a message. Their log-likelihoods are calibrated and summed.
 
-    A view is one way to extract features from a message: its words, say, or its first bytes. Views
-    err in different places, so their sum ranks better than any of them (Lynam and Cormack 2006).
-    Each view's model learns by itself, with weight 1 - P(label | view); P is of its own
-    log-likelihoods and an equal part of the log prior. `Recalibration` learns the slope of each
-    view. A `prior` set on one of the models is not used.
+    A view is one way to extract features from a message, such as its words or its first bytes.
+    Views make different mistakes, so their sum ranks better than each view alone (Lynam and
+    Cormack 2006). Each view's model learns with weight 1 - P(label | view). P is computed from its
+    own log-likelihoods and an equal share of the log prior. `Recalibration` learns the slope of
+    each view. A `prior` set on one of the models is not used.
 
     A message is a sequence of views: a `TokenCounts` or a dict of counts for each model. A single
-    one is used for all models.
+    one is passed to all models.
 
     Attributes
     ----------
@@ -103,7 +104,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     """
 
     models: Sequence[CountingNB] | None = parameter(
-        Constraint(_are_models, "a list of counting models, another one for each view", none=True),
+        Constraint(
+            _are_models, "a list of counting models, a different object for each view", none=True
+        ),
         "counts",
         "The model of each view: a `DiscriminativeMultinomialNB` or another counting model. None "
         "for a single view.",
@@ -195,7 +198,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     ) -> Self:
         """Return an untrained model with the same parameters; its view models are cloned, too."""
         params = dict(new_params or {})
-        same = params.get("models", self.models) is self.models  # river passes a model its own
+        # river passes the model's own view models
+        same = params.get("models", self.models) is self.models
         # A subclass may have a constructor that creates the models.
         if same and not include_attributes and "models" in self._get_params():
             params["models"] = [model.clone() for model in self._view_models]
@@ -257,7 +261,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         log_likelihoods = _core.clip_views(by_view, active, self.bound if len(active) > 1 else None)
         system_scores: list[list[float]] = []
         scores: list[float] = []
-        if len(active) > 1:  # with a single class there is nothing to compare
+        if len(active) > 1:  # with a single class, there is no other score to compare
             system_scores = self.recalibration.scores(log_likelihoods, active, length_bin)
             scores = self.recalibration.pooled(system_scores)
         prediction = _Prediction(
@@ -306,7 +310,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
         relearned = self.learn(x, y, 1.0, feedback)
         if feedback is None and _CORRECTED in relearned.deltas:
-            # Mistakes in this order are none that the user corrected.
+            # Wrong predictions in this order are not those that the user corrected.
             deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
             relearned = relearned._replace(deltas=deltas)
         return relearned
@@ -429,11 +433,12 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return posterior[position]
 
     def _noise_weight(self, noise_weight: float) -> float:
-        """Return how much label noise counts, given its weight of `SelectiveFeedback`.
+        """Return the weight of the label noise, given the noise weight of `SelectiveFeedback`.
 
-        It counts less with a short memory: after a change, correct labels look wrong at first.
+        With a small `decay` it is smaller: after a change of the stream, correct labels seem wrong
+        at first.
         """
-        if self.noise.fixed is not None:  # the user knows the noise
+        if self.noise.fixed is not None:  # the user has set the noise
             return 1.0
         decay = self._view_models[0].decay
         return (
@@ -482,7 +487,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     @property
     def messages_in_runs(self) -> float:
-        """Total weight that messages lacked because they came in runs of one class."""
+        """Total weight by which calibration reduced messages in runs of one class."""
         return self.class_runs.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int]:
@@ -522,7 +527,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         for name, value in settings.items():
             self.parameter_table[name].check(name, value)
         if estimators["recalibration"].n_views != len(self._view_models):
-            raise ValueError("the recalibration is of another number of views")
+            raise ValueError("the recalibration has another number of views")
         with self.lock:
             self._params_version += 1
             for name, value in {**settings, **estimators}.items():
@@ -530,7 +535,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             self._factors = alpha_factors(self.systems)
 
     def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
-        """Return the changes from the state of `before` to this one, as a receipt has them."""
+        """Return the changes from the state of `before` to this one, in the form of a receipt."""
         deltas: dict[str, Any] = {}
         for name, estimator in self._estimators.items():
             deltas |= estimator.diff(before._estimators[name])
@@ -555,19 +560,19 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return receipt._replace(deltas=deltas)
 
     def explain_views(self, x: Any) -> list[Explanation]:
-        """Return an explanation for each view: what each feature adds to each class.
+        """Return an explanation for each view: the contribution of each feature to each class.
 
         Contributions are those of the system with the largest weight, multiplied by the slope of
         their view. The scores of the views add up to those of the message. The base of the first
-        view includes the intercepts and the difference to the pool; the base of each view includes
-        what its bound takes off.
+        view includes the intercepts and the difference to the pool. The base of each view includes
+        the effect of its bound.
         """
         with self.lock:
             return self._explain_views(self.as_tokens(x))
 
     def _explain_views(self, views: tuple[TokenCounts, ...]) -> list[Explanation]:
         prediction, labels = self._predict(views), list(self.labels)
-        if len(prediction.active) < 2:  # with a single class there is nothing to compare
+        if len(prediction.active) < 2:  # with a single class, there is no other score to compare
             zeros = dict.fromkeys(labels, 0.0)
             return [Explanation(zeros, zeros, Contributions.none(view, labels)) for view in views]
         best = self.recalibration.best()
@@ -597,7 +602,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return explanations
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError if the other model has other views, or counts something else."""
+        """Raise ValueError if the other model has other views or other parameters of counting."""
         if type(other) is type(self) and other.systems != self.systems:
             raise ValueError(
                 f"cannot merge: systems={self.systems} here, systems={other.systems} in the other "
@@ -609,7 +614,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             model.check_merge(other_model)
 
     def _merge(self, other: Self) -> None:
-        """Add another model's counts. The calibration is that of the model that learned more."""
+        """Add another model's counts, and keep the calibration of the model that learned more."""
         weight, other_weight = (sum(model.view_models[0].counts.weights) for model in (self, other))
         for model, other_model in zip(self._view_models, other.view_models, strict=True):
             model.merge(other_model)

@@ -1,22 +1,22 @@
-"""A sliding window: messages that leave it are unlearned exactly."""
+"""A sliding window. Messages that leave it are unlearned exactly."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import wraps
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
-from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
-_WEIGHT_GRID = 2.0**-16  # weights are multiples of it, so that sums and unlearning are exact
+# weights are rounded to multiples of it, so that sums and unlearning are exact
+_WEIGHT_GRID = 2.0**-16
 
 
 class _WindowEntry(NamedTuple):
@@ -108,15 +108,15 @@ class WindowNB(TextModel):
     def _has_learned(self) -> bool:
         return bool(vars(self).get("_window"))
 
-    # Not supported by a window
+    # Not supported by windows
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError: windows over different streams cannot be merged."""
         raise ValueError("windows over different streams cannot be merged")
 
     def check_storable(self) -> None:
-        """Raise ValueError: a window cannot be kept in a database."""
-        raise ValueError("a WindowNB cannot be kept in a database; use the model inside")
+        """Raise ValueError: a window cannot be stored in a database."""
+        raise ValueError("a WindowNB cannot be stored in a database; use the model inside")
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
@@ -127,86 +127,48 @@ class WindowNB(TextModel):
             "a WindowNB is not written to files; save the model inside (window.model.save)"
         )
 
-    # Delegated to the model
-
-    @property
-    def discriminative(self) -> bool:  # type: ignore[override]  # a class variable of models
-        """Return whether update weights depend on the model's own predictions."""
-        return self.model.discriminative
-
-    @property
-    def takes_views(self) -> bool:
-        """Return whether a message is a sequence of views."""
-        return self.model.takes_views
-
-    @property
-    def view_models(self) -> Sequence[CountingNB]:
-        """The counting models, one for each view of a message."""
-        return self.model.view_models
-
-    @property
-    def labels(self) -> list[Label]:
-        """The classes, in the order in which they were first seen."""
-        return self.model.labels
-
-    def as_tokens(self, x: Any) -> Any:
-        """Convert a message to the form that the model counts."""
-        return self.model.as_tokens(x)
-
-    def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
-        """Return the features of each view of a message that `as_tokens` returned."""
-        return self.model.views_of(tokens)
-
-    def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
-        """Return the message with these views."""
-        return self.model.join_views(views)
-
-    def explain_views(self, x: Any) -> list[Explanation]:
-        """Return an explanation for each view."""
-        return self.model.explain_views(x)
-
-    def _scores(self, x: Any) -> list[float]:
-        return self.model._scores(x)
-
-    @property
-    def _needs_receipt(self) -> bool:
-        return self.model._needs_receipt
-
-    def state(self) -> dict[str, Any]:
-        """Return what the model learned besides the counts, as JSON values."""
-        return self.model.state()
-
-    def restore(self, state: Any) -> None:
-        """Set the state that `state` returned."""
-        self.model.restore(state)
-
-    @property
-    def messages_in_runs(self) -> float:
-        """Number of messages learned in runs of one class."""
-        return self.model.messages_in_runs
-
-    def reliability_counts(self, y: Label) -> tuple[int, int] | None:
-        """Return how many predictions of a class were right and wrong."""
-        return self.model.reliability_counts(y)
-
-    def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class were reliable enough to act on without review."""
-        return self.model.is_ready(y)
-
     def deltas_since(self, before: WindowNB) -> dict[str, Any]:
         """Return the deltas of a receipt that lead from the state of another window to this one."""
         return self.model.deltas_since(before.model)
 
-    def check_receipt(self, receipt: Receipt, classes: int) -> None:
-        """Raise ValueError if a receipt does not fit the model's views or its classes."""
-        self.model.check_receipt(receipt, classes)
 
-    def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt for other class indices."""
-        return self.model.remap_classes(receipt, order)
+# What a window does as the model inside does.
+_PROPERTIES = (
+    "discriminative",
+    "takes_views",
+    "view_models",
+    "labels",
+    "messages_in_runs",
+    "_needs_receipt",
+)
+_METHODS = (
+    "as_tokens",
+    "views_of",
+    "join_views",
+    "explain_views",
+    "state",
+    "restore",
+    "reliability_counts",
+    "is_ready",
+    "check_receipt",
+    "remap_classes",
+    "_scores",
+    "_more_tags",
+)
 
-    def _more_tags(self) -> set[str]:
-        return self.model._more_tags()
+
+def _delegated(name: str) -> Any:
+    @wraps(getattr(TextModel, name))
+    def method(self: WindowNB, *args: Any) -> Any:
+        return getattr(self.model, name)(*args)
+
+    return method
+
+
+for _name in _PROPERTIES:
+    setattr(WindowNB, _name, property(attrgetter(f"model.{_name}")))
+for _name in _METHODS:
+    setattr(WindowNB, _name, _delegated(_name))
 
 
 def _round_weight(w: float) -> float:

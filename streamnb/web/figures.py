@@ -134,15 +134,14 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
     return proportions
 
 
-def ledger_rows(mailbox: Mailbox, limit: int = 25) -> list[LedgerRow]:
+def ledger_rows(mailbox: Mailbox) -> list[LedgerRow]:
     """Return the last labels in the ledger, the newest first."""
     with mailbox.reading():
         labels = dict(enumerate(map(str, mailbox.labels)))
         rows = mailbox.database.connection.execute(
             "SELECT id, digest, time, label, labelled_by, source, predicted FROM ledger "
             "WHERE removed_at IS NULL AND labelled_by IN ('human', 'program') "
-            "ORDER BY id DESC LIMIT ?",
-            (limit,),
+            "ORDER BY id DESC LIMIT 25"
         ).fetchall()
         entries = VerdictLog(mailbox).entries("taught", most=1000)
     subjects = {entry.digest: entry.subject for entry in entries}

@@ -156,7 +156,7 @@ def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):
     for command in (["top", tmp_path / "new"], ["explain", corpus, "--model", tmp_path / "new"]):
         status, _, error = streamnb_command(*command)
         assert status == 4
-        assert "has learned no message yet" in error
+        assert "no message was learned yet" in error
 
 
 def test_a_key_of_the_message_is_for_programs(sample, tmp_path):

@@ -409,7 +409,7 @@ def test_a_database_of_another_version_is_refused(tmp_path, version):
     damage(path, f"PRAGMA user_version = {version}")
     status, _, error = streamnb_command("status", "--db", path)
     assert (status, error.count("\n")) == (4, 1)
-    assert f"a database of version {version}, and this streamnb reads version {FORMAT}" in error
+    assert f"the database has version {version}, but this streamnb reads version {FORMAT}" in error
 
 
 def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):

@@ -151,8 +151,10 @@ FOLDERS = sorted({module.parent for module in PACKAGE.rglob("*.py")})
 def test_docstrings_are_plain_and_their_sentences_are_short(folder):
     texts = {module.name: docstrings(module) for module in sorted(folder.glob("*.py"))}
     for find in (find_long_sentences, find_forbidden_words):
-        found = {name: [each for text in own for each in find(text)] for name, own in texts.items()}
-        assert {name: each for name, each in found.items() if each} == {}
+        problems = {
+            name: [each for text in own for each in find(text)] for name, own in texts.items()
+        }
+        assert {name: each for name, each in problems.items() if each} == {}
 
 
 def test_a_long_sentence_is_found():

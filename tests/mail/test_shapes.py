@@ -381,3 +381,21 @@ def test_all_types_of_html_are_read_as_html(kind):
 
 def test_encoded_words_may_have_blanks_and_question_marks():
     assert parse(b"Subject: =?utf-8?Q?really? yes?= now\n\n").get("subject") == "really? yes now"
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (b"text/plain; format=flowed; DelSp=Yes", b"Via \ngra now\n"),
+        (b"text/calendar", b"SUMMARY:Via\n gra\\nnow\n"),
+        (b"text/vcard", b"NOTE:Via\n\tgra now\n"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["8bit", "base64"])
+def test_folded_words_are_one(kind, body, line_end, encoding):
+    label, data = ENCODINGS[encoding](body.replace(b"\n", line_end))
+    raw = b"Content-Type: %b\nContent-Transfer-Encoding: %b\n\n%b" % (kind, label, data)
+    assert {"Viagra", "now"} <= set(MailTokenizer().transform_one(raw))
+    flowed = b"Content-Type: text/plain; format=flowed\n\nVia \ngra now\n"
+    assert {"Via", "gra"} <= set(MailTokenizer().transform_one(flowed))

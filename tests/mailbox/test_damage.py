@@ -264,7 +264,7 @@ def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
     lost = "ledger" in statement
     may_lose = lost or "features" in statement
     assert (status, "left out" in error) == ((4, True) if may_lose else (0, False))
-    assert f"{10 - lost} messages kept" in out
+    assert f"{10 - lost} messages copied" in out
     with Mailbox(new) as mailbox:
         assert mailbox.verify() == []
         assert mailbox.labels == ["spam", "ham"]
@@ -415,7 +415,7 @@ def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
         assert places.in_folder("INBOX") == {"1": location}
     damage(path, "DROP TABLE watched")
     losses = recover(str(path), str(tmp_path / "other.db")).losses
-    assert losses == ["where the messages of watched folders were"]
+    assert losses == ["the locations of messages in watched folders"]
 
 
 def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
@@ -453,7 +453,7 @@ def test_a_ledger_without_rows_is_no_rescue(tmp_path):
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
     damage(path, "DELETE FROM ledger")
-    with pytest.raises(StateError, match="has no rows to keep"):
+    with pytest.raises(StateError, match="has no rows to copy"):
         recover(path, new)
     assert os.listdir(tmp_path) == ["a.db"]
 

@@ -373,7 +373,7 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
     mailbox.learn(b"Subject: a\n\nb", "ham")
     with mailbox.reading():
         assert mailbox.classify(b"Subject: a\n\nb").label == "ham"
-        with pytest.raises(RuntimeError, match="within an open transaction"):
+        with pytest.raises(RuntimeError, match="a transaction is already open"):
             mailbox.learn(b"Subject: c\n\nd", "spam")
     mailbox.learn(b"Subject: c\n\nd", "spam", run_first=lambda: mailbox.label_of(b"0" * 32))
     assert mailbox.verify() == []

@@ -361,7 +361,7 @@ def test_what_fails_within_a_transaction_is_not_called_done(url):
             database.store_value("a", 1)
             connection.execute("SELECT nothing")
 
-    with Mailbox(url) as mailbox, pytest.raises(StateError, match="took the transaction back"):
+    with Mailbox(url) as mailbox, pytest.raises(StateError, match="rolled the transaction back"):
         fails(mailbox.database)
     with Mailbox(url) as mailbox, mailbox.reading():
         assert mailbox.database.read_value("a") is None

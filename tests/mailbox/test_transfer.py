@@ -141,7 +141,7 @@ def test_features_of_another_tokenizer_are_not_mixed_in(box, tmp_path):
     other = MailClassifier(first_bytes=1000)
     other.learn_one(HAM, "ham")
     other.save(tmp_path / "m")
-    with pytest.raises(StateError, match="other tokenizers or models"):
+    with pytest.raises(StateError, match="tokenizers or models differ"):
         import_file(box, str(tmp_path / "m"))
     assert box.verify() == []
 
@@ -205,7 +205,7 @@ def test_an_export_that_is_cut_off_anywhere_is_refused(box, tmp_path, messages):
                     import_file(other, str(path))
         for last in (b"\n", b"[" * 100_000, b'{"lines": "x"}'):
             path.write_bytes(b"".join([*whole, last]))
-            with pytest.raises(StateError, match=f"lines:{len(whole) + 1}: the file is cut off"):
+            with pytest.raises(StateError, match=f"lines:{len(whole) + 1}: the file is truncated"):
                 import_file(other, str(path))
         head = json.loads(whole[0])
         del head["ends"]  # as the message says

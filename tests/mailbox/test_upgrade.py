@@ -185,7 +185,7 @@ def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(samp
         assert not is_due(mailbox)
     code, _, err = streamnb_command("upgrade", tmp_path / "new.db", folder, "--db", db)
     assert code not in (0, 4)
-    assert f"{len(spam)} messages of the old database are in none" in err
+    assert f"{len(spam)} messages of the old database were not found" in err
 
 
 def test_status_says_that_messages_came_in_runs(sample, box):

@@ -666,7 +666,7 @@ def test_frames_are_read_by_the_column_of_messages():
 
 
 def test_views_of_a_tokenizer_and_a_model_belong_together():
-    with pytest.raises(ValueError, match="give Views"):
+    with pytest.raises(ValueError, match="pass Views"):
         Classifier(Tokenizer(), ViewsNB([MultinomialNB(), MultinomialNB()]))
 
 

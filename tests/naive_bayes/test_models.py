@@ -498,7 +498,7 @@ def test_columns_of_one_name_are_refused(model):
         lambda: model().learn_many(frame, ["a", "b"] * 25),
         lambda: model().predict(frame),
     ):
-        with pytest.raises(ValueError, match=r"'x' 2 times|nothing has been learned"):
+        with pytest.raises(ValueError, match=r"'x' 2 times|the model is not trained"):
             attempt()
 
 

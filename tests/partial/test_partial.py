@@ -316,9 +316,9 @@ def test_models_are_fitted_and_merged_by_commands(tmp_path):
     assert "different tokenizers" in run("merge-models", entry, default, "-o", pair, status=4)
     run("fit", "corpora/none", "-o", entry, status=3)
     window = ["--set", "model.window=9"]
-    assert "not supported by fit" in run("fit", "corpora/sample", *window, "-o", entry, status=2)
+    assert "`fit` does not support" in run("fit", "corpora/sample", *window, "-o", entry, status=2)
     halves = ["--set", "feedback={kind: partial, share: 0.1}"]
-    assert "not supported by fit" in run("fit", "corpora/sample", *halves, "-o", entry, status=2)
+    assert "`fit` does not support" in run("fit", "corpora/sample", *halves, "-o", entry, status=2)
 
 
 def test_the_example_of_the_guide(capsys):

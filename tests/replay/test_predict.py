@@ -442,7 +442,7 @@ def test_explain_takes_a_model_in_any_place(mail_model, tmp_path):
         outputs.add(out)
     assert len(outputs) == 1
     for arguments, message_part in (
-        ([mail_model], "is a model; add a message"),
+        ([mail_model], "is a model: name a message too"),
         ([mail_model, message, message], "expected one message"),
     ):
         status, out, error = streamnb_command("explain", *arguments)

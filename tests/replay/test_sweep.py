@@ -198,7 +198,7 @@ def test_hostile_results_end_at_once(runs, tmp_path):
     ("arguments", "status", "message"),
     [
         ([], 2, "Missing argument"),
-        (["{0}"], 2, "two runs or more"),
+        (["{0}"], 2, "at least two runs"),
         (["{0}", "/nowhere"], 3, "/nowhere: cannot be read: no such file"),
         (["{0}", "/dev/null"], 3, "/dev/null: cannot be read: not a regular file"),
     ],

@@ -773,7 +773,7 @@ def test_a_server_whose_database_was_replaced_is_not_believed(tmp_path):
     with MailboxClient(tmp_path / "db") as asking:
         assert asking.classify(b"Subject: x\n\n").label == "new"
     assert server.process.wait(120) == 4
-    assert "another file has taken its place" in server.process.stderr.read()
+    assert "the database was replaced by another file" in server.process.stderr.read()
     server.process.stderr.close()
 
 

@@ -1,4 +1,4 @@
-"""Users by their mail addresses: by the local part or the whole address, with aliases of a site."""
+"""The map from mail addresses to users: by local part or whole address, and by a site's aliases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamnb.errors import ConfigError, convert_os_errors
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.watched_file import WatchedFile
 
-_LARGEST = 64 << 20  # bytes of a file of aliases
+_LARGEST = 64 << 20  # limit in bytes of a file of aliases
 
 
 class AddressBook:
@@ -48,8 +48,8 @@ class AddressBook:
     def user(self, address: str) -> str:
         """Return the user of an address.
 
-        The extension behind ``+`` is left out, and capitals make no difference. An alias of the
-        address counts before one of its domain.
+        The extension after ``+`` and the case of letters are ignored. An alias of the address
+        takes precedence over one of its domain.
 
         Examples
         --------
@@ -76,7 +76,7 @@ class AddressBook:
     def user_of_query(self, text: str | None) -> str | None:
         """Return the user that a program names.
 
-        An address with ``@`` is resolved like mail's, unless it is the name of a user.
+        An address with ``@`` is resolved like an address of mail, unless it is a user's name.
 
         Examples
         --------
@@ -85,7 +85,7 @@ class AddressBook:
         """
         if text is None or "@" not in text:
             return text
-        with suppress(ConfigError):  # no name of a user
+        with suppress(ConfigError):  # not a user's name
             if os.path.exists(user_path(text)):
                 return text
         return self.user(text)
@@ -100,7 +100,7 @@ def read_aliases(path: str) -> dict[str, str]:
     Raises
     ------
     ConfigError
-        If the file cannot be read, or a line is none of these.
+        If the file cannot be read, or a line has another form.
     """
     with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
         content = file.read(_LARGEST + 1)
@@ -117,8 +117,10 @@ def read_aliases(path: str) -> dict[str, str]:
                 "@DOMAIN @DOMAIN"
             )
         if words[0] in aliases:
-            raise ConfigError(f"{path}:{number}: {words[0]:.100} is there twice")
+            raise ConfigError(f"{path}:{number}: {words[0]:.100} occurs twice")
         if words[1].startswith("@") and not words[0].startswith("@"):
-            raise ConfigError(f"{path}:{number}: an address cannot be a whole domain: name a user")
+            raise ConfigError(
+                f"{path}:{number}: an address cannot be mapped to a whole domain; name a user"
+            )
         aliases[words[0]] = words[1]
     return aliases

@@ -41,7 +41,7 @@ Action = Callable[[Mailbox, Request, bytes], tuple[Any, Change | None]]
 
 
 class RequestError(StreamNBError):
-    """A parameter of a request is wrong."""
+    """A parameter of a request is not valid."""
 
 
 def _number(request: Request, name: str, low: float, high: float) -> float | None:
@@ -53,7 +53,7 @@ def _number(request: Request, name: str, low: float, high: float) -> float | Non
     except ValueError:
         value = math.nan
     if not low <= value <= high:
-        raise RequestError(f"{name}: a number from {low:g} to {high:g}, not {text!r:.40}")
+        raise RequestError(f"{name}: expected a number from {low:g} to {high:g}, not {text!r:.40}")
     return value
 
 
@@ -85,7 +85,7 @@ def _classify(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, 
 def _learn(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
-        raise RequestError("no mail was sent, but nothing or a binary file")
+        raise RequestError("the body is not a mail: it is empty or binary")
     feedback = _one_of(request, "feedback", ("all", "errors"))
     label = _label(request)
     outcome = mailbox.learn(message, label, labelled_by, "http", feedback=feedback)
@@ -122,9 +122,9 @@ def _act(
     try:
         for name in request.query_params:
             if name not in _PARAMETERS[action]:
-                raise RequestError(f"{name!r:.40}: no such parameter here")
+                raise RequestError(f"{name!r:.40}: not a parameter of this request")
             if len(request.query_params.getlist(name)) > 1:
-                raise RequestError(f"{name}: it is there twice")
+                raise RequestError(f"{name}: it occurs twice")
         writes = action in (_learn, _forget) or "learn" in request.query_params
         user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
         with mailboxes.borrow(user, writes=writes) as mailbox:
@@ -136,12 +136,12 @@ def _act(
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
     except NoMailboxError as error:
         return 404, error
-    except Exception as error:  # whatever is in a message must not end the server
+    except Exception as error:  # no content of a message may end the server
         return 500, UnexpectedError(error)
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body of a request, up to the longest message; the rest is read and dropped."""
+    """Return the body of a request, up to the limit of a message. The rest is read and dropped."""
     body = bytearray()
     async for part in request.stream():
         body += part[: MAX_MESSAGE - len(body)]
@@ -149,10 +149,10 @@ async def read_body(request: Request) -> bytes:
 
 
 async def answer_error(request: Request, error: Exception) -> Response:
-    """Return the answer to a request that failed before any endpoint, in JSON."""
+    """Return the JSON answer to a request that failed before it reached an endpoint."""
     if not isinstance(error, HTTPException):
         return JSONResponse({"error": str(UnexpectedError(error))}, 500)
-    text = "no such thing" if error.status_code == 404 else error.detail
+    text = "there is no such path" if error.status_code == 404 else error.detail
     return JSONResponse({"error": text}, error.status_code, error.headers)
 
 
@@ -172,7 +172,8 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
         registry=registry,
         buckets=SECONDS,
     )
-    pool = ThreadPoolExecutor(64, "streamnb-http")  # a locked database holds up nobody else
+    # a locked database does not delay other requests
+    pool = ThreadPoolExecutor(64, "streamnb-http")
 
     def endpoint_of(name: str, action: Action) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:

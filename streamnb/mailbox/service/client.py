@@ -1,4 +1,4 @@
-"""The client of a mailbox: it asks the running `streamnb serve`, or else opens the database."""
+"""The client of a mailbox: it uses the running `streamnb serve`, or else opens the database."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.mailbox import Mailbox
 
-_LEAST_MEMORY = 128 << 20  # bytes; with less, OpenBLAS starts but numpy ends the process
-_TIMEOUT = 2.0  # seconds for the whole reply of a server; then the database itself is opened
-_BYTES_PER_S = 1 << 23  # of a message, for which the timeout is longer
+_LEAST_MEMORY = 128 << 20  # bytes; with less memory, numpy ends the process while OpenBLAS starts
+# seconds for the whole reply of a server; after that, the client opens the database
+_TIMEOUT = 2.0
+_BYTES_PER_S = 1 << 23  # bytes of a message from which on the timeout is longer
 
 
 def _check_memory() -> None:
-    """Raise StateError if the libraries would end the process, and lose a mail, when loaded."""
+    """Raise StateError if the libraries would end the process, and a mail would be lost."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if 0 <= allowed < _LEAST_MEMORY:
         raise StateError(
@@ -73,8 +74,8 @@ class MailboxClient:
         self.record = record
         self.base = base
         self.user = user
-        self.mailbox: Mailbox | None = None  # None until the database itself is opened
-        # `streamnb-filter` sets this after it has waited for the server in vain.
+        self.mailbox: Mailbox | None = None  # None until this process opens the database
+        # `streamnb-filter` sets this after the server has not answered in time.
         self._use_server = not os.environ.get("STREAMNB_UNSERVED")
         self._unrecorded: tuple[bytes, Response] | None = None
 
@@ -91,20 +92,21 @@ class MailboxClient:
             try:
                 return self.ask_server(message)
             except (OSError, ValueError, TypeError, LookupError):
-                self._use_server = False  # no server, or one that fails
+                self._use_server = False  # there is no server, or it fails
         if self.mailbox is None:
             _check_memory()
             from streamnb.mailbox.site_model import open_with_site_model
 
             base = self.base or location.base_path(self.user)
-            create = self.user is not None and base is not None  # the site's model judges anyway
+            # the site's model gives the verdict
+            create = self.user is not None and base is not None
             self.mailbox = open_with_site_model(self.database, create, self.wait, base)
         response = judge(self.mailbox, message, self.options)
         self._unrecorded = message, response
         return response
 
     def finish(self) -> None:
-        """Record the last verdict, and learn it on request. A server does so itself.
+        """Record the last verdict, and learn the message on request. A server does so itself.
 
         Raises
         ------
@@ -117,7 +119,7 @@ class MailboxClient:
             record_verdict(self.mailbox, *self._unrecorded, "filter", self.learn)
 
     def _file(self) -> tuple[int, int]:
-        """Return device and inode of the database; (0, 0) if this process may not look."""
+        """Return device and inode of the database; (0, 0) if this process has no access."""
         try:
             if location.is_url(self.database):
                 return location.identity_of(self.database)
@@ -127,7 +129,7 @@ class MailboxClient:
         except FileNotFoundError:
             if self.user is None:
                 raise
-            return 0, 0  # a user's database is created when it is first needed
+            return 0, 0  # the user's database does not exist yet
         return status.st_dev, status.st_ino
 
     def ask_server(self, message: bytes) -> Response:
@@ -146,7 +148,7 @@ class MailboxClient:
         )
         timeout = _TIMEOUT + len(message) / _BYTES_PER_S
         deadline = time.monotonic() + timeout
-        os.stat(self.socket)  # without a server the import below would be in vain
+        os.stat(self.socket)  # without a server, the import below would be useless
         import socket
 
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -30,32 +30,37 @@ App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
 COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
-logging.getLogger("uvicorn").propagate = False  # whoever connects could fill it
-_HEADER = 10.0  # seconds until a request must have begun: nobody has shown a token before
-_LONGEST = 120.0  # seconds that a connection lives
-_GRACE = 10.0  # seconds that a request may take to its end when the server stops
-_LARGEST = 64 << 20  # bytes of a request's body
+# limit: clients without a token could use up the memory
+logging.getLogger("uvicorn").propagate = False
+_HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
+_LONGEST = 120.0  # longest life of a connection in seconds
+_GRACE = 10.0  # seconds for a request to end when the server stops
+_LARGEST = 64 << 20  # limit in bytes of a request's body
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
-    """Return the secret of those who may use a database over HTTP. The first call makes it.
+    """Return the secret token for access to a database over HTTP. The first call makes it.
 
-    It is in a file beside the database that its owner alone can read.
+    It is in a file next to the database, readable only by its owner.
     """
     path = companion_path(database, ".token")
     token = secrets.token_urlsafe(32)
-    with convert_os_errors(OutputError, f"{path}: the token cannot be kept", ValueError):
+    with convert_os_errors(OutputError, f"{path}: the token cannot be stored", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         except FileExistsError:
             with open(path, encoding="ascii") as file:
                 if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise OutputError(f"{path}: others can read the token: chmod 600 it") from None
+                    raise OutputError(
+                        f"{path}: other users can read the token; run: chmod 600 {path}"
+                    ) from None
                 stored = file.read(200).strip()
             if len(stored) < 20:
-                raise OutputError(f"{path}: no token: remove the file to have one made") from None
+                raise OutputError(
+                    f"{path}: the file has no token; remove it, and a new one is created"
+                ) from None
             return stored
         with open(descriptor, "w", encoding="ascii") as file:
             file.write(f"{token}\n")
@@ -64,7 +69,7 @@ def database_token(database: str | os.PathLike[str]) -> str:
 
 @dataclass(eq=False, repr=False)
 class AuthMiddleware:
-    """Passes on a request if it comes from this machine and has the right token.
+    """Middleware that passes on requests from this machine with the right token.
 
     Parameters
     ----------
@@ -74,8 +79,8 @@ class AuthMiddleware:
         Function that returns a user's token. The user is None if there is only one. Raises
         LookupError for an unknown user.
     session
-        The secret that a browser's cookie may have in place of the token. None if no browser is
-        expected: errors are then in JSON.
+        The secret that a browser's cookie can have in place of the token. None without browsers:
+        errors are then in JSON.
     path_tokens
         Further tokens, by the path for which they are valid.
     open_paths
@@ -115,17 +120,17 @@ class AuthMiddleware:
         return PlainTextResponse(f"{reason}\n", status, headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return the status and the reason with which a request is refused, None to pass it on."""
+        """Return status and reason of a refusal, or None to pass the request on."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in _HERE:  # a page elsewhere whose name now leads here
-            return 421, f"the Host {host!r:.100} is not this server: use one of {', '.join(_HERE)}"
+        if name not in _HERE:  # a page of another site whose name now resolves to this machine
+            return 421, f"the Host {host!r:.100} is not this server; use one of {', '.join(_HERE)}"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
             return (
                 403,
-                f"the Origin {origin!r:.100} is another page: requests of other pages are refused",
+                f"the Origin {origin!r:.100} is another site; requests of other sites are refused",
             )
         if not 0 <= int(headers.get(b"content-length", "0")) <= _LARGEST:
             return 413, "the message is too large"
@@ -144,7 +149,7 @@ class AuthMiddleware:
             pairs += [(text, self.session) for text in _cookies(headers.get(b"cookie", ""))]
         is_valid = any(hmac.compare_digest(text.encode(), key.encode()) for text, key in pairs)
         if len(users) > 1 or not is_valid:
-            return 401, "the token is missing or wrong (it is in the .token file)"
+            return 401, "the token is missing or wrong; send the content of the .token file"
         return None
 
 
@@ -180,7 +185,7 @@ def http(app: App) -> ConnectionHandler:
                     requested.set()
 
             def send_400_response(self, msg: str) -> None:
-                """Answer what is no HTTP; the library does so in plain text."""
+                """Answer data that is not HTTP, in JSON instead of the library's plain text."""
                 body = json.dumps({"error": msg}).encode()
                 head = (
                     "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
@@ -204,9 +209,11 @@ def http(app: App) -> ConnectionHandler:
                 await ended.wait()
         except TimeoutError:
             transport.abort()
-        except asyncio.CancelledError:  # we stop: what is being done is done and said
+        # the server stops: the request in hand is finished and answered
+        except asyncio.CancelledError:
             cycle = protocol.cycle
-            if cycle is not None and cycle.more_body:  # nothing was begun, and it may never come
+            # no request has begun, and perhaps none comes
+            if cycle is not None and cycle.more_body:
                 transport.abort()
             protocol.shutdown()
             try:

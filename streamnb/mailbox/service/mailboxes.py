@@ -22,8 +22,8 @@ from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.stored_classifier import Outcome
 
-_SLOW_FAILURE_S = 1.0  # an error after more seconds than that would hold up every message
-_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # between attempts to reach a database that is away
+_SLOW_FAILURE_S = 1.0  # seconds; if an error takes longer, later messages fail at once
+_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # seconds between attempts to reach a database
 
 
 def learn_if_sure(mailbox: Mailbox, message: bytes, response: Response) -> Outcome | None:
@@ -41,14 +41,14 @@ def record_verdict(
     Parameters
     ----------
     mailbox
-        The mailbox that judged.
+        The mailbox that gave the verdict.
     message, response
         The message and its verdict.
     place
         Name of the way by which the message came, and the mail server's queue id if it is known.
         The Message-ID is added.
     learn
-        Whether it is learned if the verdict is sure.
+        Whether to learn the message if the verdict is sure.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def record_verdict(
 
 
 class NoMailboxError(LookupError):
-    """A user that has no database, or a database that this server does not serve."""
+    """The user has no database, or the server does not serve the database."""
 
 
 @dataclass(eq=False, repr=False)
@@ -96,7 +96,7 @@ class Mailboxes:
     find_base: Callable[[], SiteModel | None] | None = None
 
     def __post_init__(self) -> None:
-        self.pending: list[Future[None]] = []  # work that goes on after the replies were sent
+        self.pending: list[Future[None]] = []  # work that continues after the replies were sent
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = ForkSafeLock()
         self._closed = threading.Event()
@@ -109,7 +109,7 @@ class Mailboxes:
 
     @property
     def outage(self) -> str | None:
-        """Return the error if the only database cannot be reached, else None."""
+        """Return the error if the single database cannot be reached, else None."""
         return self._outage
 
     @contextmanager
@@ -125,8 +125,8 @@ class Mailboxes:
         file
             Device and inode that the database must have. None for any.
         writes
-            Whether the block writes. If another process then holds the lock, this is no outage:
-            messages can still be judged.
+            Whether the block writes. A lock held by another process is then no outage, because
+            messages can still be classified.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Mailboxes:
         try:
             if mailbox.database.replaced():
                 raise StateError(
-                    f"{mailbox.path}: another file has taken its place; restart the server"
+                    f"{mailbox.path}: the database was replaced by another file; restart the server"
                 )
             if file is not None and file != mailbox.database.file:
                 raise NoMailboxError("this server does not serve that database")
@@ -171,7 +171,7 @@ class Mailboxes:
             record_verdict(mailbox, message, response, place, learn=False)
 
     def _begin_outage(self, error: StreamNBError) -> None:
-        """Fail at once from now on, and try in the background to reach the database again."""
+        """Let calls fail at once from now on, and retry in the background to reach the database."""
         with self._lock:
             if self._outage is None:
                 self._outage = str(error)
@@ -182,7 +182,8 @@ class Mailboxes:
         while self.single is not None and not self._closed.wait(delay_s):
             try:
                 judge(self.single, b"")
-            except Exception as error:  # a retry that ended here would make the outage permanent
+            # without this, an error would end the retries and make the outage permanent
+            except Exception as error:
                 self._outage = str(error) or type(error).__name__
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
             else:
@@ -195,7 +196,8 @@ class Mailboxes:
             entry.borrowers += 1
             self._open.move_to_end(user)
         try:
-            with entry.lock:  # of this user alone: a slow database holds up nobody else
+            # lock of this user alone, so that a slow database does not delay others
+            with entry.lock:
                 return self._opened(user, entry)
         except BaseException:
             self._release(user)

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 
-FREE_BYTES = 1 << 18  # bytes of each message that need no budget: nearly all mail is smaller
+FREE_BYTES = 1 << 18  # bytes of each message outside the budget; nearly all mail is smaller
 _SIZE = (
     1 << 27
-)  # bytes of all messages beyond that; while it is handed on, a message is copied thrice
-_WAIT_S = 60.0  # seconds that a message waits for others; mail servers wait for five minutes
+)  # bytes of all messages beyond that; a message is copied three times while it is forwarded
+_WAIT_S = 60.0  # seconds that a message waits for memory; mail servers wait for five minutes
 
 
 class MemoryBudget:
-    """A number of bytes that the messages of all connections may hold together.
+    """The bytes that the messages of all connections may use together.
 
-    If it is used up, messages wait until others have ended. The first that waits is read on, beyond
-    the budget, so that two large messages never wait for each other. It belongs to one event loop.
+    If it is used up, messages wait until others have ended. The first waiting message is read
+    further, beyond the budget, so that two large messages never wait for each other. A budget
+    belongs to one event loop.
 
     Parameters
     ----------
     size
         Bytes.
     free_bytes
-        Bytes of each message that do not count.
+        Bytes of each message that do not use the budget.
     wait_s
-        Seconds that a message waits at most.
+        Maximum seconds that a message waits.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class MessageMemory:
         return True
 
     async def take(self, size: int) -> bool:
-        """Take bytes as soon as there are some. Return False if there were none in time."""
+        """Take bytes as soon as they are free. Return False after the time limit."""
         try:
             async with asyncio.timeout(self.budget.wait_s):
                 while not self.take_now(size):

@@ -1,10 +1,10 @@
-"""A milter: Postfix and Sendmail ask while the client that brings a message still waits.
+"""A milter: Postfix and Sendmail ask for a verdict while the sending client still waits.
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
-and data. Of the client and the envelope, only the recipients are read, as bytes: for the log, and
-with many users to find their databases. streamnb asks the mail server to leave out the rest, and
-skips what it sends of it. So no name or address of a client can end the session with its message
-unmarked. (The library kilter reads all of it and gives up a connection for a name that is no IDNA.)
+and data. Only the recipients of the envelope are read, as bytes: for the log, and to find the
+databases of users. streamnb asks the mail server to leave out all else, and skips the rest. So no
+name or address of a client can end the session and leave a message without a verdict. (The library
+kilter reads everything, and closes the connection if a name is not valid IDNA.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, hea
 from streamnb.mailbox.service.server import Activity, ConnectionHandler, drained
 
 _LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
-_IDLE = 3600.0  # seconds: mail servers give their clients up earlier
+_IDLE = 3600.0  # seconds; mail servers drop their clients earlier
 _STRESS_S = 60.0  # seconds that a mail server may be silent while others wait
 _CLOSING = 1.0  # seconds for what is left to be read
 _VERSION = 6
@@ -38,7 +38,7 @@ _LOGGED_REASONS = 5  # of a refused message
 _LONGEST_ID = 100  # bytes of a queue id
 # Not to be sent: connection, name, sender, unknown commands, the beginning of data.
 _LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0100 | 0x0200
-_MOST_RECIPIENTS = 20  # of a message that are logged, and whose databases are asked
+_MOST_RECIPIENTS = 20  # number of recipients whose databases are used and who are logged
 _LONGEST_ADDRESS = 320  # bytes of a recipient
 # What the mail server waits for no answer to, where it offers that.
 _UNANSWERED = {
@@ -51,7 +51,7 @@ _Verdicts = dict[str | None, Response]  # by user; the key is None if there is o
 
 
 def _common_verdict(verdicts: _Verdicts) -> Response:
-    """Return the verdict of databases that agree: the one of the lowest probability."""
+    """Return the verdict with the lowest probability if all databases agree."""
     return min(verdicts.values(), key=lambda verdict: verdict.probability)
 
 
@@ -68,24 +68,24 @@ def milter(
     Parameters
     ----------
     mailboxes
-        The mailboxes that judge. With many users, those of the recipients: if they agree, the
-        message gets their verdict of the lowest probability, else it passes unmarked.
+        The mailboxes. With many users, those of the recipients are used. If they agree, the
+        message gets the verdict with the lowest probability, else it passes unmarked.
     monitor
         Log and metrics.
     options
         How messages are judged.
     reject
-        Probability from which on spam that is sure is refused. None to mark all mail only.
+        Probability from which on sure spam is refused. None to refuse nothing.
     reject_text
         The text of a refusal, in printable ASCII. The message's id follows it.
     budget
-        Memory that all connections share. If it is used up, a large message waits; in the end it is
-        judged by its beginning.
+        Memory that all connections share. If it is used up, a large message waits; in the end it
+        is judged by its beginning.
     """
     budget = budget or MemoryBudget()
     log = monitor or Monitor()
     options = options or JudgeOptions()
-    if reject is not None:  # the log tells why a message was refused
+    if reject is not None:  # the log has the reason of a refusal
         options = options._replace(reasons=max(options.reasons, _LOGGED_REASONS))
 
     def judge_for_all(message: _Message, content: bytes) -> _Verdicts:
@@ -102,7 +102,7 @@ def milter(
         return verdicts
 
     async def decide(message: _Message) -> tuple[_Verdicts, bytes]:
-        """Return the verdicts, none on any trouble, and the packet that ends the message."""
+        """Return the verdicts, none after an error, and the packet that ends the message."""
         started = time.monotonic()
         content = bytes(message.content)
         log_message = partial(
@@ -110,7 +110,7 @@ def milter(
         )
         try:
             verdicts = await asyncio.to_thread(judge_for_all, message, content)
-        except Exception as error:  # whatever went wrong, the message must be passed on
+        except Exception as error:  # after any error, the message must be passed on
             log_message(error, "unmarked", queue_id=message.queue_id)
             return {}, b"a"
         response = _common_verdict(verdicts)
@@ -123,7 +123,7 @@ def milter(
         log.refuse("milter", "spam")
         reply = f"550 5.7.1 {reject_text} (id {message.queue_id})".replace(
             "%", "%%"
-        )  # it is a format
+        )  # % is special in replies
         return verdicts, b"y" + reply.encode("ascii", "replace") + b"\0"
 
     async def record(message: bytes, queue_id: str, verdicts: _Verdicts) -> None:
@@ -139,7 +139,7 @@ def milter(
         memory = budget.message()
         try:
             await _converse(reader, writer, decide, record, activity, memory)
-        except (OSError, EOFError):  # the mail server has gone
+        except (OSError, EOFError):  # the mail server has closed the connection
             pass
         finally:
             memory.release()
@@ -147,7 +147,7 @@ def milter(
             try:
                 async with asyncio.timeout(_CLOSING):
                     await writer.wait_closed()
-            except OSError:  # it has gone, or does not read what is left
+            except OSError:  # it has closed the connection, or does not read the rest
                 writer.transport.abort()
 
     return drained(converse)
@@ -170,7 +170,7 @@ async def _converse(
             message.is_cut = not await memory.take(len(packet))
         if kind == b"O":
             if len(data) < 12:
-                raise StreamNBError("a mail server's options are cut off")
+                raise StreamNBError("a mail server's packet of options is truncated")
             version, actions, steps = struct.unpack_from("!LLL", data)
             steps &= sum(_UNANSWERED.values()) | _LEFT_OUT
             actions &= _ADD_FIELDS | _CHANGE_FIELDS
@@ -207,8 +207,8 @@ async def _converse(
 
 
 def _macro(data: bytes, name: bytes) -> str:
-    """Return the value of a macro in a packet of them, or "" if it is not there."""
-    words = data[1:].split(b"\0")  # the first byte is the command that they belong to
+    """Return the value of a macro in a packet of macros, or "" if it is missing."""
+    words = data[1:].split(b"\0")  # the first byte is the command of the macros
     for key, value in zip(words[::2], words[1::2], strict=False):
         if key.strip(b"{}") == name:
             return value[:_LONGEST_ID].decode("ascii", "replace")
@@ -219,7 +219,7 @@ async def _packet(reader: asyncio.StreamReader) -> bytes:
     async with asyncio.timeout(_IDLE):
         (size,) = struct.unpack("!L", await reader.readexactly(4))
         if not 0 < size <= _LARGEST:
-            raise StreamNBError(f"a packet of {size} bytes is none of a mail server")
+            raise StreamNBError(f"a packet of {size} bytes is longer than any of a mail server")
         return await reader.readexactly(size)
 
 
@@ -231,7 +231,7 @@ async def _send(writer: asyncio.StreamWriter, *packets: bytes) -> None:
 
 
 class _Message:
-    """The beginning of a message, and which of its fields are called as ours."""
+    """The beginning of a message, and the numbers of its fields with streamnb's names."""
 
     def __init__(self) -> None:
         self.queue_id = ""
@@ -240,7 +240,8 @@ class _Message:
         self.recipients_left_out = False
         self.content = bytearray()
         self._named: Counter[bytes] = Counter()
-        self._forged: list[tuple[int, bytes]] = []  # number among the fields of a name, name
+        # number among the fields of the same name, and the name
+        self._forged: list[tuple[int, bytes]] = []
 
     @property
     def recipient(self) -> str | None:
@@ -256,7 +257,7 @@ class _Message:
             self.recipients_left_out = True
 
     def add(self, part: bytes) -> None:
-        """Take a part of it."""
+        """Add a part of the message."""
         if self.is_cut:
             return
         self.content += part[: max(MAX_MESSAGE - len(self.content), 0)]
@@ -271,9 +272,10 @@ class _Message:
             self._forged.append((self._named[lower], name))
 
     def edits(self, response: Response | None, actions: int) -> list[bytes]:
-        """Packets that take forged fields away and put ours in the first place."""
+        """Return packets that remove forged fields and add streamnb's as the first one."""
         packets = []
-        if actions & _CHANGE_FIELDS:  # the last first, so that numbers stay
+        # the last one first, so that the numbers of others do not change
+        if actions & _CHANGE_FIELDS:
             packets += [
                 b"m" + struct.pack("!L", number) + name + b"\0\0"
                 for number, name in reversed(self._forged)

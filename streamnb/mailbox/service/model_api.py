@@ -1,4 +1,4 @@
-"""The predictions of a model file by HTTP: JSON in, JSON out."""
+"""Predictions of a model file by HTTP, in JSON."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 class Predictor(Protocol):
-    """A model as this API uses it: the key of an example, its JSON schema, and predictions."""
+    """The interface of models: the key of an example, its JSON schema, and predictions."""
 
     key: str
     schema: dict[str, Any]
 
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
-        """Return the prediction for an example, as JSON can hold it.
+        """Return the prediction for an example as JSON values.
 
         Raises
         ------
         RequestError
-            If it is no example.
+            If the value is not a valid example.
         """
         ...
 
@@ -54,8 +54,9 @@ class TextPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, whether it is unsure, and the probability of each class."""
         if not isinstance(example, str):
-            raise RequestError(f"text: a string, not {type(example).__name__}")
-        text = example.encode("utf-8", "replace").decode()  # JSON can hold half a character
+            raise RequestError(f"text: expected a string, not {type(example).__name__}")
+        # JSON can contain half a surrogate pair
+        text = example.encode("utf-8", "replace").decode()
         verdict = self.classifier.classify(text, reasons=reasons)
         prediction = _prediction(verdict.label, verdict.probabilities) | {"unsure": verdict.unsure}
         if reasons:
@@ -81,10 +82,12 @@ class RowPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, and the probability of each class."""
         if not isinstance(example, dict):
-            raise RequestError(f"row: an object, not {type(example).__name__}")
+            raise RequestError(f"row: expected an object, not {type(example).__name__}")
         for name, value in example.items():
             if not isinstance(value, _SCALARS):
-                raise RequestError(f"row: {name!r:.60}: a scalar, not {type(value).__name__}")
+                raise RequestError(
+                    f"row: {name!r:.60}: expected a scalar, not {type(value).__name__}"
+                )
         if reasons:
             raise RequestError("reasons: only a model of texts gives reasons")
         try:
@@ -109,7 +112,7 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     Raises
     ------
     RequestError
-        If the body is no valid request.
+        If the body is not a valid request.
     """
     key = predictor.key
     try:
@@ -117,17 +120,17 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise RequestError("the body is not JSON") from None
     if not isinstance(request, dict) or (key in request) == (f"{key}s" in request):
-        raise RequestError(f"the body: an object with either {key!r} or '{key}s'")
+        raise RequestError(f"the body must be an object with either {key!r} or '{key}s'")
     if unknown := set(request) - {key, f"{key}s", "reasons"}:
-        raise RequestError(f"{min(unknown)!r:.60}: no such key here")
+        raise RequestError(f"{min(unknown)!r:.60}: not a key of this request")
     reasons = request.get("reasons", 0)
     if type(reasons) is not int or not 0 <= reasons <= _MOST_REASONS:
-        raise RequestError(f"reasons: a number from 0 to {_MOST_REASONS}")
+        raise RequestError(f"reasons: expected a number from 0 to {_MOST_REASONS}")
     if key in request:
         return predictor.predict(request[key], reasons)
     examples = request[f"{key}s"]
     if not isinstance(examples, list) or len(examples) > _MOST_EXAMPLES:
-        raise RequestError(f"{key}s: a list of at most {_MOST_EXAMPLES:,}")
+        raise RequestError(f"{key}s: expected a list of at most {_MOST_EXAMPLES:,} items")
     return {"predictions": [predictor.predict(example, reasons) for example in examples]}
 
 
@@ -182,7 +185,7 @@ def openapi(predictor: Predictor) -> dict[str, Any]:
 
 
 def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) -> Starlette:
-    """Return the application that answers with the predictions of a model.
+    """Return the web application that serves predictions of a model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The log and the metrics of the messages that a server judges."""
+"""The log and the metrics of a server's messages."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from streamnb.mailbox.service.response import Response
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge
 
-LOG_FORMATS = ("text", "json")
 _REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
 _MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
 _LONGEST_REASONS = 300  # characters of a line's reasons
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
-# Why a message has no verdict, for the metrics; "error" for anything else.
+# Causes of missing verdicts, for the metrics; "error" for all others.
 _CAUSES = ((NoMailboxError, "no_database"), (BusyError, "busy"), (StreamNBError, "database"))
 
 _notices = logging.getLogger("streamnb.serve")
@@ -59,7 +58,7 @@ def configure_logging() -> None:
 
 
 class _NoMetric:
-    """A metric that is not kept."""
+    """A metric that ignores all updates."""
 
     def labels(self, *values: str) -> _NoMetric:
         return self
@@ -100,7 +99,7 @@ class Monitor:
             registry = self.registry = CollectorRegistry()
             self._judged = Counter(
                 "streamnb_messages",
-                "Messages judged, by class and by whether the verdict was sure.",
+                "Messages with a verdict, by class and by whether the verdict was sure.",
                 ["listener", "class", "sure"],
                 registry=registry,
             )
@@ -179,21 +178,21 @@ class Monitor:
         queue_id: str = "",
         user: str | None = None,
     ) -> None:
-        """Log and count a message that was judged.
+        """Log and count a message with its verdict or error.
 
         Parameters
         ----------
         listener
-            Name of the listener by which it came.
+            Name of the listener that received the message.
         result
-            The verdict, or the error because of which there is none.
+            The verdict, or the error that prevented it.
         action
-            What was done with it: "marked", "unmarked", "rejected", "refused", "deferred" or
+            The action on the message: "marked", "unmarked", "rejected", "refused", "deferred" or
             "answered".
         started
-            When it was complete, as of `time.monotonic()`.
+            Time at which the message was complete, by `time.monotonic()`.
         message
-            Its beginning, in which the Message-ID is.
+            The beginning of the message, with its Message-ID.
         recipient
             Address of its recipient, or the user. None if it is not known.
         queue_id

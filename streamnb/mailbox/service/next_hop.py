@@ -1,4 +1,4 @@
-"""The connection to the next hop, to which messages are handed by SMTP or LMTP."""
+"""The connection to the next hop: the mail server that gets all messages by SMTP or LMTP."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from typing import NamedTuple
 from streamnb.errors import root_cause
 from streamnb.mailbox.service.sockets import Address
 
-PATIENCE_S = 300.0  # seconds, for either side; RFC 5321, 4.5.3.2 asks for as much
+PATIENCE_S = 300.0  # seconds without data from either side; RFC 5321, 4.5.3.2 recommends it
 LATER = "451 4.3.0 the next hop cannot be reached; try again later"
-_GREETING_S = 30.0  # seconds for the next hop to be reached
-_LAST_WORDS_S = 0.05  # seconds for a refusal that the next hop sent before it hung up
+_GREETING_S = 30.0  # seconds to connect to the next hop
+# seconds to read a refusal that the next hop sent before it closed the connection
+_LAST_WORDS_S = 0.05
 _GOODBYE_S = 2.0  # seconds for the answer to QUIT
-_DOTS = re.compile(rb"(\A|\r\n)\.")  # a line's first dot is doubled on the way: RFC 5321, 4.5.2
+# the first dot of a line is doubled for transport: RFC 5321, 4.5.2
+_DOTS = re.compile(rb"(\A|\r\n)\.")
 _COMMAND_LENGTH = 480  # characters after a verb: a command has at most 512 (RFC 5321, 4.5.3.1.4)
-_EXTENSIONS = ("8bitmime", "smtputf8")  # assumed of a next hop that is away
+_EXTENSIONS = ("8bitmime", "smtputf8")  # extensions assumed if the next hop cannot be reached
 _EXTENSION_OF_OPTION = {"body": "8bitmime", "ret": "dsn", "envid": "dsn"}
 
 
 class NextHop(NamedTuple):
-    """The server that messages are handed to.
+    """The mail server that gets all messages.
 
     Attributes
     ----------
     lmtp
-        Whether it speaks LMTP, not SMTP.
+        Whether it uses LMTP instead of SMTP.
     address
         Its address.
     """
@@ -56,11 +58,11 @@ class HopClient:
     Attributes
     ----------
     turn
-        Lock of the thread that speaks to the next hop.
+        Lock of the thread that uses the connection.
     is_begun
         True between an accepted MAIL and the end of that transaction.
     forwarded
-        Attributes of the original client (Postfix's XFORWARD) of the message in hand.
+        Attributes of the current message's original client (Postfix's XFORWARD).
     """
 
     def __init__(self, hop: NextHop, warn: Callable[[str], None]) -> None:
@@ -84,12 +86,13 @@ class HopClient:
                 return self._connected().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
                 self._lose(error)
-                return dict.fromkeys(_EXTENSIONS, "")  # MAIL is refused if it still is away
+                # MAIL is refused if the next hop still cannot be reached
+                return dict.fromkeys(_EXTENSIONS, "")
 
     def begin(self, sender: str, options: Sequence[str]) -> str:
         """Begin a message. Return the next hop's reply to MAIL."""
         with self.turn:
-            if self.is_begun:  # the client gave its message up without saying so
+            if self.is_begun:  # the client dropped its message without RSET
                 self.reset()
             was_connected = self._client is not None
             try:
@@ -98,16 +101,17 @@ class HopClient:
                 return self._lose(error)
             accepted = [option for option in options if _is_known(extensions, option)]
             if len(accepted) < len(options) and not _are_hints(set(options) - set(accepted)):
-                return "553 5.6.7 the next hop does not take such messages"
+                return "553 5.6.7 the next hop does not support messages with this option"
             self._forward(extensions)
             reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *accepted]))
-            if was_connected and self._client is None:  # it hung up between two messages
+            # the next hop closed the connection between two messages
+            if was_connected and self._client is None:
                 return self.begin(sender, options)
             self.is_begun = reply.startswith("2")
             return reply
 
     def _forward(self, extensions: dict[str, str]) -> None:
-        """Pass on what the next hop wants to know of the original client; a refusal is no harm."""
+        """Send the original client's attributes that the next hop supports. Ignore a refusal."""
         names = extensions.get("xforward", "").upper().split()
         pairs = [f"{name}={value}" for name, value in self.forwarded.items() if name in names]
         wrapper = TextWrapper(_COMMAND_LENGTH, break_long_words=False, break_on_hyphens=False)
@@ -121,14 +125,14 @@ class HopClient:
             return self._command(command) if self.is_begun else LATER
 
     def reset(self) -> None:
-        """Give up a message that was begun."""
+        """Abort the current message."""
         with self.turn:
             if self.is_begun and self._client is not None:
                 self._command("RSET")
             self.is_begun = False
 
     def send(self, recipients: Sequence[str], content: bytes) -> dict[str, str]:
-        """Send the content of a message that was begun. Return the reply of each recipient."""
+        """Send the content of the current message. Return the reply for each recipient."""
         with self.turn:
             is_begun, self.is_begun = self.is_begun, False
             if not is_begun or self._client is None:
@@ -138,7 +142,7 @@ class HopClient:
     def send_anew(
         self, sender: str, options: Sequence[str], recipients: Sequence[str], content: bytes
     ) -> dict[str, str]:
-        """Send a message in a transaction of its own. Return the reply of each recipient."""
+        """Send a message in a transaction of its own. Return the reply for each recipient."""
         with self.turn:
             reply = self.begin(sender, options)
             if not reply.startswith("2"):
@@ -159,7 +163,7 @@ class HopClient:
             client.command_encoding = "utf-8"  # SMTPUTF8; all else is ASCII anyway
             return _reply_line(*client.docmd(command))
         except ValueError:  # it was not sent
-            return "553 5.1.3 no such address can be handed on"
+            return "553 5.1.3 this address cannot be forwarded"
         except (OSError, smtplib.SMTPException) as error:
             return self._lose(error)
 
@@ -175,7 +179,7 @@ class HopClient:
                 self._command("RSET")
                 return dict.fromkeys(recipients, _reply_line(code, text))
             is_ended = content.endswith(b"\r\n") or not content
-            if client.sock is not None:  # smtplib would close it, and lose the reply
+            if client.sock is not None:  # smtplib would close the connection and lose the reply
                 client.sock.sendall(_DOTS.sub(rb"\1..", content))
                 client.sock.sendall(b".\r\n" if is_ended else b"\r\n.\r\n")
             for _ in range(len(recipients) if self.hop.lmtp else 1):
@@ -183,7 +187,8 @@ class HopClient:
         except (OSError, smtplib.SMTPException) as error:
             refusal = "" if replies else _last_refusal(client)
             later = self._lose(error)
-            replies += [refusal or later] * len(recipients)  # replies that came are passed on
+            # replies received so far are passed on
+            replies += [refusal or later] * len(recipients)
         if not self.hop.lmtp:
             replies = replies[:1] * len(recipients)
         return dict(zip(recipients, replies, strict=False))
@@ -198,9 +203,10 @@ class HopClient:
         return LATER
 
     def close(self) -> None:
-        """Say good-bye to the next hop.
+        """Close the connection to the next hop.
 
-        If another thread still speaks to it, that is cut short: what is not whole is not taken.
+        If another thread still uses it, its message is cut off, so the next hop does not accept
+        it.
         """
         self._is_closing = True
         if not self.turn.acquire(blocking=False):
@@ -222,9 +228,10 @@ class HopClient:
 
 
 def _connect(hop: NextHop) -> smtplib.SMTP:
-    """Return a connection to the next hop that has been greeted."""
+    """Return a connection to the next hop, after the greeting."""
     address = hop.address
-    # Python's client of LMTP is that of SMTP with another greeting, and reaches Unix sockets, too.
+    # Python's LMTP client is its SMTP client with another greeting, which also supports Unix
+    # sockets.
     kind = smtplib.LMTP if hop.lmtp or address.path else smtplib.SMTP
     name = socket.gethostname()
     client = kind(local_hostname=name, timeout=_GREETING_S)
@@ -239,10 +246,11 @@ def _connect(hop: NextHop) -> smtplib.SMTP:
             client.starttls(context=ssl.create_default_context())
             client.ehlo()
         if not client.does_esmtp:
-            raise smtplib.SMTPConnectError(502, "it speaks no extended SMTP")
+            raise smtplib.SMTPConnectError(502, "it does not support extended SMTP (EHLO)")
         if client.sock is not None:
             client.sock.settimeout(PATIENCE_S)
-            if address.path is None:  # a message's end would wait for the answer to its beginning
+            # otherwise the end of a message would wait for the acknowledgement of its beginning
+            if address.path is None:
                 client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         client.close()
@@ -251,18 +259,18 @@ def _connect(hop: NextHop) -> smtplib.SMTP:
 
 
 def _is_known(extensions: dict[str, str], option: str) -> bool:
-    """Return whether a hop with these extensions takes an option of MAIL."""
+    """Return whether a server with these extensions accepts an option of MAIL."""
     name = option.partition("=")[0].lower()
     return _EXTENSION_OF_OPTION.get(name, name) in extensions
 
 
 def _are_hints(options: set[str]) -> bool:
-    """Return whether the message is the same without these options of MAIL."""
+    """Return whether the message means the same without these options of MAIL."""
     return all(option.partition("=")[0].lower() in ("size", "body") for option in options)
 
 
 def _last_refusal(client: smtplib.SMTP) -> str:
-    """Return the final refusal that the next hop sent before it hung up, or ""."""
+    """Return the last refusal that the next hop sent before it closed the connection, or ""."""
     with contextlib.suppress(OSError, smtplib.SMTPException):
         if client.sock is not None:
             client.sock.settimeout(_LAST_WORDS_S)
@@ -278,8 +286,8 @@ def _reply_line(code: int, text: bytes) -> str:
     Raises
     ------
     SMTPServerDisconnected
-        If it is no reply.
+        If the text is not a reply.
     """
     if not 200 <= code < 600:
-        raise smtplib.SMTPServerDisconnected("it answers nonsense")
+        raise smtplib.SMTPServerDisconnected("its answer is not an SMTP reply")
     return f"{code} {' '.join(text.decode('ascii', 'replace').split())[:480]}"

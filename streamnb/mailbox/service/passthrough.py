@@ -11,10 +11,10 @@ from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import FIELD, Response, header_field
 from streamnb.patterns import lazy_pattern
 
-_LINE = 1 << 16  # bytes of a line that are looked at together
+_LINE = 1 << 16  # bytes of a line that are checked together
 _FIRST_LINE_END = lazy_pattern(rb"\r?\n")
-_BARE_CRS = lazy_pattern(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF are one line end with it
-_CHUNK = 1 << 20  # bytes that are read at once behind the judged part
+_BARE_CRS = lazy_pattern(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF belong to the line end
+_CHUNK = 1 << 20  # bytes per read after the classified part
 
 
 def pass_through(
@@ -59,13 +59,13 @@ def pass_through(
             fields = [header_field(response)]
             if unsure_field is not None and response.status == 2:
                 fields.append(unsure_field)
-    except Exception as error:  # whatever went wrong, the message must be passed on
+    except Exception as error:  # after any error, the message must be passed on
         trouble = error
     lines = _Lines(head, source)
     lines.end = line_end or lines.end
     removed = "|".join(map(re.escape, names)).encode("ascii", "replace")
     added = b"".join(field.encode("ascii", "replace") + lines.end for field in fields)
-    # A name ends at a colon, or at blanks up to the end of what is looked at together.
+    # A name ends at a colon, or at blanks up to the end of the checked bytes.
     forged = re.compile(rb"%b(?:%b)[ \t]*(?::|[ \t]\Z)" % (FIELD_START, removed), re.I)
     _copy_header(lines, target, added, forged)
     lines.copy_rest(target)
@@ -74,7 +74,7 @@ def pass_through(
 
 
 def _read_head(source: BinaryIO) -> bytes:
-    """Read the part of a message that is judged, in pieces: memory is reserved as needed."""
+    """Read the part of a message to classify, in pieces, so that memory is reserved as needed."""
     head = bytearray()
     while part := source.read(min(_CHUNK, MAX_MESSAGE - len(head))):
         head += part
@@ -87,11 +87,11 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
     last_read = last_written = b"\n"
     while line := lines.next():
         if last_read in b"\r\n":
-            is_cut_run = last_read == b"\r" == line[:1]  # CRs that were not looked at together
+            is_cut_run = last_read == b"\r" == line[:1]  # CRs that were not checked together
             is_empty = not is_cut_run and line.lstrip(b"\r") == b"\n"
             is_continued = is_cut_run or line[:1] in (b" ", b"\t")
-            # An mbox separator stays first. A continuation line before the first field stays
-            # before the added field: behind it, it would continue that.
+            # An mbox separator stays first. So does a continuation line before the first field:
+            # after the added field, it would continue that field.
             is_separator = is_first and line.startswith(b"From ")
             if not is_placed and last_read == b"\n" and not is_continued and not is_separator:
                 target.write(added)
@@ -102,16 +102,16 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
             is_forged = is_forged if is_continued else forged.match(line) is not None
             is_first = False
         last_read = line[-1:]
-        if is_forged:  # if a line was begun before it, its end stays
+        if is_forged:  # the end of a line that began before it stays
             line = b"\n" if last_read == b"\n" != last_written else b""
         target.write(line)
         last_written = line[-1:] or last_written
-    if not is_placed:  # the message has no line before which the field could stand
+    if not is_placed:  # the message has no line, so the field comes last
         target.write((b"" if last_written == b"\n" else lines.end) + added)
 
 
 class _Lines:
-    """Lines of a message of which the beginning was already read.
+    """Lines of a message whose beginning was already read.
 
     Parameters
     ----------
@@ -131,7 +131,8 @@ class _Lines:
     def next(self) -> bytes:
         r"""Return the next line, or at most 64 KiB of it; b"" at the end.
 
-        A bare CR ends a line, too: some programs read it so, and a forged field could follow it.
+        A bare CR ends a line too, because some programs treat it so, and a forged field can follow
+        it.
         """
         end = self.head.find(b"\n", self.position, self.position + _LINE) + 1
         if not end and len(self.head) - self.position < _LINE:  # read on to find the line's end
@@ -142,13 +143,13 @@ class _Lines:
         bare_crs = _BARE_CRS.search(line)
         if bare_crs is not None:
             line = line[: bare_crs.end()]
-        elif len(line) == _LINE:  # what follows decides whether CRs are part of a line end
+        elif len(line) == _LINE:  # the next byte decides whether CRs are part of a line end
             line = line.rstrip(b"\r") or line
         self.position = begin + len(line)
         return line
 
     def copy_rest(self, target: BinaryIO) -> None:
-        """Copy everything behind the last line that was returned."""
+        """Copy everything after the last returned line."""
         target.write(self.head[self.position :])
         while part := self.source.read(_CHUNK):
             target.write(part)

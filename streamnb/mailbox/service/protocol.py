@@ -1,4 +1,4 @@
-r"""The text protocol of the Unix socket of `streamnb serve`; the client in C reads it, too.
+r"""The text protocol of the Unix socket of `streamnb serve`, which the client in C uses too.
 
 A request is one line, ``streamnb/1 KEY=VALUE ...``, followed by `size` bytes of a message::
 
@@ -46,9 +46,9 @@ class Request(NamedTuple):
     size
         Size of the message that follows, in bytes.
     options
-        How the message is judged.
+        The options of the verdict.
     learn
-        Whether a sure verdict is then learned, with the program as its source.
+        Whether to learn the message as a program if the verdict is sure.
     user
         The user whose database it is. None for a server of one database.
     record

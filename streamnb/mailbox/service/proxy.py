@@ -1,8 +1,8 @@
-"""A filter in a mail server's path: it takes a message by SMTP or LMTP, and hands it on.
+"""A filter between two mail servers: it receives a message by SMTP or LMTP and forwards it.
 
-Every command is put to the next hop and answered as that answers, so nothing is accepted that the
-next hop did not take: a message is either there or still here, and comes twice at most, where
-this process is killed between the next hop's 250 and ours.
+Every command is sent to the next hop, and its answer is returned. So nothing is accepted that the
+next hop has not accepted, and no message is lost. A message can arrive twice if this process is
+killed between the next hop's 250 and its own.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ LARGEST = 50 << 20  # bytes of a message
 _TOO_LARGE = "552 Error: "  # how aiosmtpd's reply to a larger one begins
 _LONGEST_LINE = 1 << 20
 _RECORD_AFTER_S = 0.05  # seconds after an answer
-_STRESS_S = 10.0  # seconds that a client may be silent within a message while others wait
+_STRESS_S = 10.0  # seconds that a client can be silent within a message while others wait
 _MOST_RECIPIENTS = 1000  # of a message; RFC 5321 asks for at least 100
 _MOST_LINES = 1_000_000  # of a message
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
-# What Postfix tells of the original client: https://www.postfix.org/XFORWARD_README.html
+# Postfix's attributes of the original client: https://www.postfix.org/XFORWARD_README.html
 _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
 _HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
-logging.getLogger("mail.log").addHandler(logging.NullHandler())  # whoever connects could fill it
+# limit: clients could use up the memory
+logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
 def proxy(
@@ -61,20 +62,20 @@ def proxy(
     Parameters
     ----------
     hop
-        The next hop, which every message is handed to.
+        The next hop, which gets every message.
     mailboxes
-        The mailboxes that judge. Of many users, each recipient's own, by what stands before @.
+        The mailboxes. With many users, each recipient's own gives the verdict.
     monitor
         Log and metrics.
     lmtp
         Whether clients speak LMTP, not SMTP.
     options
-        How messages are judged.
+        The options of verdicts.
     tls
-        Context with which STARTTLS is offered. None to offer none.
+        Context for STARTTLS. None to offer no STARTTLS.
     budget
-        Memory that all connections share. If it is used up, a large message waits. After a
-        time its client gets a 452 and sends it later.
+        Memory that all connections share. If it is used up, a large message waits. After the time
+        limit, its client gets a 452 and sends the message later.
     """
     budget = budget or MemoryBudget()
     log = monitor or Monitor()
@@ -105,7 +106,7 @@ def proxy(
         _, server = await loop.connect_accepted_socket(create, connection)
         try:
             await asyncio.shield(closed)
-        except asyncio.CancelledError:  # the server stops, or others wait for a connection
+        except asyncio.CancelledError:  # the server stops, or other clients wait for a connection
             server.end()
             await asyncio.wait({closed}, timeout=DRAIN_S)
             raise
@@ -118,19 +119,19 @@ def proxy(
 
 
 class _Connection(SMTP):
-    """A server of one connection, with limits for lines, and an orderly end."""
+    """The server side of one connection, with limits for lines and an orderly end."""
 
     line_length_limit = _LONGEST_LINE
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
     is_ending = False
-    received = lines = 0  # since the last command that began something
+    received = lines = 0  # since the last command that started work
     _waiting_data: list[bytes] | None = None  # while the message waits for memory
     _waiter: asyncio.Future[None]
 
     def data_received(self, data: bytes) -> None:
-        """Read data, when there is memory for it."""
+        """Read data as soon as there is memory for it."""
         if self._waiting_data is not None:
             self._waiting_data.append(data)
         elif self.memory.take_now(len(data)):
@@ -141,7 +142,7 @@ class _Connection(SMTP):
             self._waiter = asyncio.ensure_future(self._read_later())
 
     async def _read_later(self) -> None:
-        """Read the data that waits, or ask the client to send the message later."""
+        """Read the waiting data, or ask the client to send the message later."""
         while self._waiting_data:
             self.activity.touch(self.memory.budget.wait_s, is_busy=True)
             if not await self.memory.take(len(self._waiting_data[0])):
@@ -169,17 +170,18 @@ class _Connection(SMTP):
         if b"\n" in data:
             self._touch()
         self.lines += data.count(b"\n")
-        if self.lines > _MOST_LINES:  # the library keeps each by itself: no more of this message
+        # the library stores each line separately, so no more of this message is read
+        if self.lines > _MOST_LINES:
             self.line_length_limit = 0
-        if self.received > 2 * LARGEST:  # a line that never ends is kept as a whole
+        if self.received > 2 * LARGEST:  # the library stores an endless line as a whole
             self._refuse(b"421 4.3.0 too much\r\n")
             return
         super().data_received(data)
 
     async def smtp_XFORWARD(self, argument: str | None) -> None:  # noqa: N802 (the library's name)
-        """Take attributes of the original client."""
+        """Store attributes of the original client."""
         if self.in_transaction:
-            await self.push("503 5.5.1 a message was begun")
+            await self.push("503 5.5.1 a message has begun")
         else:
             await self.push(self.event_handler.forward(argument or ""))
 
@@ -198,8 +200,10 @@ class _Connection(SMTP):
         else:
             await super().push(status)
         self._touch()
-        if self.is_ending and not self.in_transaction:
-            self._close()
+        if not self.in_transaction:
+            self.memory.release()
+            if self.is_ending:
+                self._close()
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -211,7 +215,7 @@ class _Connection(SMTP):
 
     @property
     def in_transaction(self) -> bool:
-        """Return whether a message was begun and is not yet answered."""
+        """Return whether a message has begun and is not yet answered."""
         return self.envelope is not None and self.envelope.mail_from is not None
 
     def _touch(self) -> None:
@@ -237,7 +241,7 @@ class _Lmtp(_Connection, LMTP):
 
 @dataclass(eq=False, repr=False)
 class _Relay:
-    """Puts what one client says to the next hop; a handler of aiosmtpd.
+    """Forwards the commands of one client to the next hop; a handler of aiosmtpd.
 
     Parameters
     ----------
@@ -253,7 +257,7 @@ class _Relay:
 
     def __post_init__(self) -> None:
         self.client = HopClient(self.hop, self.monitor.warn)
-        # Whether each recipient has a verdict, or an answer, of its own.
+        # Whether each recipient has its own verdict or answer.
         has_several_answers = self.mailboxes.single is None or self.hop.lmtp
         self._one_at_a_time = not self.lmtp and has_several_answers
         self._mail_options: list[str] = []
@@ -264,7 +268,7 @@ class _Relay:
 
     @property
     def is_handing_on(self) -> bool:
-        """Return whether a message is being handed to the next hop."""
+        """Return whether a message is being sent to the next hop."""
         return self._handing is not None and not self._handing.done()
 
     def refuse_size(self) -> None:
@@ -273,7 +277,7 @@ class _Relay:
         self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
 
     def forward(self, argument: str) -> str:
-        """Keep attributes of the original client for the next message. Return the reply."""
+        """Store attributes of the original client for the next message. Return the reply."""
         attributes = {}
         for word in argument.split():
             match = _ATTRIBUTE.fullmatch(word)
@@ -283,7 +287,7 @@ class _Relay:
         self.client.forwarded |= attributes
         return "250 2.0.0 ok" if attributes else "501 5.5.4 attributes are missing"
 
-    # What aiosmtpd calls
+    # Called by aiosmtpd
 
     async def handle_EHLO(  # noqa: N802 (the library's name)
         self,
@@ -355,30 +359,33 @@ class _Relay:
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
         message = envelope.original_content or b""
-        if message.count(b"\n") != message.count(b"\r\n"):  # some would take it for the end
+        # some servers would treat it as the end of the message
+        if message.count(b"\n") != message.count(b"\r\n"):
             return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
         recipients = list(envelope.rcpt_tos)
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
-        replies = await asyncio.shield(self._handing)  # it is done also where the client has gone
+        # it runs also after the client has closed the connection
+        replies = await asyncio.shield(self._handing)
         self._recording = asyncio.create_task(self._record_soon())
         server.memory.release()  # type: ignore[attr-defined]  # a _Connection
         return "\r\n".join(replies)
 
     async def _record_soon(self) -> None:
-        await asyncio.sleep(_RECORD_AFTER_S)  # the answer goes first
+        await asyncio.sleep(_RECORD_AFTER_S)  # the answer is sent first
         await _in_thread(self._record)
 
-    # What is done in a thread
+    # Called in threads
 
     def _hand_on(self, recipients: list[str], message: bytes) -> list[str]:
-        """Judge a message and hand it on.
+        """Classify a message and forward it.
 
-        Of many users, each recipient's own mailbox judges: the next hop gets one message for each
-        different verdict. Return one reply for each recipient in LMTP, else a single one.
+        With many users, each recipient's own mailbox gives the verdict, and the next hop gets one
+        message for each different verdict. Return one reply for each recipient in LMTP, else a
+        single one.
         """
         started = time.monotonic()
         results = self._judge(recipients, message)
-        groups: dict[str, list[str]] = {}  # recipients by the field that they get
+        groups: dict[str, list[str]] = {}  # recipients by their header field
         for recipient in dict.fromkeys(recipients):
             result = results[self._user(recipient)]
             field = header_field(result) if isinstance(result, Response) else ""
@@ -420,7 +427,7 @@ class _Relay:
         replies: dict[str, str],
         started: float,
     ) -> None:
-        """Log the message for each recipient, and keep the verdicts to be recorded."""
+        """Log the message for each recipient, and store the verdicts to record."""
         listener = "lmtp" if self.lmtp else "smtp"
         queue_id = _queue_id(self.client.forwarded)
         recorded = set()
@@ -444,7 +451,7 @@ class _Relay:
         return self.mailboxes.addresses.user(recipient) if single is None else None
 
     def _record(self) -> None:
-        """Record the last verdicts; they were answered already."""
+        """Record the last verdicts, whose messages are answered already."""
         unrecorded, self._unrecorded = self._unrecorded, []
         for recipient, message, response, place in unrecorded:
             try:
@@ -453,13 +460,13 @@ class _Relay:
                 self.monitor.warn(f"not recorded: {error!s:.300}")
 
     def close(self) -> None:
-        """Say good-bye to the next hop, and record the last verdicts."""
+        """Close the connection to the next hop, and record the last verdicts."""
         self.client.close()
         self._record()
 
 
 def _mark(message: bytes, result: Response | Exception) -> bytes:
-    """Return a message with its verdict and without forged ones."""
+    """Return a message with its verdict, without forged verdicts."""
     target = io.BytesIO()
     classify = (lambda _: result) if isinstance(result, Response) else None
     pass_through(io.BytesIO(message), target, classify, line_end=b"\r\n")
@@ -475,5 +482,5 @@ def _queue_id(attributes: dict[str, str]) -> str:
 
 
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that may block in a thread, so that other connections go on."""
+    """Call a function that can block in a thread, so that other connections continue."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)

@@ -1,4 +1,4 @@
-"""The verdict on a message as programs get it: by socket, by HTTP, and in a header field."""
+"""The verdict on a message for programs: by socket, by HTTP, and in a header field."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 
 FIELD = "X-Streamnb"
 
-_ALWAYS_SURE = (1.0, 1.0, 1e9)  # costs with which the most probable class is always chosen
+_ALWAYS_SURE = (1.0, 1.0, 1e9)  # costs that always choose the most probable class
 _WORDS = {"S": "Spam", "H": "Ham", "U": "Unsure"}
 _UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-_LONGEST_NAME = 900  # bytes of an encoded class: a line of a header has at most 998
+# limit in bytes of an encoded class, because a header line has at most 998 bytes
+_LONGEST_NAME = 900
 
 
 class JudgeOptions(NamedTuple):
-    """Options with which a message is judged.
+    """Options of a verdict.
 
     Attributes
     ----------
@@ -57,16 +58,17 @@ class Response(NamedTuple):
     status
         Exit status: 0 for spam, 1 for any other class, 2 for unsure.
     score
-        Log-odds of spam, in nats. If there are other classes than ham and spam, those of the class.
+        Log-odds of spam, in nats. If there are classes other than ham and spam, the log-odds of
+        the class.
     label
         The most probable class. None if the mailbox has learned nothing.
     probability
         The probability of `label`.
     reasons
-        Features, and the log-odds (nats) that each added to the score, in its sign: positive ones
-        speak for spam, or for the class if there are other classes than ham and spam.
+        Features, each with its contribution to the score in nats. Positive ones are evidence for
+        spam or, if there are classes other than ham and spam, for the class.
     ready
-        Whether the class was predicted correctly often enough to act on it without review.
+        Whether the class has enough correct predictions to act on it without review.
     """
 
     mark: str
@@ -95,7 +97,7 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     return Response(
         "U" if unsure else mark,
         2 if unsure else int(label != "spam"),
-        min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 makes -0.0 a plain zero
+        min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 turns -0.0 into 0.0
         label,
         verdict.probability,
         [
@@ -107,11 +109,11 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
 
 
 def encode_label(label: str) -> str:
-    """Return the name of a class as it stands in the header field.
+    """Return the name of a class as encoded in the header field.
 
     ASCII letters, digits and ``-_.`` stay. Every other byte of the name in UTF-8 becomes ``%XX``
-    (RFC 3986, 2.1), so two classes never look alike. A class that is named like a verdict (Spam,
-    Ham, Unsure; capitals make no difference) has its first letter encoded.
+    (RFC 3986, 2.1), so two classes never look alike. If a class is named like a verdict (Spam,
+    Ham, Unsure, in any case), its first letter is encoded.
 
     Examples
     --------

@@ -28,28 +28,28 @@ from streamnb.mailbox.service.sockets import (
     peer_host,
 )
 
-DRAIN_S = 20.0  # seconds in which messages in hand are finished when the server stops
+DRAIN_S = 20.0  # seconds to finish current messages when the server stops
 _REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
-_PENDING_S = 10.0  # seconds for what is still to be recorded or learned when the server stops
-_CHECK_S = 1.0  # seconds between looks whether the database is still the same file
+_PENDING_S = 10.0  # seconds to record and learn the last messages when the server stops
+_CHECK_S = 1.0  # seconds between checks that the database is still the same file
 _PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
 WAITING_S = 5.0  # seconds that a connection waits until its listener counts as not accepting
 IDLE_S = 2.0  # seconds that a connection may be idle while another one waits
 
 
 class Activity:
-    """The last use of a connection, and how long it may be idle while others wait.
+    """The last use of a connection, and its allowed idleness while others wait.
 
     Attributes
     ----------
     allowed_s
         Seconds of idleness that are allowed while others wait.
     is_busy
-        Whether a message is in hand: the server finishes it before it stops.
+        Whether a message is being processed. The server finishes it before it stops.
     is_evicted
-        Whether the connection is to end because others wait.
+        Whether the connection must end because others wait.
     is_ending
-        Whether the connection is to end after the message in hand.
+        Whether the connection must end after the current message.
     """
 
     def __init__(self) -> None:
@@ -59,24 +59,24 @@ class Activity:
         self._last = time.monotonic()
 
     def touch(self, allowed_s: float = IDLE_S, is_busy: bool = False) -> None:
-        """Note that the connection was used, and how long it may be idle from now on."""
+        """Store that the connection was used, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
         self.is_busy = is_busy
         self._last = time.monotonic()
 
     def overdue_s(self) -> float:
-        """Return for how many seconds it has been idle beyond the allowed time; may be negative."""
+        """Return the seconds of idleness beyond the allowed time; can be negative."""
         return time.monotonic() - self._last - self.allowed_s
 
 
-# Serves a connection and closes it. When cancelled it finishes what is in hand: the server stops,
-# or others wait (`Activity.is_evicted`).
+# Serves a connection and closes it. If it is cancelled, because the server stops or others wait
+# (`Activity.is_evicted`), it finishes the current message.
 ConnectionHandler = Callable[[socket.socket, Activity], Coroutine[Any, Any, None]]
 
 
 @dataclass(eq=False)
 class Listener:
-    """A listening socket, and who serves its connections.
+    """A listening socket, and the handler of its connections.
 
     Attributes
     ----------
@@ -87,12 +87,12 @@ class Listener:
     handler
         Serves a connection.
     limit
-        Number of connections served at once. Others wait in the kernel.
+        Maximum number of connections served at once. Others wait in the kernel.
     address_limit
-        Number of connections from one address. None for a quarter of `limit` for addresses of
-        other machines, and for no such limit for this machine.
+        Maximum number of connections from one address. With None it is a quarter of `limit`,
+        without a limit for this machine.
     trusted
-        Networks that may connect beside this machine. None for everybody.
+        Networks that can connect in addition to this machine. None for all.
     is_owned
         Whether the socket was made here, not by systemd: its path is removed in the end.
     accepted
@@ -115,12 +115,12 @@ class Listener:
         return name if isinstance(name, str) else str(Address(None, *name[:2]))
 
     def reason_to_refuse(self, host: str, open_from_host: int) -> tuple[str, str] | None:
-        """Return why a connection is refused, as a cause and a reply. None to accept it."""
+        """Return cause and reply of a refusal, or None to accept a connection."""
         if not host:  # a Unix socket
             return None
         is_local = is_loopback(host)
         if not is_local and self.trusted is not None and not is_within(host, self.trusted):
-            return "untrusted", f"554 5.7.1 {host} may not send mail here (see --trust)"
+            return "untrusted", f"554 5.7.1 {host} is not allowed to send mail here (see --trust)"
         limit = self.address_limit
         if limit is None and not is_local:
             limit = max(self.limit // 4, 1)
@@ -135,12 +135,12 @@ def serve(
     announce: Callable[[str], None],
     monitor: Monitor | None = None,
 ) -> None:
-    """Serve all listeners until SIGTERM or SIGINT, then finish what is in hand.
+    """Serve all listeners until SIGTERM or SIGINT, then finish the current messages.
 
     Parameters
     ----------
     mailboxes
-        The mailboxes that judge.
+        The mailboxes that give the verdicts.
     listeners
         The listeners.
     announce
@@ -151,7 +151,7 @@ def serve(
     Raises
     ------
     StateError
-        If another file has taken the place of the only database.
+        If the single database was replaced by another file.
     """
     inodes = {
         path: os.stat(path).st_ino
@@ -198,7 +198,7 @@ async def _serve(
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             if single is not None and single.database.replaced():
                 raise StateError(
-                    f"{single.path}: another file has taken its place; restart the server"
+                    f"{single.path}: the database was replaced by another file; restart the server"
                 )
     finally:
         notify_systemd("STOPPING=1")
@@ -272,10 +272,10 @@ class _Connections:
         if not task.cancelled() and (error := task.exception()) is not None:
             while isinstance(error, BaseExceptionGroup):
                 error = error.exceptions[0]
-            self.monitor.warn(f"a connection was given up: {type(error).__name__}", error)
+            self.monitor.warn(f"a connection was dropped: {type(error).__name__}", error)
 
     async def make_room(self) -> None:
-        """Wait until another connection may be served; meanwhile end idle ones if one waits."""
+        """Wait until another connection can be served. End idle ones while one waits."""
         while len(self.tasks) >= self.listener.limit:
             waiting = asyncio.create_task(_wait_readable(self.listener.socket))
             try:
@@ -291,7 +291,7 @@ class _Connections:
                 await asyncio.wait(self.tasks, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
 
     def _end_idlest(self) -> float:
-        """End the idlest connection if it is overdue. Return for how many seconds it is."""
+        """End the connection idle for longest, if overdue. Return the seconds by which it is."""
         candidates = {
             task: activity.overdue_s()
             for task, (_, activity) in self.tasks.items()
@@ -307,12 +307,12 @@ class _Connections:
         return candidates[idlest]
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        if task not in self._ending:  # a second cancel would cut short what is being finished
+        if task not in self._ending:  # a second cancel would interrupt the current message
             self._ending.add(task)
             task.cancel()
 
     async def drain(self) -> None:
-        """Let all connections finish what is in hand, for a limited time."""
+        """Let all connections finish their current message, for a limited time."""
         for task in self.tasks:
             self._end(task)
         for limit_s in (DRAIN_S + 1, 1.0):
@@ -323,7 +323,7 @@ class _Connections:
 
 
 async def _wait_readable(listening: socket.socket) -> None:
-    """Wait until a connection waits to be accepted."""
+    """Wait for a connection to accept."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(listening, readable.set)
@@ -334,7 +334,7 @@ async def _wait_readable(listening: socket.socket) -> None:
 
 
 async def _accept_one(listening: socket.socket) -> socket.socket:
-    """Accept a connection. `loop.sock_accept` would lose one that comes while it is cancelled."""
+    """Accept a connection. `loop.sock_accept` would lose one if it is cancelled meanwhile."""
     while True:
         with contextlib.suppress(BlockingIOError, InterruptedError):
             connection, _ = listening.accept()
@@ -351,14 +351,14 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
             await connections.make_room()
             try:
                 connection = await _accept_one(listener.socket)
-            except OSError as error:  # most likely there are no more descriptors
+            except OSError as error:  # probably the limit of open files is reached
                 monitor.warn("connections cannot be accepted", f"{error.strerror}; trying again")
                 await asyncio.sleep(_PAUSE_S)
                 continue
             listener.accepted += 1
             connections.add(connection)
     finally:
-        if listener.is_owned:  # who connects from now on is refused, and tries again
+        if listener.is_owned:  # later clients are refused, and try again
             listener.socket.close()
         await connections.drain()
 
@@ -366,7 +366,7 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
 def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> ConnectionHandler:
     """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`."""
     monitor = monitor or Monitor()
-    pool = ThreadPoolExecutor(64, "streamnb-ask")  # a locked database holds up nobody else
+    pool = ThreadPoolExecutor(64, "streamnb-ask")  # a locked database does not delay other clients
     pending = mailboxes.pending
 
     async def answer(connection: socket.socket, activity: Activity) -> None:
@@ -391,7 +391,8 @@ def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Conn
                     pending.append(pool.submit(_record, *work))
                 await writer.drain()
         except (OSError, EOFError, ValueError, LookupError):
-            pass  # the client has gone, sent no valid request, or means another database
+            # the client closed the connection, sent no valid request, or needs another database
+            pass
         finally:
             writer.close()
 
@@ -401,7 +402,7 @@ def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Conn
 def drained(
     converse: Callable[[socket.socket, Activity], Coroutine[Any, Any, None]],
 ) -> ConnectionHandler:
-    """Return a handler that finishes what is in hand when it is cancelled."""
+    """Return a handler that finishes the current message when it is cancelled."""
 
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
         activity = activity or Activity()
@@ -416,7 +417,7 @@ def drained(
 
 
 async def finish(task: asyncio.Future[None], activity: Activity) -> None:
-    """Wait for a task that finishes what is in hand, but not if its connection was evicted."""
+    """Wait for a task to finish its current message, unless its connection was evicted."""
     activity.is_ending = True
     try:
         if activity.is_busy and not activity.is_evicted:
@@ -431,7 +432,7 @@ def _file(request: protocol.Request) -> tuple[int, int] | None:
 
 
 def _judge(mailboxes: Mailboxes, request: protocol.Request, message: bytes) -> Response | Exception:
-    """Return the verdict on a message, or the error that there was.
+    """Return the verdict on a message, or the error.
 
     Raises
     ------

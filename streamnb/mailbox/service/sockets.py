@@ -1,4 +1,4 @@
-"""Addresses and listening sockets: opened here, or passed on by systemd."""
+"""Addresses and listening sockets, which are opened here or passed by systemd."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from streamnb.errors import (
     root_cause,
 )
 
-_FIRST_PASSED = 3  # descriptor of the first socket that systemd passes on (sd_listen_fds(3))
-_BACKLOG = 128  # connections that wait in the kernel
+_FIRST_PASSED = 3  # descriptor of the first socket from systemd (sd_listen_fds(3))
+_BACKLOG = 128  # maximum number of connections that wait in the kernel
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -60,7 +60,9 @@ def parse_address(text: str) -> Address:
     bracketed, _, port = text.rpartition(":")
     host = bracketed.strip("[]")
     if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
-        raise ConfigError(f"{text!r:.100}: not an address: HOST:PORT, or /PATH of a Unix socket")
+        raise ConfigError(
+            f"{text!r:.100}: not an address; write HOST:PORT, or the /PATH of a Unix socket"
+        )
     return Address(None, host, int(port))
 
 
@@ -75,7 +77,7 @@ def parse_network(text: str) -> Network:
     try:
         return ipaddress.ip_network(text.strip("[]"), strict=False)
     except ValueError:
-        raise ConfigError(f"{text!r:.100}: not a network: ADDRESS or ADDRESS/BITS") from None
+        raise ConfigError(f"{text!r:.100}: not a network; write ADDRESS or ADDRESS/BITS") from None
 
 
 def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -113,14 +115,14 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
     Parameters
     ----------
     address
-        Where it listens.
+        The address to listen on.
     mode
-        Permissions of a Unix socket: who may connect.
+        Permissions of a Unix socket.
 
     Raises
     ------
     ListenError
-        If that is not possible, for example because another program listens there.
+        If the address cannot be used, for example because another program listens there.
     AlreadyRunningError
         If another `streamnb serve` listens on a Unix socket.
     """
@@ -165,12 +167,12 @@ def _listen_at(path: str, mode: int) -> socket.socket:
 def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
-        # Any other error means that the server is busy.
+        # Other errors mean that the server is busy.
         return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def inherited_sockets() -> dict[str, list[socket.socket]]:
-    """Return the sockets that systemd passes on, by FileDescriptorName. A unit can have several.
+    """Return the sockets from systemd, by FileDescriptorName. A unit can have several.
 
     Raises
     ------
@@ -195,7 +197,7 @@ def inherited_sockets() -> dict[str, list[socket.socket]]:
 
 
 def notify_systemd(state: str) -> None:
-    """Send the state of this process to systemd, if it asks for it (sd_notify(3))."""
+    """Send the state of this process to systemd, if it has set NOTIFY_SOCKET (sd_notify(3))."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return

@@ -1,4 +1,4 @@
-"""bogofilter's word list (`bogoutil -d`): the numbers of spam and ham that have each word."""
+"""bogofilter's word list (`bogoutil -d`): for each word the numbers of spam and ham with it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ from streamnb.mailbox.transfer.ledger_export import (
 )
 from streamnb.naive_bayes.reliability import ClassReliability
 
-# bogofilter's prefixes of words in header fields, and ours, where they differ.
+# Prefixes of words in header fields: bogofilter's and streamnb's, if they differ.
 _OUR_PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
 _BOGOFILTER_PREFIXES = {prefix: original for original, prefix in _OUR_PREFIXES.items()}
-# Messages of a class in a list that count as one correct prediction: a class of 200 is ready. At
-# half the value, lists of 200 messages give sure verdicts, 1 to 2 % of them wrong; at twice the
-# value, a list of 1,000 messages, a third of them spam, leaves all spam unsure.
+# Number of messages of a class in a list that count as one correct prediction. A class of 200
+# messages is ready. At half the value, lists of 200 messages give sure verdicts, 1 to 2 % of them
+# wrong; at twice the value, a list of 1,000 messages, a third of them spam, leaves all spam
+# unsure.
 _MESSAGES_PER_CORRECT = 10
-# Messages at which the words of a list count half of what those of a large list do. Chosen on three
-# corpora, with lists of 40 to 3,000 messages. At twice the value, the log loss of a list of 1,000
-# is 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
+# Number of messages at which the words of a list have half the weight of those in a large list.
+# Chosen on three corpora, with lists of 40 to 3,000 messages. At twice the value, the log loss of
+# a list of 1,000 is 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
 _HALF_TRUST = 100.0
 _VIEWS = ("header", "body")
 # The slope of each view for a large list. A model that learns plain counts calibrates the body to
@@ -44,7 +45,7 @@ _SLOPES = {"header": 1.0, "body": 1.5}
 # message without an empty line behind its header. Such words stand for those of bodies that are
 # not in the list.
 _ANY_FIELD = "head"
-_BODY_PREFIXES = ("url", "html", "type", "name")  # of words outside the header
+_BODY_PREFIXES = ("url", "html", "type", "name")  # prefix of words outside the header
 
 
 def _rename_prefix(token: bytes, prefixes: Mapping[bytes, bytes]) -> bytes:
@@ -89,10 +90,10 @@ def write_dump(mailbox: Mailbox, omitted: dict[str, int]) -> Iterator[bytes]:
 
 
 def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
-    """Let the calibration trust counts as far as the number of messages behind them allows.
+    """Set the calibration by the number of messages behind the counts.
 
-    Without it, all messages are unsure until the owner has labelled many: the calibration of a new
-    model is that of a model without messages.
+    Otherwise all messages would be unsure until the owner has labelled many, because the
+    calibration would be that of an untrained model.
     """
     model = classifier.model
     size = 2 * min(weights)
@@ -110,7 +111,7 @@ def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
 
 
 def read_dump(path: str, name: str) -> LedgerExport:
-    """Return the counts of a dump; `name` is the file's name in errors."""
+    """Return the counts of a dump. `name` is the file's name in errors."""
     classifier = MailClassifier(label_noise=0.0)
     views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
     unplaced_words: dict[str, list[float]] = {}

@@ -55,7 +55,7 @@ def export(
         os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")
     }
     if path != "-" and os.path.realpath(path) in database_files:
-        raise OutputError(f"{path}: it is the database itself; export to another file")
+        raise OutputError(f"{path}: the file is the database itself; export to another file")
     with mailbox.reading():
         if kind == "model":
             _export_model(mailbox, path)
@@ -106,13 +106,13 @@ def import_file(
     kind
         One of `FORMATS`; None to detect it.
     replace
-        Whether the counts of an earlier import of this file, or of the only file that was imported,
-        are removed afterwards. For counts without messages, such as bogofilter's.
+        Whether to remove afterwards an earlier import of this file, or of the only imported file.
+        For counts without messages, such as bogofilter's.
 
     Raises
     ------
     StateError
-        If the file is none of these; if `replace` is set and it is unclear what to replace.
+        If the file has another format, or `replace` is set and several files were imported.
     """
     replaced = _imported_digests(mailbox, path) if replace else []
     with contextlib.ExitStack() as stack, convert_os_errors(StateError, f"{path}: cannot be read"):
@@ -128,8 +128,9 @@ def import_file(
         _refuse_other_filters(head, path)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
-        result = ledger_export.merge_export(mailbox, reader[kind](real, path))  # it reads lazily
-    if result.rows_added:  # else the file was imported before
+        # rows are read lazily
+        result = ledger_export.merge_export(mailbox, reader[kind](real, path))
+    if result.rows_added:  # otherwise this file was imported before
         for digest in replaced:
             mailbox.forget_digest(digest)
     return result
@@ -147,8 +148,8 @@ def _imported_digests(mailbox: Mailbox, path: str) -> list[bytes]:
     if source not in sources and len(sources) > 1:
         names = ", ".join(sorted(name.removeprefix("import ") for name in sources))
         raise StateError(
-            f"{path}: --replace: several files were imported ({names}); "
-            "give the new file the name of the one that it replaces"
+            f"{path}: --replace: several files were imported ({names}); rename the new file like "
+            "the one that it replaces"
         )
     return [digest for name, digest in rows if name == source or source not in sources]
 
@@ -157,13 +158,13 @@ def _refuse_other_filters(head: bytes, path: str) -> None:
     """Raise StateError for exports of filters whose tokens cannot be used."""
     if re.match(rb"v\t\d+\tdb_version", head):
         raise StateError(
-            f"{path}: a backup of SpamAssassin (sa-learn --backup): its tokens are hashes, which "
-            "cannot be turned into words; run `streamnb learn` on the mail itself"
+            f"{path}: a backup of SpamAssassin (sa-learn --backup): its tokens are hashes instead "
+            "of words; run `streamnb learn` on the mail itself"
         )
     if re.match(rb"\"?\d+\"?,\"?\d+\"?\r?\n", head):
         raise StateError(
-            f"{path}: an export of SpamBayes (sb_dbexpimp): its tokens are made by other rules; "
-            "run `streamnb learn` on the mail itself"
+            f"{path}: an export of SpamBayes (sb_dbexpimp): its tokens follow other rules; run "
+            "`streamnb learn` on the mail itself"
         )
 
 
@@ -189,7 +190,7 @@ def merge(mailbox: Mailbox, other: Mailbox) -> ledger_export.MergeResult:
 def _model_export(path: str, name: str) -> ledger_export.LedgerExport:
     try:
         classifier = Classifier.load(path)
-    except ModelFileError as error:  # it may name a copy of standard input
+    except ModelFileError as error:  # the error can name a copy of standard input
         raise ModelFileError(str(error).replace(path, name)) from None
     tables = [model.counts for model in classifier.models]
 

@@ -1,8 +1,8 @@
 """A mailbox as sorted JSON lines: equal mailboxes give equal bytes.
 
-The first line is the classifier. A line for each feature has its counts, for people to read. A line
-for each message has its receipt and features, which an import adds up. The last line has the number
-of lines before it.
+The first line is the classifier. A line for each feature has its counts, for people to read. A
+line for each message has its receipt and features. An import adds these up. The last line has the
+number of lines before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
 
 _HEAD = "streamnb mailbox"
-_MAX_LINE = 1 << 28  # bytes of a line: a row of an import may be a whole model
+_MAX_LINE = 1 << 28  # bytes of a line: a row of an import can hold a whole model
 
 
 def _json(value: Any) -> bytes:
@@ -37,7 +37,7 @@ def _json(value: Any) -> bytes:
 
 
 def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
-    """Yield all lines, without `messages` only those of the counts."""
+    """Yield all lines, or without `messages` only those of the counts."""
     labels = [str(label) for label in mailbox.labels]
     weights = mailbox.counts[0].weights
     active = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]
@@ -70,7 +70,7 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
 
 
 def _format_name(name: Any) -> str:
-    """Return a feature's name as text, or after a NUL in hexadecimal if it is none."""
+    """Return a feature's name as text, or as NUL and hexadecimal digits if it is not text."""
     decoded = _core.decode_name(name)
     is_text = isinstance(decoded, str) and not decoded.startswith("\0")
     return decoded if is_text else f"\0{name.hex()}"
@@ -82,10 +82,10 @@ def _read_name(text: str) -> bytes:
 
 
 def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) -> dict[str, Any]:
-    # Class indices in the order of labels, whatever the order of learning was.
+    # Class indices in the order of labels, which does not depend on the order of learning.
     receipt = model.remap_classes(row.receipt, active)
     tokens = None
-    if row.tokens is not None:  # sorted, whatever their places in this database are
+    if row.tokens is not None:  # sorted, so that places in this database make no difference
         views = [view.select(np.argsort(view.fingerprints)) for view in row.tokens]
         tokens = base64.b64encode(pack_tokens(views)).decode()
     return {
@@ -102,7 +102,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) 
 
 
 def _numbered(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[int, Any]]:
-    """Yield number and object of each line that contains certain bytes."""
+    """Yield number and object of each line that contains the bytes `containing`."""
     with open(path, "rb") as file:
         for number, line in iterate_lines(file, _MAX_LINE):
             if containing not in line:
@@ -133,7 +133,7 @@ def _checked(name: str, number: int) -> Iterator[None]:
 
 
 def read_lines(path: str, name: str) -> LedgerExport:
-    """Return the export that `write_lines` wrote; `name` is the file's name in errors."""
+    """Return the export that `write_lines` wrote. `name` is the file's name in errors."""
     header: dict[str, Any] = next((line for _, line in _numbered(path, name)), {})
     with _checked(name, 1):
         if header.get("format") != _HEAD or header.get("version") != 1:
@@ -183,8 +183,8 @@ def _check_whole(path: str, name: str) -> None:
         is_whole = False
     if not is_whole:
         raise StateError(
-            f"{name}:{number}: the file is cut off, or lines were added or removed; to import it "
-            'all the same, remove "ends" from its first line, and its last line'
+            f"{name}:{number}: the file is truncated, or lines were added or removed; to import "
+            'it anyway, delete its last line and "ends" in its first line'
         )
 
 
@@ -194,7 +194,7 @@ def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel)
     if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
         raise ValueError("a weight below zero")
     if not abs(float(line["time"])) < 1e12:
-        raise ValueError("no such time")
+        raise ValueError("the time is not valid")
     digest = bytes.fromhex(line["digest"])
     if len(digest) != 32:
         raise ValueError("no such message")

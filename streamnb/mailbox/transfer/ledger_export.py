@@ -25,7 +25,7 @@ from streamnb.naive_bayes.receipt import Receipt
 
 # Features that have a name: view, fingerprint and encoded name.
 Names = Iterable[tuple[int, int, bytes]]
-_NAME_BATCH = 10_000  # names written by one statement
+_NAME_BATCH = 10_000  # number of names that one statement writes
 
 
 @dataclass
@@ -37,7 +37,7 @@ class LedgerExport:
     origin
         The file or database, for errors.
     classifier
-        The classifier without counts. Its calibration is the sum of the rows' updates.
+        The classifier without counts. Its calibration is the sum of the rows' changes.
     labels
         The classes, by the indices in the rows.
     rows
@@ -65,7 +65,7 @@ class MergeResult(NamedTuple):
     overruling
         Rows that replaced another label.
     overruled
-        Rows that lost to another label.
+        Rows that were not added because the database has another label.
     """
 
     rows_added: int
@@ -75,7 +75,7 @@ class MergeResult(NamedTuple):
 
 
 def export_of_mailbox(other: Mailbox) -> LedgerExport:
-    """Return the ledger of another mailbox, to be used within its `reading`."""
+    """Return the ledger of another mailbox. Use it within the mailbox's `reading`."""
 
     def rows() -> Iterator[Row]:
         with other.database.convert_errors():
@@ -88,10 +88,13 @@ def export_of_mailbox(other: Mailbox) -> LedgerExport:
                     f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
                 ):
                     if not isinstance(name, bytes):
-                        raise StateError(f"{other.path}: the database is damaged: a name")
+                        raise StateError(
+                            f"{other.path}: the database is damaged: a name of a "
+                            "feature; restore it from a backup"
+                        )
                     yield view, fingerprint % (1 << 64), name
 
-    other.check_places()  # else damaged blocks would be copied
+    other.check_places()  # otherwise damaged blocks would be copied
     return LedgerExport(str(other.path), other.classifier, list(other.labels), rows, names)
 
 
@@ -118,7 +121,7 @@ def export_of_counts(
     names: Callable[[], Names],
     identity: bytes,
 ) -> LedgerExport:
-    """Return counts that have no ledger: each class becomes a row, as if it were one message.
+    """Return counts without a ledger as rows: one row for each class, as if it were one message.
 
     Parameters
     ----------
@@ -127,7 +130,7 @@ def export_of_counts(
     views
         Fingerprints (V,) and counts (V, K) of each view.
     identity
-        Identifies the import: importing it twice adds it once.
+        Identifies the import: a second import of it adds nothing.
     """
     parts = classifier.model.deltas_since(classifier.model.clone())
 
@@ -187,7 +190,7 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
 
 @contextmanager
 def _blaming(origin: str) -> Iterator[None]:
-    """Re-raise the database's errors that an import causes as errors in that import."""
+    """Re-raise errors of the database that an import causes as errors of the import."""
     try:
         yield
     except StateError as error:
@@ -204,13 +207,13 @@ def _check_same(mailbox: Mailbox, export: LedgerExport) -> None:
         type(model) for model in current.models
     ] != [type(model) for model in other.models]:
         raise StateError(
-            f"{export.origin}: it has other tokenizers or models than {mailbox.path}; "
+            f"{export.origin}: its tokenizers or models differ from those of {mailbox.path}; "
             "import it into a new database (--db)"
         )
 
 
 def _check_retired(mailbox: Mailbox, export: LedgerExport) -> None:
-    """Raise StateError if a message without features is in the mailbox, too."""
+    """Raise StateError if the mailbox has one of the export's messages without features."""
     for row in export.rows():
         if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
             raise StateError(

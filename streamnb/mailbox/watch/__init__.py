@@ -1,1 +1,1 @@
-"""Watching an account: what its owner moves teaches, new mail is sorted."""
+"""Watching an account: learning from its owner's moves, and sorting new mail."""

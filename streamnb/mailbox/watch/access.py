@@ -1,4 +1,4 @@
-"""Addresses of IMAP accounts, and where their passwords are."""
+"""Addresses of IMAP accounts, and the sources of their passwords."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class ImapAddress(NamedTuple):
 def parse_imap_url(url: str) -> ImapAddress:
     """Parse imap://USER@HOST:PORT/FOLDER, or imaps://.
 
-    Everything after the host is the folder's name, also "?" and "#"; %XX stands for a byte.
+    Everything after the host is the folder's name, including "?" and "#". %XX stands for a byte.
 
     Raises
     ------
     ConfigError
-        If it is not such an address, or has a password in it.
+        If the text is not such an address, or contains a password.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def parse_imap_url(url: str) -> ImapAddress:
     authority, _, path = location.partition("/")
     if ":" in authority.rpartition("@")[0]:
         raise ConfigError(
-            "a password on the command line can be read by everybody on this machine: use "
+            "all users of this machine can read a password on the command line; use "
             "--password-command, --password-file, STREAMNB_PASSWORD or the keyring"
         )
     try:
@@ -89,7 +89,7 @@ class Access:
     ca_file
         Certificates that are trusted in addition to the system's.
     plaintext
-        Whether TLS is left out, which is allowed only for a server on this machine.
+        Whether to use no TLS. Only allowed for a server on this machine.
     """
 
     password_command: str | None = None
@@ -104,7 +104,7 @@ class Access:
             try:
                 context.load_verify_locations(cafile=self.ca_file)
             except OSError as error:
-                reason = error.strerror or "it holds no certificate"
+                reason = error.strerror or "it contains no certificate"
                 raise ConfigError(f"{self.ca_file}: cannot be used: {reason}") from None
         return context
 
@@ -114,7 +114,7 @@ class Access:
         Raises
         ------
         ConfigError
-            If no source has one, or the source cannot be read.
+            If no source has a password, or the source cannot be read.
         """
         if self.password_command:
             return _run_password_command(self.password_command)
@@ -138,7 +138,7 @@ def _run_password_command(command: str) -> str:
     except subprocess.CalledProcessError as error:
         raise ConfigError(f"--password-command: exit status {error.returncode}") from None
     except subprocess.TimeoutExpired:
-        raise ConfigError("--password-command: it did not end within 60 seconds") from None
+        raise ConfigError("--password-command: the command did not end within 60 seconds") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"--password-command: {root_cause(error)}") from None
 

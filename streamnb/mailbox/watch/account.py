@@ -13,7 +13,7 @@ class ListedMessage(NamedTuple):
     Attributes
     ----------
     keyword
-        "junk" or "notjunk" if the message has a keyword of exactly one of these meanings; else "".
+        "junk" or "notjunk" if all such keywords of the message have this meaning; else "".
     is_read
         Whether the message is marked as read.
     """
@@ -37,10 +37,10 @@ class Account(Protocol):
         """Return the names of all folders that a person may move mail to."""
 
     def has_folder(self, folder: str) -> bool:
-        """Return whether a folder exists, among those that `folder_names` leaves out, too."""
+        """Return whether a folder exists, including those that `folder_names` leaves out."""
 
     def canonical_name(self, folder: str) -> str:
-        """Return the one name that `folder_names` has for a folder."""
+        """Return the name of a folder in the spelling of `folder_names`."""
 
     def is_below(self, folder: str, parent: str) -> bool:
         """Return whether a folder lies below another one in the hierarchy of names."""
@@ -64,14 +64,14 @@ class Account(Protocol):
         """Create a folder unless it exists."""
 
     def wait(self, folder: str, seconds: float, should_stop: Callable[[], bool]) -> None:
-        """Wait for a change in a folder, at most so many seconds, polling `should_stop`."""
+        """Wait for a change in a folder, at most `seconds`, and poll `should_stop`."""
 
     def close(self) -> None:
         """Release connections."""
 
 
 def pause(seconds: float, should_stop: Callable[[], bool]) -> None:
-    """Sleep for so many seconds, or until `should_stop` returns True."""
+    """Sleep for `seconds`, or until `should_stop` returns True."""
     end = time.monotonic() + seconds
     while (remaining_s := end - time.monotonic()) > 0 and not should_stop():
         time.sleep(min(remaining_s, 0.2))

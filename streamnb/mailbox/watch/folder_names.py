@@ -16,7 +16,7 @@ def encode_folder_name(name: str) -> str:
     Raises
     ------
     ValueError
-        If the name has half a surrogate pair, as bytes that are not UTF-8 have.
+        If the name has half a surrogate pair, which comes from bytes that are not UTF-8.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""An IMAP account, by IMAPClient. Nothing is marked as read, and no move loses a message."""
+"""An IMAP account, through IMAPClient. It marks nothing as read, and no move loses a message."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from streamnb.mailbox.watch.folder_names import (
     names_by_text,
 )
 
-_TIMEOUT_S = 30.0  # without an answer of the server
+_TIMEOUT_S = 30.0  # seconds without an answer of the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
 _BATCH = 200  # messages fetched by one command
-_UID_RANGE = 50_000  # UIDs searched by one command
+_UID_RANGE = 50_000  # number of UIDs searched by one command
 _BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
 _IDLE_S = 25 * 60.0  # RFC 2177 allows 29 minutes
 _IDLE_STEP_S = 5.0  # seconds of idling at a time
-_MAX_IDLE_REFUSALS = 3  # in a row, after which the server is polled
+_MAX_IDLE_REFUSALS = 3  # number of failures in a row after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-# SPECIAL-USE (RFC 6154) and other attributes of folders whose mail is not listed.
+# SPECIAL-USE (RFC 6154) and other attributes of folders that are not listed.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
-_MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only others lie below
-_JUNK = {b"$junk", b"junk", b"$phishing"}  # IANA's, Thunderbird's and KMail's
+_MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only contain other folders
+_JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords of IANA, Thunderbird and KMail
 _NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
 
 
 class ImapAccount:
-    """The folders of an account on a server. A lost connection is made anew when it is needed.
+    """The folders of an account on a server. A lost connection is opened again when needed.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ class ImapAccount:
         self._selected: tuple[str, bool] | None = None
         self._uid_validity = 0
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
-        self._listed_sizes: dict[str, tuple[Any, Any]] = {}  # the same when it was listed
+        # the same values at the time of its listing
+        self._listed_sizes: dict[str, tuple[Any, Any]] = {}
         self._idle_refusals = 0  # in a row
         self._stored_names: dict[str, str] = {}  # of folders, in modified UTF-7
         self._delimiters: dict[str, str] = {}  # of the hierarchy, by folder
@@ -89,13 +90,13 @@ class ImapAccount:
             self._client = imapclient.IMAPClient(
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT_S
             )
-            self._client.folder_encode = False  # one codec for all accounts: `folder_names`
+            self._client.folder_encode = False  # `folder_names` has the codec for all accounts
             if not address.tls and not self.access.plaintext:
                 if not self._client.has_capability("STARTTLS"):
                     self._disconnect()
-                    hint = "imaps:// begins with it, on another port"
+                    hint = "use imaps://, which begins with TLS on another port"
                     if address.host in _LOCAL:
-                        hint = "--plaintext does without, on this machine"
+                        hint = "for a server on this machine, use --plaintext"
                     raise MailServerError(f"{self.name}: the server offers no TLS; {hint}")
                 self._client.starttls(context)
             self._client.login(address.user, self._password)
@@ -149,7 +150,7 @@ class ImapAccount:
             yield
 
     def _is_alive(self) -> bool:
-        """Return whether a server that refused a command still answers."""
+        """Return whether a server still answers after it refused a command."""
         try:
             self._client.noop()
         except Exception:
@@ -164,7 +165,7 @@ class ImapAccount:
                 client.shutdown()
 
     def _stored_name(self, folder: str) -> str:
-        """Return a folder's name as the server has it."""
+        """Return a folder's name in the server's spelling."""
         return self._stored_names.get(folder) or encode_folder_name(folder)
 
     def _select(self, folder: str, writable: bool = False) -> None:
@@ -177,7 +178,7 @@ class ImapAccount:
         self._selected = folder, writable
 
     def canonical_name(self, folder: str) -> str:
-        """Return the one name of a folder, also for INBOX in lower case and modified UTF-7."""
+        """Return the canonical name of a folder, also for lower-case INBOX and modified UTF-7."""
         if folder.upper() == "INBOX":
             return "INBOX"
         if not self._stored_names:
@@ -232,7 +233,8 @@ class ImapAccount:
             if not self._client.has_capability("CONDSTORE"):
                 return None
             if self._selected is not None and self._selected[0] == folder:
-                self._client.noop()  # else a server may report the counters of the last command
+                # otherwise a server can report the counters of the last command
+                self._client.noop()
             items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ"]
             status = self._client.folder_status(self._stored_name(folder), items)
             return None if b"HIGHESTMODSEQ" not in status else tuple(sorted(status.items()))
@@ -241,7 +243,7 @@ class ImapAccount:
         """Return the messages of a folder by UIDVALIDITY and UID, without deleted ones."""
         messages: dict[str, ListedMessage] = {}
         with self._connected():
-            self._selected = None  # selecting anew shows the folder as it is now
+            self._selected = None  # selecting the folder again shows its current state
             self._select(folder)
             self._listed_sizes[folder] = self._size
             for batch in _batches(self._all_uids(), 10 * _BATCH):
@@ -352,7 +354,7 @@ class ImapAccount:
             uids = self._valid_uids([uid])
             if not uids or not self._client.fetch(uids, ["UID"]):
                 return False
-            with contextlib.suppress(Exception):  # a server may refuse keywords
+            with contextlib.suppress(Exception):  # some servers refuse keywords
                 if junk:
                     self._client.add_flags(uids, [b"$Junk"], silent=True)
             try:
@@ -361,7 +363,8 @@ class ImapAccount:
                 else:
                     self._copy_and_delete(folder, uids[0], target)
             except Exception:
-                with contextlib.suppress(Exception):  # else $Junk looks like a person's word
+                # otherwise $Junk would look like a person's label
+                with contextlib.suppress(Exception):
                     self._client.select_folder(self._stored_name(folder))
                     if junk:
                         self._client.remove_flags(uids, [b"$Junk"], silent=True)
@@ -412,7 +415,7 @@ class ImapAccount:
             self._selected = None
             self._select(folder)
             if self._size != self._listed_sizes.get(folder, self._size):
-                return  # it changed while other folders were listed
+                return  # the folder changed while other folders were listed
             while (remaining_s := end - time.monotonic()) > 0 and not should_stop():
                 can_idle = self._idle_refusals < _MAX_IDLE_REFUSALS
                 if not can_idle or not self._client.has_capability("IDLE"):
@@ -425,7 +428,7 @@ class ImapAccount:
     def _idle(self, seconds: float, should_stop: Callable[[], bool]) -> bool:
         """Idle for so many seconds and return whether the server reported a change.
 
-        A report that comes together with the server's consent lies in a buffer until idling ends,
+        A report that arrives with the server's answer to IDLE stays in a buffer until idling ends,
         so steps are short.
         """
         end = time.monotonic() + seconds
@@ -437,7 +440,7 @@ class ImapAccount:
                 if any(map(_is_change, reports)):
                     break
                 if not reports and time.monotonic() - start < min(remaining_s, 1.0) / 2:
-                    raise OSError("the connection is gone")
+                    raise OSError("the connection is lost")
         finally:
             _, last_reports = self._client.idle_done()
         return any(map(_is_change, [*reports, *last_reports]))
@@ -446,9 +449,9 @@ class ImapAccount:
 def _error_line(error: BaseException) -> str:
     """Return the server's or library's message as one line of at most 200 characters."""
     text = root_cause(error) or type(error).__name__
-    if error.args and isinstance(error.args[0], bytes):  # the server's own line
+    if error.args and isinstance(error.args[0], bytes):  # the line of the server
         text = error.args[0].decode("utf-8", "replace")
-    elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib prints bytes as Python does
+    elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib prints bytes as Python literals
         text = str(text)[2:-1]
     return " ".join(str(text).split())[:200]
 
@@ -470,13 +473,13 @@ def _flags(data: dict[bytes, Any]) -> set[bytes]:
 
 
 def _keyword(flags: set[bytes]) -> str:
-    """Return "junk" or "notjunk" if keywords of exactly one of these meanings are set; else ""."""
+    """Return "junk" or "notjunk" if all such keywords have this meaning; else ""."""
     is_junk, is_not_junk = bool(flags & _JUNK), bool(flags & _NOT_JUNK)
     return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
 
 
 def _identity(data: dict[bytes, Any]) -> Any:
-    """Return the header fields that identify a message, or its size if it has none of them."""
+    """Return the header fields that identify a message, or its size if it has none."""
     fields = next((value for key, value in data.items() if key.startswith(b"BODY")), b"")
     return bytes(fields or b"").split() or data.get(b"RFC822.SIZE")
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from streamnb.mailbox.transactions import Transactions
 
-_KEPT_S = 90 * 86400.0  # seconds that a message that is in no folder is remembered
+_KEPT_S = 90 * 86400.0  # seconds until the row of a message in no folder is deleted
 
 
 class MessageLocation(NamedTuple):
-    """A message in a folder, as it was last seen: a row of the table `watched`.
+    """The last seen location of a message: a row of the table `watched`.
 
     Attributes
     ----------
@@ -20,12 +20,12 @@ class MessageLocation(NamedTuple):
     keyword
         The keyword it had, as in `ListedMessage`.
     moved_to
-        None if a person may have put the message here; "" if a program did; the folder that
-        streamnb is moving it to; or, in the inbox, the inbox itself after that move was refused.
+        None if a person may have put the message here; "" if a program did. Otherwise the folder
+        that streamnb moves it to; the inbox itself after the server refused a move from there.
     first_seen
-        When it was first seen here, in seconds since 1970.
+        Time when it was first seen here, in seconds since 1970.
     gone_at
-        When it was missing here for the first time; None while it is here.
+        Time when it was first missing here; None while it is here.
     """
 
     folder: str
@@ -72,7 +72,7 @@ class LocationTable:
         return {location.uid: location for location in locations}
 
     def folders(self) -> set[str]:
-        """Return the folders in which messages were when they were last listed."""
+        """Return the folders that had messages when they were last listed."""
         with self.database.reading() as connection:
             rows = connection.execute(
                 "SELECT DISTINCT folder FROM watched WHERE account = ? AND gone IS NULL",
@@ -81,20 +81,21 @@ class LocationTable:
         return {str(folder) for (folder,) in rows}
 
     def get(self, folder: str, uid: str) -> MessageLocation | None:
-        """Return the last known message at a uid of a folder; None if there was none."""
+        """Return the last known message at a uid of a folder; None without one."""
         return next(iter(self._select("folder = ? AND uid = ?", folder, uid)), None)
 
     def previous(
         self, key: bytes, current: tuple[str, str], recent: float
     ) -> MessageLocation | None:
-        """Return where a message was seen apart from where it is now; None if nowhere.
+        """Return the previous location of a message; None if it was seen nowhere else.
 
         Parameters
         ----------
         current
             The folder and uid where the message is now.
         recent
-            A place that the message left since this time comes first, then one where it still is.
+            Locations that the message left since this time come first, then those where it still
+            is.
         """
         locations = self._select(
             "key = ? AND NOT (folder = ? AND uid = ? AND gone IS NULL) "
@@ -114,7 +115,7 @@ class LocationTable:
         return [_location(row) for row in rows]
 
     def put(self, location: MessageLocation) -> None:
-        """Store where a message is, within a transaction."""
+        """Store the location of a message, within a transaction."""
         self.database.connection.execute(
             "INSERT INTO watched(account, folder, uid, key, said, filed, since, gone) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (account, folder, uid) DO UPDATE SET "
@@ -126,7 +127,7 @@ class LocationTable:
     def put_all(
         self, locations: Iterable[MessageLocation], listed_folder: str | None = None
     ) -> None:
-        """Store where messages are, and that a folder was listed, in one transaction."""
+        """Store the locations of messages, and that a folder was listed, in one transaction."""
         with self.database.writing():
             for location in locations:
                 self.put(location)
@@ -150,7 +151,7 @@ class LocationTable:
             self.database.store_value(self._look_key, now)
 
     def last_look(self) -> float | None:
-        """Return when the last look ended, in seconds since 1970; None if there was none."""
+        """Return the end of the last look, in seconds since 1970; None before the first look."""
         with self.database.reading():
             time: float | None = self.database.read_value(self._look_key)
         return time

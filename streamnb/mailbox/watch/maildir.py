@@ -1,4 +1,4 @@
-"""A Maildir as an account: folders of files, in which a move is a rename."""
+"""A Maildir as an account: folders of files. A move renames a file."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from streamnb.mailbox.watch.folder_names import (
 )
 
 INBOX = "INBOX"
-_PARTS = ("cur", "new", "tmp")  # folders that make a Maildir
+_PARTS = ("cur", "new", "tmp")  # subfolders of every Maildir
 _HEADER_BYTES = 1 << 16
-_MAX_DEPTH = 8  # levels of folders that are searched for Maildirs
+_MAX_DEPTH = 8  # depth to which folders are searched for Maildirs
 
 
 class MaildirAccount:
@@ -37,12 +37,12 @@ class MaildirAccount:
     Parameters
     ----------
     path
-        The Maildir, the inbox of Maildirs side by side, or the folder that has them.
+        A Maildir, the inbox of Maildirs side by side, or the folder that contains them.
 
     Raises
     ------
     CorpusError
-        If it is none of these.
+        If the path is none of these.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -65,10 +65,10 @@ class MaildirAccount:
         names = [name for name in _maildirs_in(root) if name.lower() == "inbox"]
         if not names:
             raise CorpusError(
-                f"{root}: not a Maildir: it has no folders cur and new, "
-                "nor a folder INBOX that has them"
+                f"{root}: not a Maildir: it has no folders cur and new, and no folder INBOX that "
+                "has them"
             )
-        return root / min(names)  # INBOX before Inbox before inbox
+        return root / min(names)  # order: INBOX, Inbox, inbox
 
     def close(self) -> None:
         """Do nothing: no file is held open."""
@@ -97,7 +97,7 @@ class MaildirAccount:
         except OSError:
             if depth == 0:
                 raise
-            return  # a folder that cannot be read holds none that can be watched
+            return  # folders below an unreadable folder cannot be watched
         stored: dict[str, Path] = {}
         for item in items:  # .Junk comes before Junk
             stored.setdefault(_text(item.name).removeprefix("."), item)
@@ -111,12 +111,12 @@ class MaildirAccount:
                 self._scan_below(path, f"{prefix}{name}/", depth + 1)
 
     def canonical_name(self, folder: str) -> str:
-        """Return the one name that `folder_names` has for a folder, or would have for a new one.
+        """Return the name of an existing or new folder in the spelling of `folder_names`.
 
         Raises
         ------
         CorpusError
-            If it cannot be the name of a folder.
+            If the text cannot be a folder's name.
         """
         plain = folder.removeprefix(".")
         if plain.upper() == INBOX:
@@ -145,7 +145,8 @@ class MaildirAccount:
                 return path
         names = ", ".join(map(repr, self.folder_names()))
         raise CorpusError(
-            f"{self.root}: no folder {folder!r}; there are {names}; --create makes those missing"
+            f"{self.root}: no folder {folder!r}; there are {names}; create missing ones with "
+            "--create"
         )
 
     def folder_state(self, folder: str) -> object:
@@ -177,7 +178,7 @@ class MaildirAccount:
 
     def _read(self, folder: str, uid: str, max_bytes: int) -> bytes | None:
         for is_relisted in (False, True):
-            if is_relisted:  # its flags, and so its name, may have changed
+            if is_relisted:  # its flags, and with them its name, can have changed
                 self.list_messages(folder)
             try:
                 descriptor = os.open(
@@ -220,24 +221,25 @@ class MaildirAccount:
             path = self.root.joinpath(*map(encode_folder_name, folder.split("/")))
         else:
             path = self.root / f".{encode_folder_name(folder)}"
-        with convert_os_errors(OutputError, f"{path}: cannot be made"):
-            # Each with its own mode: a parent that mkdir makes has the mode of the umask.
+        with convert_os_errors(OutputError, f"{path}: cannot be created"):
+            # Create each folder with its mode: a parent that mkdir creates has the mode of the
+            # umask.
             for parent in (*reversed(path.parents), path, *(path / part for part in _PARTS)):
                 if not parent.exists():
                     parent.mkdir(mode=0o700, exist_ok=True)
 
     def wait(self, folder: str, seconds: float, should_stop: Callable[[], bool]) -> None:
-        """Wait for so many seconds: a folder of files sends no notice."""
+        """Wait for `seconds`, because a folder does not report changes."""
         pause(seconds, should_stop)
 
     def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
-        """Move a message so that it is in one of both folders, or in both, at any moment."""
+        """Move a message. At any moment it is in one of the folders, or in both."""
         target_path = self._folder(target) / "cur"
         for _ in range(2):
             source = self._paths.get(folder, {}).get(uid)
             if source is not None and self._move_file(source, target_path):
                 return True
-            self.list_messages(folder)  # its flags, and so its name, may have changed
+            self.list_messages(folder)  # its flags, and with them its name, can have changed
         return False
 
     def _move_file(self, source: str, target: Path) -> bool:
@@ -256,7 +258,9 @@ class MaildirAccount:
                     f"{target}/{name}: the message cannot be moved: {error.strerror}"
                 ) from None
             return True
-        raise OutputError(f"{target}/{unique_name}: the message cannot be moved: name is taken")
+        raise OutputError(
+            f"{target}/{unique_name}: the message cannot be moved: another file has this name"
+        )
 
 
 def _maildirs_in(path: Path) -> list[str]:
@@ -270,7 +274,7 @@ def _maildirs_in(path: Path) -> list[str]:
 
 
 def _is_sound_part(part: str) -> bool:
-    """Return whether a folder can be made whose name has this part."""
+    """Return whether a folder's name can contain this part."""
     try:
         encode_folder_name(part)
     except UnicodeEncodeError:
@@ -288,7 +292,8 @@ def _move(source: str, target: str) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-        if os.path.lexists(target):  # a file system without links: unique names must suffice
+        # on a file system without links, the names of messages are unique
+        if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, "it exists", target) from None
         os.rename(source, target)
         return

@@ -1,4 +1,4 @@
-"""The rules of a watched account: which folder is which class, and which senders are pinned."""
+"""The rules of a watched account: the folder of each class, and pinned senders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-# Quoted names and comments.
+# Pattern of quoted names and comments.
 _NOT_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _ANGLED = re.compile(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")
 _BARE = re.compile(r"[^<>\s,;:]+@[^<>\s,;:]+")
@@ -19,26 +19,26 @@ class FolderPlan:
     Attributes
     ----------
     inbox
-        The folder where new mail is classified.
+        The folder in which new mail is classified.
     folders
-        The class of each folder that is one.
+        The class of each folder that has one.
     others
-        Further folders that are listed, to know where mail comes from.
+        Further folders to list, so that moves out of them are detected.
     ham
-        The class of mail that a person moves back to the inbox; None if that only takes back the
-        label it had.
+        The class of mail that a person moves back to the inbox. None if such a move only removes
+        the label.
     unsure
-        The folder for mail that could be of several classes; None if such mail stays.
+        The folder for unsure mail; None if such mail stays in the inbox.
     move
         Whether mail is moved into the folder of its class.
     ham_after
-        Seconds after which mail that was read and left in the inbox is learned as ham; None for
+        Seconds after which mail that was read and left in the inbox is learned as ham. None for
         never.
     existing
         Whether mail that is already in the inbox is classified too.
     pinned
-        The folder for a sender's mail, whatever its class; "" for mail that is never moved. A
-        sender is an address, or a domain that begins with "@".
+        The folder for all mail of a sender; "" to never move it. A sender is an address, or a
+        domain that begins with "@".
     """
 
     inbox: str
@@ -55,8 +55,8 @@ class FolderPlan:
     def all_folders(self) -> list[str]:
         """All folders to list, those of classes last.
 
-        A message that leaves a class's folder while folders are listed is then found in its new
-        folder only by the next look.
+        If a message leaves a class's folder during a look, only the next look finds it in its new
+        folder.
         """
         pinned = (folder for folder in self.pinned.values() if folder)
         first = dict.fromkeys((self.inbox, *self.others, *pinned))
@@ -68,13 +68,13 @@ class FolderPlan:
         return next((folder for folder, name in self.folders.items() if name == label), None)
 
     def pinned_folder(self, sender: str) -> str | None:
-        """Return the folder of a sender's mail, "" if it is not moved; None if not pinned."""
+        """Return the folder of a pinned sender's mail, "" to never move it; None if not pinned."""
         domain = "@" + sender.rpartition("@")[2]
         return self.pinned.get(sender, self.pinned.get(domain))
 
 
 def sender_address(value: bytes) -> str:
-    r"""Return the address in a From field in lower case; "" unless there is exactly one.
+    r"""Return the address in a From field, in lower case; "" unless there is exactly one.
 
     Names in quotes, comments and encoded words are not read as addresses.
 

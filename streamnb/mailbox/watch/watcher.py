@@ -1,7 +1,7 @@
 """Watching an account: new mail is classified, and a person's moves of mail are learned.
 
-A move is detected by comparing each folder with the locations stored by the last look. So moves
-made while no watcher ran are detected, too.
+A look compares each folder with the locations stored by the last look. So it detects moves made
+while no watcher ran, too.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
-_AWAY_S = 86400.0  # a move made so long before the first look of all counts as made since then
-_TICK_S = 1e-3  # time between looks at least
-_AGED = 1e12  # `first_seen` of a message for which `ham_after` is over and was handled
+_AWAY_S = 86400.0  # seconds before the first look; moves since then are learned
+_TICK_S = 1e-3  # minimum seconds between looks
+_AGED = 1e12  # `first_seen` of a message that was handled after `ham_after`
 
 
 @dataclass(eq=False, repr=False)
 class Watcher:
-    """Lists an account's folders again and again, and learns and classifies their mail.
+    """Lists an account's folders repeatedly, and learns and classifies their mail.
 
-    A person's word is a move between two looks, of a message that was seen where it came from: into
-    the folder of a class, or from one back to the inbox; or a change of a keyword. All other mail
-    in a class's folder was put there by a program and teaches nothing.
+    A person labels a message by moving it between two looks: into the folder of a class, or from
+    there back to the inbox. The message must have been seen at its old location. A change of a
+    keyword is a label too. Other mail in a class's folder was put there by a program, and is not
+    learned.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class Watcher:
 
     @property
     def has_copies(self) -> bool:
-        """True if messages wait for the next look, because they may be half of a move."""
+        """True if messages wait for the next look, because their move may be incomplete."""
         return bool(self._copies)
 
     def __post_init__(self) -> None:
@@ -75,9 +76,9 @@ class Watcher:
         self._verdicts = VerdictLog(self.mailbox)
         self._states: dict[str, object] = {}
         self._listed_folders: set[str] = set()
-        # When the last look before the first attempt was, of each message that was put off.
+        # For each deferred message, the time of the last look before the first attempt.
         self._deferred: dict[tuple[str, str], float] = {}
-        self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
+        self._copies: set[tuple[str, str]] = set()  # messages whose original still existed
         self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
         stored_look = self.locations.last_look()
         self._last_look = time.time() - _AWAY_S if stored_look is None else stored_look
@@ -101,13 +102,14 @@ class Watcher:
                     continue
                 self._states[folder] = state
                 arrivals |= self._compare(folder, now)
-            if self._has_departures:  # maybe into the inbox, after it was listed
+            if self._has_departures:  # perhaps into the inbox, after it was listed
                 arrivals |= self._compare(self.plan.inbox, now)
             if self._existing is None:
                 stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
                 self._existing = [item for item in stored.values() if item.moved_to is None]
             self._moved_keys.clear()
-            # The inbox last: it may have got a second copy of a message in a class's folder.
+            # The inbox comes last, because it can have a second copy of a message in a class's
+            # folder.
             for location in sorted(
                 arrivals.values(), key=lambda item: item.folder == self.plan.inbox
             ):
@@ -119,7 +121,7 @@ class Watcher:
         except BaseException:
             self._states.clear()  # list everything again
             raise
-        # A look without changes needs not be stored, unless the stored one had some.
+        # A look without changes is not stored, unless the stored look had changes.
         is_changed = bool(arrivals) or self._has_departures
         if is_changed or not self._is_look_stored:
             self.locations.end_look(now)
@@ -127,7 +129,7 @@ class Watcher:
         self._last_look = now
 
     def _leave_missing_folders(self, listed: set[str], now: float) -> None:
-        """Store that the messages of deleted and renamed folders are gone."""
+        """Store that messages of deleted and renamed folders are missing."""
         if listed == self._listed_folders:
             return
         for folder in self.locations.folders() - listed:
@@ -166,15 +168,15 @@ class Watcher:
             self.locations.put_all([location])
 
     def _defer(self, folder: str, uid: str, reason: str = "") -> None:
-        """Put a message off until the next look."""
+        """Defer a message until the next look."""
         if (folder, uid) not in self._deferred:
-            if reason:  # reported once
+            if reason:  # report each message once
                 self.report(f"{folder}/{uid}: later: {reason}")
             self._deferred[folder, uid] = self._last_look
         self._states.clear()
 
     def _compare(self, folder: str, now: float) -> dict[tuple[str, str], MessageLocation]:
-        """Return the messages new in a folder; store those gone, and learn from keywords."""
+        """Return the new messages of a folder. Store missing ones, and learn from keywords."""
         listing = self.account.list_messages(folder)
         stored = self.locations.in_folder(folder)
         for key in [key for key in self._deferred if key[0] == folder and key[1] not in listing]:
@@ -200,12 +202,12 @@ class Watcher:
             return arrivals
         self.locations.put_all(
             arrivals.values(), folder
-        )  # mail from before the first look teaches nothing
+        )  # mail from before the first look is not learned
         self.report(f"{folder}: {len(arrivals):,} messages are there already")
         return {}
 
     def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
-        """Handle a message that is where it was: its keyword or its age may have changed."""
+        """Handle a message that was not moved: its keyword or its age can have changed."""
         is_unfinished = (
             location.moved_to is not None or (location.folder, location.uid) in self._deferred
         )
@@ -236,13 +238,13 @@ class Watcher:
         self.report(f"{location.folder}/{location.uid}: read and kept: {label}")
 
     def _handle_arrival(self, location: MessageLocation) -> None:
-        """Handle a message that is new in a folder, unless another watcher handled it since."""
+        """Handle a new message in a folder, unless another watcher has handled it."""
         stored = self.locations.get(location.folder, location.uid)
         if stored is None or stored.gone_at is not None or stored.key != location.key:
             self._handle_new(location)
 
     def _handle_new(self, location: MessageLocation) -> None:
-        """Learn from a message that a person moved here, or classify one that was delivered."""
+        """Learn a message that a person moved here, or classify a delivered one."""
         uid = (location.folder, location.uid)
         since = self._deferred.get(uid, self._last_look)
         previous = self.locations.previous(location.key, uid, since)
@@ -257,9 +259,9 @@ class Watcher:
                     location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
                     previous,
                 )
-            elif location.key in self._moved_keys:  # a second copy, here before that move
+            elif location.key in self._moved_keys:  # a second copy, which was here before the move
                 self._classify(location)
-            else:  # streamnb had moved it; it is back in the inbox
+            else:  # streamnb had moved it, and it is in the inbox again
                 self._leave_class_folder(location, previous)
         elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
             if previous.gone_at is not None and previous.gone_at > since:
@@ -285,9 +287,9 @@ class Watcher:
         self._learn(location, label, previous, is_explicit=True, removed=removed)
 
     def _leave_class_folder(self, location: MessageLocation, previous: MessageLocation) -> None:
-        """Remove the label of a message that a person moved to the inbox, or learn the other one.
+        """Remove the label of a message that a person moved to the inbox, or learn the inbox's.
 
-        Mail programs set the keyword $NotJunk as they move a message that is no spam.
+        Mail programs set the keyword $NotJunk when they move a message that is not spam.
         """
         if location.keyword == "notjunk" and previous.keyword != "notjunk":
             self._learn(location, self._keyword_label("notjunk"), previous, is_explicit=True)
@@ -295,7 +297,7 @@ class Watcher:
             self._learn(location, self.plan.ham, previous)
 
     def _keyword_label(self, keyword: str) -> str | None:
-        """Return the class that a keyword names; None if it was removed."""
+        """Return the class of a keyword; None if the keyword was removed."""
         return {"junk": "spam", "notjunk": self.plan.ham or "ham"}.get(keyword)
 
     def _has_new_keyword(self, location: MessageLocation, previous: MessageLocation) -> bool:
@@ -324,14 +326,14 @@ class Watcher:
             self._classify(location)
 
     def _is_retraction(self, previous: MessageLocation, folder: str) -> bool:
-        """Return whether a move says that a message does not belong where it was."""
-        # If streamnb was moving it, it came from the folder that streamnb moved it to.
+        """Return whether a move removes a message from the folder of its class."""
+        # If streamnb was moving it, its old folder is the target of that move.
         return folder == self.plan.inbox and self._class_folder(
             previous.moved_to or previous.folder
         ) in (self.plan.unsure, *self.plan.folders)
 
     def _class_folder(self, folder: str) -> str:
-        """Return the class's folder that a folder is or lies below; else the folder itself."""
+        """Return the class's folder at or above a folder; else the folder itself."""
         parents = [
             parent
             for parent in (*self.plan.folders, self.plan.unsure)
@@ -353,15 +355,16 @@ class Watcher:
     def _put(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
         if previous is not None and previous.gone_at is not None:
             self.locations.delete(previous)
-        self.locations.put(location)  # last: a file moved back to a Maildir has its old name
+        # stored last, because a file that is moved back to a Maildir has its old name
+        self.locations.put(location)
 
     def _enter_class_folder(
         self, location: MessageLocation, previous: MessageLocation | None
     ) -> None:
         """Learn a message that a person moved into the folder of a class.
 
-        A message that was seen nowhere before was put there by a program and teaches nothing,
-        whatever its header says. Neither does a copy whose original stays where it is.
+        A message that was seen nowhere before was put there by a program, and is not learned,
+        whatever its header. Neither is a copy whose original stays in its folder.
         """
         uid = (location.folder, location.uid)
         if previous is None:
@@ -369,7 +372,7 @@ class Watcher:
             return
         is_copy = previous.gone_at is None
         if is_copy and self.account.fetch_message(previous.folder, previous.uid) is None:
-            # It was moved after its old folder was listed and before this one was.
+            # It was moved after its old folder was listed, before this folder was.
             previous = previous._replace(gone_at=self._now())
             is_copy = False
         is_ours = previous.folder == self.plan.inbox and previous.moved_to in ("", location.folder)
@@ -402,7 +405,7 @@ class Watcher:
         """
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
-            return  # it was moved again and will be found there
+            return  # it was moved again, and the look finds it there
         name = f"{location.folder}/{location.uid}"
         key = digest(message)
         current = self.mailbox.label_of(key)
@@ -425,7 +428,7 @@ class Watcher:
             self.report(f"{name}: {label} ({outcome.result})")
 
     def _classify(self, location: MessageLocation) -> None:
-        """Classify new mail, move it if the plan says so, and store the verdict."""
+        """Classify new mail, move it according to the plan, and store the verdict."""
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return
@@ -447,7 +450,7 @@ class Watcher:
     def _verdict(
         self, location: MessageLocation, message: bytes
     ) -> tuple[str, str | None, Response | None]:
-        """Return a line about a message, its folder (None if it stays) and the verdict."""
+        """Return a report line for a message, its target (None if it stays) and the verdict."""
         name = f"{location.folder}/{location.uid}"
         if self.plan.pinned:
             values = [value for name, value in parse(message).fields if name.lower() == b"from"]
@@ -465,14 +468,14 @@ class Watcher:
         return line, self.plan.unsure if verdict.ready else None, verdict
 
     def _move(self, location: MessageLocation, target: str, line: str) -> bool:
-        """Move a message. It is stored before, so that the move is not taken for a person's."""
+        """Move a message. The move is stored first, so that it does not look like a person's."""
         if not self._store_unless_gone(location._replace(moved_to=target)):
             return False
         try:
             junk = self.plan.folders.get(target) == "spam"
             is_moved = self.account.move_message(location.folder, location.uid, target, junk)
         except (MailRefusedError, OutputError):
-            # The next look of any watcher tries again.
+            # The next look of any watcher retries it.
             self._store(location._replace(moved_to=location.folder))
             raise
         if is_moved:
@@ -485,7 +488,7 @@ class Watcher:
         return False
 
     def _store_unless_gone(self, location: MessageLocation) -> bool:
-        """Store where a message is, unless another watcher stored that it has moved it."""
+        """Store the location of a message, unless another watcher has stored a move of it."""
         with self.mailbox.database.writing():
             stored = self.locations.get(location.folder, location.uid)
             is_gone = (
