@@ -15,7 +15,7 @@ import click
 from streamnb.cli import options
 from streamnb.errors import (
     ConfigError,
-    StateError,
+    OutputError,
     StreamNBError,
     convert_os_errors,
     require_extra,
@@ -299,7 +299,7 @@ def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
 
     folder = users_folder()
     with convert_os_errors(
-        StateError, f"{folder}: the folder of the users (STREAMNB_USERS) cannot be made"
+        OutputError, f"{folder}: the folder of the users (STREAMNB_USERS) cannot be made"
     ):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     named_path, wait = options.site_model_path(), options.shared_value("wait")

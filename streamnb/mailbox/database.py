@@ -116,8 +116,17 @@ class Database(Transactions):
                 from pathlib import Path
 
                 Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
+            try:
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                pass
+            except PermissionError:
+                advice = owner_advice(self.path)
+                if advice is None:
+                    raise
+                raise OutputError(
+                    f"{self.path}: the database cannot be created: {advice}"
+                ) from None
 
     def _check_file(self) -> None:
         with convert_os_errors(StateError, f"{self.path}: the database cannot be read", ValueError):

@@ -63,7 +63,7 @@ class SiteModel:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the file has changed and cannot be read, so that its earlier content is used."""
+        """Return whether the file has changed and cannot be read: its earlier content is used."""
         return self._file is not None and self._file.is_stale
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What an administrator sees of a server: files that change, labels, refusals, full listeners."""
+"""The server in operation: files that change, labels in the log, refusals, full listeners."""
 
 import asyncio
 import json
@@ -55,8 +55,8 @@ def test_the_model_of_a_site_is_used_as_soon_as_it_is_there_or_changes(
         with smtplib.LMTP() as client:
             client.connect(str(path))
             client.sendmail("a@b.c", ["ann@d.e"], SPAM % 99)
-        found = FIELD.match(lmtp_sink.messages[-1][1])
-        return found and found[1]
+        match = FIELD.match(lmtp_sink.messages[-1][1])
+        return match and match[1]
 
     def is_stale():
         return 'streamnb_stale_files{file="site"} 1.0' in web("GET", "/metrics")[1]
@@ -69,7 +69,8 @@ def test_the_model_of_a_site_is_used_as_soon_as_it_is_there_or_changes(
     assert not is_stale()
     (users / "damaged").write_bytes(b"damaged")
     os.replace(users / "damaged", site)
-    assert [mark(), mark()] == [b"Ham", b"Ham"]
+    earlier = b"Ham" if kind == "snb" else None  # a database whose file is gone is not read
+    assert [mark(), mark()] == [earlier, earlier]
     assert is_stale()
     make_site_model(site, kind=kind)
     assert mark() == b"Spam"
@@ -165,7 +166,7 @@ def test_each_label_that_is_learned_through_the_server_is_in_the_log(serve, tmp_
 
 
 @pytest.mark.parametrize("kind", ["lmtp", "smtp"])
-@pytest.mark.parametrize("text", ["E1B116D260D", "<77@example.org>", "e1b116d260d", "cheap"])
+@pytest.mark.parametrize("text", ["E1B116D260D", "<77@example.org>", "e1b116d260d"])
 def test_a_message_is_found_by_queue_id_and_message_id(
     serve, smtp_sink, tmp_path, trained_db, kind, text
 ):
@@ -176,9 +177,11 @@ def test_a_message_is_found_by_queue_id_and_message_id(
     with client_kind("127.0.0.1", port_of(process, kind)) as client:
         client.ehlo()
         client.docmd(XFORWARD)
-        client.sendmail("a@b.c", ["ann@d.e"], b"Message-ID: <77@example.org>\n" + SPAM % 99)
-    found = poll(lambda: streamnb_command("verdicts", "--find", text, "--db", path)[1])
-    assert f"({kind} E1B116D260D <77@example.org>)" in found
+        client.sendmail(
+            "a@b.c", ["ann@d.e"], as_sent(b"Message-ID: <77@example.org>\n" + SPAM % 99)
+        )
+    line = poll(lambda: streamnb_command("verdicts", "--find", text, "--db", path)[1])
+    assert f"({kind} E1B116D260D <77@example.org>)" in line
     assert streamnb_command("verdicts", "--find", "4fWxyz12AbC", "--db", path)[:2] == (1, "")
     status, out, error = streamnb_command("verdicts", "--json", "--find", "none", "--db", path)
     assert (status, out, error.count("\n")) == (1, "", 1)
@@ -216,7 +219,7 @@ def test_an_owner_who_is_another_is_named(tmp_path, owned):
         os.chown(tmp_path, 12345, 12345)
     os.seteuid(12345)
     try:
-        with pytest.raises(Exception, match="belongs to root; .* chown 12345 ") as raised:
+        with pytest.raises(Exception, match=r"belongs to root; .* chown 12345 ") as raised:
             Mailbox(path)
     finally:
         os.seteuid(0)

@@ -42,7 +42,7 @@ class AddressBook:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the file of aliases has changed and cannot be read."""
+        """Return whether the file of aliases has changed and cannot be read."""
         return self._aliases is not None and self._aliases.is_stale
 
     def user(self, address: str) -> str:

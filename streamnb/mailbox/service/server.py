@@ -208,7 +208,7 @@ async def _serve(
 
 
 class _AcceptWatch:
-    """Whether connections wait at a listener while it accepts none.
+    """Looks whether connections wait at a listener that accepts none.
 
     It asks the kernel, so it also sees a fault of the loop that accepts.
     """
