@@ -18,6 +18,7 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
+    from streamnb.classifier import Classifier
     from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.service.response import JudgeOptions
@@ -271,6 +272,15 @@ def _user_name(user_id: int) -> str:
         return pwd.getpwuid(user_id).pw_name
     except KeyError:
         return str(user_id)
+
+
+def load_classifier(path: str) -> Classifier:
+    """Return the classifier of a model file, for data of the command line."""
+    from streamnb.classifier import Classifier
+
+    classifier = Classifier.load(path)
+    classifier.on = None  # the data is one message, not a dict that has one
+    return classifier
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")
