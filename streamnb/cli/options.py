@@ -18,6 +18,7 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
+    from streamnb.classifier import Classifier
     from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.service.response import JudgeOptions
@@ -263,6 +264,25 @@ def warn_of_other_owner(path: str | Path) -> None:
             f"{user_name(folder_owner)}, who cannot open it; "
             f"run: chown {user_name(folder_owner)} {shlex.quote(str(path))}"
         )
+
+
+def _user_name(user_id: int) -> str:
+    """Return the name of a user, the number if it has no name."""
+    import pwd  # not on Windows
+
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
+
+
+def load_classifier(path: str) -> Classifier:
+    """Return the classifier of a model file, for data of the command line."""
+    from streamnb.classifier import Classifier
+
+    classifier = Classifier.load(path)
+    classifier.on = None  # the data is one message, not a dict that has one
+    return classifier
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

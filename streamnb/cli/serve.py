@@ -363,16 +363,13 @@ def _serve_model(
 def _read_predictor(path: str) -> Predictor:
     """Return the model of a file: a classifier of texts, or a model of rows."""
     from streamnb.any_model import load
-    from streamnb.classifier import Classifier
     from streamnb.mailbox.service.model_api import RowPredictor, TextPredictor
     from streamnb.naive_bayes.model_files import read
 
     model = load(path)  # which knows the models of tables, too
     if not isinstance(read(path)[1], dict):
         return RowPredictor(model)
-    classifier = Classifier.load(path)
-    classifier.on = None  # the text itself is classified, not a key of it
-    return TextPredictor(classifier)
+    return TextPredictor(options.load_classifier(path))
 
 
 def _handler(

@@ -53,7 +53,7 @@ class _DataSection(Section):
 
 
 def _convert_missing(path: str, value: Any) -> str:
-    """Return the spelling of a missing value, which may be the empty text."""
+    """Return the spelling of a missing value, which can be the empty text."""
     return value if value == "" else convert_name(path, value)
 
 

@@ -100,7 +100,7 @@ def _open_boxes(boxes: list[Path], root: Path, label_header: str | None) -> Corp
     """Return the corpus in mbox files; CorpusError if one of them is compressed."""
     for box in boxes:
         if is_compressed_file(box):
-            raise CorpusError(f"{box}: a compressed mbox is not read: decompress it first")
+            raise CorpusError(f"{box}: the mbox is compressed; decompress it first")
     return open_mbox(boxes, root, label_header)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamnb import _core
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 Feature = str | bytes | int | tuple[Any, ...]
 
@@ -180,6 +183,12 @@ class TokenCounts:
         return {self.name(i): float(count) for i, count in enumerate(self.counts)}
 
 
+class CountedFrameMixin:
+    """Mix-in of a data frame of token counts; models of streamnb read `counted_messages`."""
+
+    counted_messages: CountedMessages
+
+
 class CountedMessages(list[TokenCounts]):
     """A list of the `TokenCounts` of messages, with the series or frame that held the messages.
 
@@ -189,3 +198,28 @@ class CountedMessages(list[TokenCounts]):
     def __init__(self, counts: Iterable[TokenCounts], messages: Any) -> None:
         super().__init__(counts)
         self.messages = messages
+
+    def to_matrix(self) -> tuple[list[str], csr_matrix]:
+        """Return the tokens, and their counts in each message: a CSR matrix of shape (n, d)."""
+        from scipy.sparse import csr_matrix
+
+        columns: dict[str, int] = {}
+        indices = [
+            columns.setdefault(str(message.name(i)), len(columns))
+            for message in self
+            for i in range(len(message))
+        ]
+        ends = np.cumsum([0, *map(len, self)])
+        values = np.concatenate([message.counts for message in self]) if indices else np.empty(0)
+        return list(columns), csr_matrix((values, indices, ends), shape=(len(self), len(columns)))
+
+    def __narwhals_dataframe__(self) -> Any:
+        """Return the counts as a frame of the library of the messages, for models of river."""
+        import narwhals.stable.v2 as narwhals
+
+        columns, matrix = self.to_matrix()
+        frame = narwhals.from_dict(
+            dict(zip(columns, matrix.toarray().T, strict=True)),
+            backend=narwhals.get_native_namespace(self.messages),
+        )
+        return frame._compliant_frame

@@ -81,8 +81,12 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
     def learn_many(self, X: Any) -> None:
         """Do nothing: a tokenizer has no state. River's pipelines call it."""
 
-    def transform_many(self, X: Any) -> list[TokenCounts]:
-        """Return the `TokenCounts` of each message of a list, a series or (with `on`) a frame.
+    def transform_many(self, X: Any) -> Any:
+        """Return the token counts of each message of a list, a series or (with `on`) a frame.
+
+        For a pandas series or frame, the result is a frame with the same index and a sparse column
+        for each token. Its columns are created when a model of another library reads them.
+        Otherwise the result is a list of `TokenCounts`.
 
         Examples
         --------
@@ -96,10 +100,15 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
             raise TypeError(
                 "X must be a list or series of messages; for a data frame set `on` to a column"
             )
+        make_result: Any = CountedMessages
+        if hasattr(X, "iloc"):
+            from streamnb.features.counted_frame import CountedFrame
+
+            make_result = CountedFrame
         if isinstance(X, (list, tuple)) or self.on is None:
-            return CountedMessages(map(self.count, X), X)
+            return make_result(map(self.count, X), X)
         with self.lock:
-            return CountedMessages(map(self._count, X[self.on]), X)
+            return make_result(map(self._count, X[self.on]), X)
 
     @property
     def tokenizers(self) -> list[ScanningTransformer]:

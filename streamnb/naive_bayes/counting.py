@@ -26,6 +26,7 @@ from streamnb.naive_bayes.mini_batches import (
     as_labels,
     as_list,
     as_weights,
+    check_column_names,
 )
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
@@ -408,6 +409,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         is_signed = not math.isnan(self._threshold)
         rows = Rows.from_matrix(X, self.keep_names, canonical=is_signed)
+        self._check_columns(rows, is_learning=True)
         labels = as_labels(y)
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
@@ -437,9 +439,23 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         else:
             self.counts.add_matrix(rows.features, sums, distinct, class_weights)
 
+    def _check_columns(self, rows: Rows, is_learning: bool) -> None:
+        """Check that columns are named, or numbered, as those that were learned."""
+        counts = self.counts
+        if not counts.features or not len(rows.features):
+            return
+        has_known = bool(counts.get_counts(rows.features.fingerprints)[0].any())
+        has_numbers = False
+        if not has_known:
+            numbers = np.arange(rows.width, dtype=np.int64)
+            has_numbers = bool(counts.get_counts(_core.fingerprint_columns(numbers))[0].any())
+        has_known |= has_numbers and not rows.is_named
+        check_column_names(self, rows.is_named, has_known, has_numbers, is_learning)
+
     def _score_rows(self, X: Any) -> Floats:
         """Return joint log-likelihoods (n, K), each row bit for bit that of `_scores`."""
         rows = Rows.from_matrix(X, False, canonical=True)
+        self._check_columns(rows, is_learning=False)
         weights, is_seen = self._weights_of(rows.features.fingerprints)
         sums, used, bad_entry = _core.row_sums(
             rows.indptr, rows.indices, rows.data, weights, is_seen, self._threshold

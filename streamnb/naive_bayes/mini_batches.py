@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, checked_weight
-from streamnb.features.token_counts import CountedMessages, TokenCounts
+from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Rows:
         Index of each column in the caller's matrix; None if they are the same.
     features
         The columns' features: fingerprints and names. Their counts are not used.
+    width
+        The number of columns of the caller's matrix.
+    is_named
+        Whether the columns have names, and not only numbers.
     """
 
     indptr: Ints
@@ -40,6 +45,8 @@ class Rows:
     data: Floats
     columns: Ints | None
     features: TokenCounts
+    width: int
+    is_named: bool
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -71,7 +78,8 @@ class Rows:
             distinct, inverse = np.unique(indices, return_inverse=True)
             used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
-        return cls(indptr, indices, data, used, _features(columns, names, keep_names))
+        features = _features(columns, names, keep_names)
+        return cls(indptr, indices, data, used, features, width, are_names(names or ()))
 
     def messages(self) -> Iterator[TokenCounts]:
         """Yield the features above zero of each row."""
@@ -100,6 +108,61 @@ class Rows:
         raise ValueError(
             f"row {row}, column {column}: the value is {self.data[entry]}: expected a number that "
             f"is {condition}"
+        )
+
+
+def are_names(columns: Iterable[Any]) -> bool:
+    """Return whether columns have names; the columns of an array have numbers."""
+    return any(not isinstance(column, int) for column in columns)
+
+
+def check_column_names(
+    model: Any, is_named: bool, has_known: bool, has_numbers: bool, is_learning: bool
+) -> None:
+    """Check that a matrix identifies its columns as what a model has learned did.
+
+    Parameters
+    ----------
+    model
+        A model that has learned features.
+    is_named
+        Whether the columns of the matrix have names, and not only numbers.
+    has_known
+        Whether the model has learned one of the columns.
+    has_numbers
+        Whether the model has learned columns by their numbers.
+    is_learning
+        Whether the matrix is about to be learned: its columns may all be new.
+
+    Raises
+    ------
+    ValueError
+        If one has names and the other numbers.
+
+    Warns
+    -----
+    UserWarning
+        If the columns have names, and the model has learned none of them.
+    """
+    name = type(model).__name__
+    if has_known:
+        return
+    if not is_named:
+        raise ValueError(
+            f"X does not have valid feature names, but {name} was fitted with feature names: pass "
+            "a frame with the same columns"
+        )
+    if has_numbers:
+        raise ValueError(
+            f"X has feature names, but {name} was fitted without feature names: pass an array, "
+            "such as X.to_numpy()"
+        )
+    if not is_learning:
+        warnings.warn(
+            f"The feature names should match those that were passed during fit: {name} has learned "
+            "none of the columns of X, so the prior alone decides",
+            UserWarning,
+            stacklevel=2,
         )
 
 
@@ -140,8 +203,10 @@ def are_messages(X: Any) -> bool:
 
 
 def as_list(X: Any) -> Any:
-    """Return a tuple or iterator as a list, and anything else as it is."""
-    return list(X) if isinstance(X, (tuple, Iterator)) else X
+    """Return a tuple, an iterator or a tokenizer's frame as a list, and anything else as it is."""
+    if isinstance(X, (tuple, Iterator)):
+        return list(X)
+    return X.counted_messages if isinstance(X, CountedFrameMixin) else X
 
 
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:

@@ -142,21 +142,26 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         entropy = _core.log(total) - math.fsum(map(mul, weights, logs)) / total
         return max(_core.exp(entropy) - 2, 0.0)
 
+    def _grid(self, tokens: TokenCounts, factors: Sequence[float]) -> tuple[list[list[float]], int]:
+        """Return the log-likelihoods (factors, K) without length normalisation, and their features.
+
+        The second result is the number of features that the sums include.
+        """
+        alphas = [self._smoothing(factor) for factor in factors]
+        return self.counts.log_likelihood_grid(
+            tokens, alphas, self._background, self.unseen == "smooth", self._has_complement
+        )
+
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
         """Return the log-likelihoods of each class for each of several factors of alpha."""
-        alphas = [self._smoothing(factor) for factor in factors]
-        grid, used = self.counts.log_likelihood_grid(
-            tokens, alphas, self._background, self.unseen == "smooth", self._has_complement
-        )
+        grid, used = self._grid(tokens, factors)
         if not self.length_norm or not used:
             return grid
         divisor = self._length_divisor(used)
         return [_core.divide(sums, divisor) for sums in grid]
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        unseen, alpha = self.unseen == "smooth", self._smoothing(factor)
-        return self.counts.log_likelihood_sums(
-            tokens, alpha, self._background, unseen, self._has_complement
-        )
+        (sums,), used = self._grid(tokens, (factor,))
+        return sums, used

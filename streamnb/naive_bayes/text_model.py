@@ -18,6 +18,7 @@ from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     Rows,
     as_labels,
+    as_list,
     as_weights,
     is_matrix,
 )
@@ -196,6 +197,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         TypeError, ValueError
             As `learn_one`, and if lengths differ. The model is then unchanged.
         """
+        X = as_list(X)
         if is_matrix(X):
             rows = Rows.from_matrix(X, True, canonical=False)
             rows.check_counts()

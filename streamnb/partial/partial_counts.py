@@ -1,4 +1,4 @@
-"""Partial counts: what some messages add to a model, as bytes that can be merged."""
+"""Partial counts: the counts of some messages, as bytes that can be merged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PREFIX = struct.Struct("<II")  # length of the JSON header, CRC-32 of everythin
 _DTYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
 _MEGABYTE = 1 << 20
 _MAX_PARTS = 1 << 20
-_MEMORY_CHECK_INTERVAL = 64  # messages between two measurements of the memory taken
+_MEMORY_CHECK_INTERVAL = 64  # number of messages between two measurements of memory
 
 Unpacked = tuple[Any, Arrays]  # JSON header and arrays of partial counts
 # Position at which each class occurred first, or None if unknown. It determines the class order.
@@ -61,7 +61,7 @@ class LabelledRow(NamedTuple):
 
 
 class PartialCounts(NamedTuple):
-    """Counts that some messages add to one view of a model, in one range of fingerprints.
+    """Counts of some messages for one view of a model, in one range of fingerprints.
 
     Attributes
     ----------
@@ -129,7 +129,8 @@ def unpack(spec: str, data: bytes) -> Unpacked:
         header = json.loads(data[_PREFIX.size : _PREFIX.size + header_length])
         if header["spec"] != spec_digest(spec):
             raise ModelFileError(
-                "partial counts of another model spec: all must be made with the same parameters"
+                "the partial counts belong to another model spec; compute all with the same "
+                "parameters"
             )
         for name in ("view", "part", "parts"):
             if type(header[name]) is not int or not 0 <= header[name] <= _MAX_PARTS:
@@ -143,7 +144,7 @@ def unpack(spec: str, data: bytes) -> Unpacked:
             arrays[name] = np.frombuffer(data, dtype, size, offset).reshape(shape)
             offset += -(-arrays[name].nbytes // 8) * 8
         if offset != len(data):
-            raise ValueError("the data is cut off")
+            raise ValueError("the data is truncated")
     return header, arrays
 
 
@@ -252,7 +253,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
             loaded = target
             loaded.load(header["sum"], array_reader(arrays))
         if set(first_positions) != set(loaded.labels):
-            raise ValueError("the positions are of other classes than the counts")
+            raise ValueError("positions and counts have different classes")
     return MergedCounts(target, first_positions)
 
 
@@ -281,7 +282,7 @@ def count(
     parts : int, default 1
         Number of ranges of fingerprints into which each table is split.
     memory : float, default 512.0
-        Megabytes of counts after which partial counts are yielded and counting starts afresh.
+        Megabytes of counts after which partial counts are yielded and counting starts again.
 
     Raises
     ------

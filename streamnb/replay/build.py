@@ -184,7 +184,7 @@ _MAKE_BY_KIND: dict[str, Callable[[Any], feedback.FeedbackPolicy]] = {
     "active": lambda section: feedback.Active(section.budget),
     "noisy": lambda section: feedback.Noisy(section.share, section.seed),
 }
-# These kinds have variants: the one key that is set selects the variant.
+# Kinds with variants: the key that is set selects the variant.
 _MAKE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
     "delayed": {
         "messages": lambda section: feedback.Delayed(section.messages),
@@ -215,7 +215,7 @@ def resolved_yaml(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tok
 
     A replay of this file gives the same results. Output settings are left out.
     """
-    from streamnb.config.yaml_files import to_yaml  # here: few replays write files
+    from streamnb.config.yaml_files import to_yaml  # imported here because few replays write files
 
     path = config.corpus.path
     paths = (path,) if isinstance(path, str) else path or ()

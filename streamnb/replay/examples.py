@@ -1,4 +1,4 @@
-"""The labelled messages of a corpus, and what is done with those that cannot be read."""
+"""The labelled messages of a corpus, and the handling of unreadable ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def select_entries(entries: Iterable[Entry], config: Config) -> Iterator[Entry]:
 
 
 def count_selected(corpus: Corpus, config: Config) -> int | None:
-    """Return how many messages `select_entries` returns at most; None if that is unknown."""
+    """Return the maximum number of messages that `select_entries` returns; None if unknown."""
     section = config.corpus
     if corpus.size is None:
         return section.limit
@@ -76,7 +76,7 @@ def iterate_examples(
     interruption: Interruption,
     with_envelope: bool = False,
 ) -> Iterator[Example]:
-    """Yield what the prequential loop needs of each selected message, until the interruption.
+    """Yield an `Example` for each selected message, until the interruption.
 
     `skip_or_stop` gets the errors of messages; `with_envelope` adds dates and recipients.
     """

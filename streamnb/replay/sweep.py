@@ -101,7 +101,7 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
     except StreamNBError as error:
         if not reports:
             raise
-        failure = error  # raised after the finished runs are written
+        failure = error  # raised after the results of finished runs are written
     if reports and reports[0].problem is not None and all(report.problem for report in reports):
         raise reports[0].problem
     # After Ctrl-C there are fewer reports than settings.

@@ -1,4 +1,4 @@
-"""The mechanism that makes a scikit-learn estimator of a model of any kind."""
+"""The base class that turns a model of any kind into a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def copy_value(value: Any) -> Any:
 
 @contextmanager
 def name_row(values: Any) -> Iterator[None]:
-    """Add the row of the first value that is not finite to a ValueError of scikit-learn."""
+    """Add the row of the first non-finite value to a ValueError of scikit-learn."""
     try:
         yield
     except ValueError as error:
@@ -63,7 +63,7 @@ def _first_not_finite(values: Any) -> str:
 
 
 def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return classes as an array of a dtype (of dates, say) if it can hold them all."""
+    """Return classes as an array of a given dtype, such as dates, if it can hold them all."""
     labels = classes.tolist()
     try:
         converted = np.array(labels, dtype=kind)
@@ -82,7 +82,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     Attributes
     ----------
     model_
-        The model that was trained, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_ : ndarray
@@ -99,7 +99,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if model is not None:
             cls.model_class = model
 
-    # Steps that depend on the kind of input
+    # Methods that depend on the kind of input
 
     def _read(self, X: Any, reset: bool) -> Any:
         """Return validated rows as the model takes them; `reset` is True in `fit`."""
@@ -130,7 +130,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return tags
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of a tokenizer that is None so far (`tokenizer__ngrams`)."""
+        """Set parameters, also those of a tokenizer that is still None (`tokenizer__ngrams`)."""
         params = translate_names(type(self), params)
         for name in params:
             owner, _, nested = name.partition("__")
@@ -142,7 +142,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return self
 
     def _default_of(self, name: str) -> Any:
-        """Return the object that a parameter of None stands for, or None."""
+        """Return the object that replaces None as a parameter's value, or None."""
         return None
 
     def _model_value(self, name: str, classes: list[Label]) -> Any:
@@ -158,14 +158,14 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return dict(zip(sorted(classes), shares.tolist(), strict=True))
 
     def _new_model(self, classes: list[Label]) -> Any:
-        """Return an untrained model. Tokenizers are copied: changes of them have to be noticed."""
+        """Return an untrained model. Tokenizers are copied, so that later changes are noticed."""
         names = self.model_class.parameter_table
         return self.model_class(
             **{name: copy_value(self._model_value(name, classes)) for name in names}
         )
 
     def _fitted_model(self) -> Any:
-        """Return the model with the parameters as they are now; nothing is learned again."""
+        """Return the model with the current parameters, without learning again."""
         validation.check_is_fitted(self, "model_")
         for name in self.model_class.parameter_table:
             value = self._model_value(name, self.classes_.tolist())
@@ -176,15 +176,15 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
                     if self.model_class.parameter_table[name].role != "counts":
                         raise
                     raise ValueError(
-                        f"{name} has changed since fit: what was learned depends on it; "
-                        "call fit again"
+                        f"{name} has changed since fit, and the learned counts depend on it; call "
+                        "fit again"
                     ) from error
         return self.model_
 
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
-        """Learn rows; if that fails, the estimator is what it was."""
+        """Learn rows. After an error, the estimator is unchanged."""
         before = self.__dict__.copy()
         try:
             return self._learn_unguarded(X, y, classes, sample_weight, reset)
@@ -209,7 +209,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         is_scalar = sample_weight is None or np.isscalar(sample_weight)
         weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
         if not weights.any():
-            raise ValueError("all weights are zero: no class would have a weight")
+            raise ValueError("all weights are zero; at least one must be above zero")
         declared = np.unique(labels if classes is None else classes).tolist()
         model = self._new_model(declared) if reset else self._fitted_model()
         if reset or classes is not None:
@@ -222,7 +222,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn n rows or texts.
+        """Reset the model, then learn n rows or texts.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     def partial_fit(
         self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None
     ) -> Self:
-        """Learn more rows of the same width, or more texts. Classes may be new.
+        """Learn more rows of the same width, or more texts. New classes are allowed.
 
         Parameters
         ----------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from streamnb._core.exact_sums import ExactSums
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.naive_bayes.mini_batches import MiniBatchMixin, as_labels, as_weights
+from streamnb.naive_bayes.mini_batches import (
+    MiniBatchMixin,
+    are_names,
+    as_labels,
+    as_weights,
+    check_column_names,
+)
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
@@ -19,31 +25,34 @@ from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
-SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
+SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact, because sums are cut off at 2^-640
 
 
 def arrival_independent(names: Sequence[Hashable]) -> list[int]:
-    """Return an order of features that does not depend on their order of arrival."""
+    """Return an order of features that does not depend on the order of learning."""
     return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
 
 
 class Statistics(Protocol):
     """Sufficient statistics of the examples of K classes: sums that add, subtract and merge.
 
-    Models compute their formulas from them; statistics do not depend on a formula's parameters.
+    Models compute their formulas from statistics, which do not depend on the formula's parameters.
     """
 
     def add_classes(self, classes: int) -> None:
         """Make room for a number of classes."""
 
     def read(self, table: Columns) -> Any:
-        """Return rows as `learn` and the formulas take them; reading changes nothing.
+        """Return rows in the form for `learn` and the formulas, without changing the statistics.
 
         Raises
         ------
         ValueError
             If a value is not valid.
         """
+
+    def feature_names(self) -> Set[Hashable]:
+        """Return the names of the features that were learned."""
 
     def learn(self, rows: Any, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
@@ -64,10 +73,10 @@ class Statistics(Protocol):
         """Add other statistics; their class k is class places[k] here."""
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Return everything, as plain data for JSON and arrays."""
+        """Return the whole state: JSON values and arrays."""
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore what `state` returned; raises any exception if it is not sound."""
+        """Restore what `state` returned. Raise any exception if it is damaged."""
 
 
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
@@ -79,16 +88,17 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """
 
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
-    _cache: Any = None  # results of the formula for the present sums
+    _cache: Any = None  # cached results of the formula for the current sums
     statistics: Any
     prior: Prior
-    receipt: None = None  # these unlearn without one
+    receipt: None = None  # models of tables unlearn without a receipt
 
     def __post_init__(self) -> None:
         self._reset()
 
     def _has_learned(self) -> bool:
-        return "statistics" in vars(self)  # the constructor decides what is counted
+        # parameters of the role "counts" are set in the constructor
+        return "statistics" in vars(self)
 
     def _changed(self, name: str) -> None:
         self._cache = None
@@ -103,7 +113,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     @property
     def labels(self) -> list[Label]:
-        """The labels, in their order of arrival."""
+        """The labels, in the order in which they were first learned."""
         return self._labels
 
     def _new_statistics(self) -> Statistics:
@@ -130,7 +140,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return place, j
 
     def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return a copy of an example that can be kept."""
+        """Return a copy of an example that can be stored."""
         return dict(x)
 
     def _declare(self, labels: Iterable[Label]) -> None:
@@ -200,7 +210,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             place = self._places.get(y)
             class_weight = -1.0 if place is None else self._weights[place].weight
             if place is None or class_weight < weight or 0 < weight < SMALLEST_WEIGHT:
-                raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
+                raise ValueError(
+                    f"cannot unlearn: this example was never learned with the label {y!r:.80}"
+                )
             self.statistics.unlearn(rows, place, weight, class_weight - weight)
             self._lighten(place, weight)
             self._cache = None
@@ -221,11 +233,11 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return self._default_receipt(w)
 
     def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Undo what a receipt records; if that fails, raise ValueError and change nothing."""
+        """Undo the changes in a receipt. If that fails, raise ValueError and change nothing."""
         self.unlearn_one(x, y, receipt.class_weight)
 
     def reapply(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Repeat exactly what a receipt records."""
+        """Repeat the changes in a receipt exactly."""
         self.learn_one(x, y, receipt.class_weight)
 
     takes_views = False
@@ -242,6 +254,8 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         if len(labels) != len(table.values):
             raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
+        check_labels(list(dict.fromkeys([*classes, *labels])))
+        self._check_columns(table, is_learning=True)
         self._learn(self.statistics.read(table), labels, weights, classes)
 
     def _score(self, rows: Any) -> Floats:
@@ -250,7 +264,17 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return prior + self._evidence(rows)
 
     def _score_rows(self, X: Any) -> Floats:
-        return self._score(self.statistics.read(Columns.from_data(X)))
+        table = Columns.from_data(X)
+        self._check_columns(table, is_learning=False)
+        return self._score(self.statistics.read(table))
+
+    def _check_columns(self, table: Columns, is_learning: bool) -> None:
+        """Check that columns are named, or numbered, as those that were learned."""
+        known_names = self.statistics.feature_names()
+        if known_names and table.names:
+            has_known = not known_names.isdisjoint(table.names)
+            has_numbers = not are_names(known_names)
+            check_column_names(self, are_names(table.names), has_known, has_numbers, is_learning)
 
     def _scores(self, x: Any) -> list[float]:
         return self._score(self.statistics.read(Columns.from_dict(x)))[0].tolist()
@@ -292,7 +316,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         arrays = {}
         for name, (dtype, ndim) in header["arrays"].items():
             if dtype not in ("<i8", "<u8", "<f8"):
-                raise ValueError(f"{name} is not what it should be")
+                raise ValueError(f"{name} is not valid")
             arrays[name] = np.array(array(name, dtype, ndim))
         model._declare(labels)
         for k, (sums, low) in enumerate(zip(model._weights, header["lows"], strict=True)):

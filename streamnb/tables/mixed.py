@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Floats, Ints
 from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
-from streamnb.tables.level_counts import LevelCounts, Levels, total_logs
+from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, total_logs
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
@@ -21,6 +21,14 @@ from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorP
 class _Mixed(NamedTuple):
     numeric: Numeric
     levels: Levels
+
+
+def _is_number_text(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class MixedStatistics(Statistics):
@@ -69,10 +77,27 @@ class MixedStatistics(Statistics):
             self.levels.read(Columns([names[j] for j in levels], values[:, levels])),
         )
 
+    def feature_names(self) -> Set[Hashable]:
+        """Return the names of the features that were learned."""
+        return self.numbers.features.keys() | self.levels.features.keys()
+
     def learn(self, rows: _Mixed, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         self.numbers.learn(rows.numeric, places, weights)
         self.levels.learn(rows.levels, places, weights)
+
+    def check_numbers(self, rows: _Mixed) -> None:
+        """Raise ValueError for a number as text where all learned values are numbers."""
+        for j, name in enumerate(rows.levels.names):
+            if name not in self.numbers.features or name in self.levels.features:
+                continue
+            for row, place in enumerate(rows.levels.places[:, j].tolist()):
+                level = None if place == MISSING else rows.levels.levels[j][place]
+                if isinstance(level, str) and _is_number_text(level):
+                    raise ValueError(
+                        f"row {row}, {name!r:.80}: {level!r:.80} is not a number, but a text; all "
+                        "learned values of this feature are numbers"
+                    )
 
     def unlearn(self, rows: _Mixed, place: int, weight: float, remaining_weight: float) -> None:
         """Subtract a row."""
@@ -83,7 +108,7 @@ class MixedStatistics(Statistics):
     def check_merge(self, other: MixedStatistics) -> None:
         """Raise ValueError if the other statistics have other kinds of features."""
         if self.is_settled != other.is_settled:
-            raise ValueError("cannot merge: other features are numeric or categorical")
+            raise ValueError("cannot merge: the models differ in numeric or categorical features")
 
     def merge(self, other: MixedStatistics, places: list[int]) -> None:
         """Add other statistics."""
@@ -125,7 +150,8 @@ class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
     All parameters but the names can be set after training. Missing values (not in the dict, None
-    or NaN) are left out, in training and in prediction.
+    or NaN) are left out, in training and in prediction. If all learned values of a feature are
+    numbers, a number as text ("5.5") in a prediction is an error.
 
     References
     ----------
@@ -153,6 +179,7 @@ class MixedNB(MixedParameters, TabularNB):
         return MixedStatistics(self.numeric or (), self.categorical or ())
 
     def _evidence(self, rows: _Mixed) -> Floats:
+        self.statistics.check_numbers(rows)
         numbers, levels = self.statistics.numbers, self.statistics.levels
         if self._cache is None:
             sums = numbers.sums

@@ -1364,7 +1364,7 @@ def test_explanations_keep_views_apart():
 def test_what_has_shaped_the_counts_is_fixed():
     classifier = trained_mail()
     for name, value in {"ngram_max": 3, "views": ("words",), "discriminative": False}.items():
-        with pytest.raises(ValueError, match=f"{name}: it is fixed"):
+        with pytest.raises(ValueError, match=f"{name}: cannot change"):
             setattr(classifier, name, value)
     classifier.label_noise, classifier.rate = 0.0, 0.1
     assert (classifier.model.noise.rate, classifier.model.recalibration.rate) == (0.0, 0.1)

@@ -16,9 +16,11 @@ from river import (
     evaluate,
     feature_extraction,
     imblearn,
+    linear_model,
     metrics,
     model_selection,
     multiclass,
+    naive_bayes,
     preprocessing,
     utils,
 )
@@ -42,6 +44,7 @@ from streamnb import (
     ViewsNB,
     WindowNB,
 )
+from streamnb.features.token_counts import CountedMessages
 
 KINDS = [["red apple pie", "red cake"], ["blue sky day", "sky high"], ["green tree leaf", "tree"]]
 
@@ -288,3 +291,59 @@ def test_clones_take_the_words_of_scikit_learn():
     assert (same.prior, same.labels) == ("uniform", ["a"])
     with pytest.raises(TypeError, match="no parameter 'alhpa'"):
         MultinomialNB().clone({"alhpa": 1})
+
+
+FRAME = pd.DataFrame(
+    {"text": ["free offer", "lunch at noon", "free free", "noon"], "more": ["a", "b", "a b", "b"]},
+    index=[7, 3, 5, 4],
+)
+FRAME_LABELS = pd.Series([True, False, True, False], index=FRAME.index)
+RIVER_MODELS = {
+    "LogisticRegression": linear_model.LogisticRegression,
+    "MultinomialNB": naive_bayes.MultinomialNB,
+    "ComplementNB": naive_bayes.ComplementNB,
+    "ours": MultinomialNB,
+}
+TRANSFORMERS = {
+    "series": (Tokenizer, FRAME["text"]),
+    "column": (lambda: Tokenizer(on="text"), FRAME),
+    "union": (lambda: Tokenizer(on="text") + Tokenizer(on="more"), FRAME),
+}
+
+
+@pytest.mark.parametrize("model", RIVER_MODELS)
+@pytest.mark.parametrize("kind", TRANSFORMERS)
+def test_models_of_river_learn_many_behind_a_tokenizer(kind, model):
+    make_transformer, X = TRANSFORMERS[kind]
+    pipeline = make_transformer() | RIVER_MODELS[model]()
+    for _ in range(3):
+        pipeline.learn_many(X, FRAME_LABELS)
+    predicted = pipeline.predict_many(X)
+    # River's Naive Bayes makes text of labels.
+    assert list(map(str, predicted)) == list(map(str, FRAME_LABELS))
+    assert predicted.index.tolist() == FRAME.index.tolist()
+    assert pipeline.predict_proba_many(X).index.tolist() == FRAME.index.tolist()
+
+
+@pytest.mark.parametrize("X", [FRAME["text"], FRAME])
+def test_a_tokenizer_gives_a_frame_of_counts(X):
+    tokenizer = Tokenizer(on=None if X.ndim == 1 else "text")
+    counts = tokenizer.transform_many(X)
+    for frame in (counts, copy.deepcopy(counts), pickle.loads(pickle.dumps(counts))):
+        assert isinstance(frame, pd.DataFrame)
+        assert frame.index.tolist() == FRAME.index.tolist()
+        assert frame.columns.tolist() == ["free", "offer", "lunch", "at", "noon"]
+        assert frame.loc[5].to_dict() == {"free": 2, "offer": 0, "lunch": 0, "at": 0, "noon": 0}
+    rows = counts.to_dict("records")
+    assert [{name: n for name, n in row.items() if n} for row in rows] == [
+        Tokenizer().transform_one(text) for text in FRAME["text"]
+    ]
+
+
+def test_the_frame_of_counts_is_not_made_for_our_own_models(monkeypatch):
+    monkeypatch.setattr(CountedMessages, "to_matrix", lambda self: 1 / 0)
+    for model in (MultinomialNB(), BernoulliNB(), DiscriminativeMultinomialNB()):
+        pipeline = Tokenizer() | model
+        pipeline.learn_many(FRAME["text"], FRAME_LABELS)
+        assert pipeline.predict_many(FRAME["text"]).tolist() == FRAME_LABELS.tolist()
+        pipeline.predict_proba_many(FRAME["text"])

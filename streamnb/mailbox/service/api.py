@@ -156,7 +156,49 @@ async def answer_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": text}, error.status_code, error.headers)
 
 
-ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
+_ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
+
+
+class RequestMetrics:
+    """The metrics of requests, and applications that publish them."""
+
+    def __init__(self, monitor: Monitor | None) -> None:
+        self.registry = (monitor and monitor.registry) or CollectorRegistry()
+        self._requests = Counter(
+            "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
+        )
+        self._seconds = Histogram(
+            "streamnb_request_seconds",
+            "Seconds that a request took.",
+            ["what"],
+            registry=self.registry,
+            buckets=SECONDS,
+        )
+
+    def record(self, name: str, status_code: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(name, str(status_code)).inc()
+        self._seconds.labels(name).observe(seconds)
+
+    def application(
+        self, routes: list[Route], outage: Callable[[], str | None] = lambda: None
+    ) -> Starlette:
+        """Return the application of some routes, /metrics and /health.
+
+        `outage` returns why requests fail at present, None if they do not.
+        """
+
+        async def metrics(request: Request) -> Response:
+            return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
+
+        async def health(request: Request) -> Response:
+            error = outage()
+            if error is None:
+                return JSONResponse({"status": "ok", "version": __version__})
+            return JSONResponse({"status": "away", "error": error, "version": __version__}, 503)
+
+        both = [Route("/metrics", metrics), Route("/health", health)]
+        return Starlette(routes=[*routes, *both], exception_handlers=_ERROR_HANDLERS)
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
@@ -185,8 +227,7 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
             )
             if action is _classify and code == 200:
                 verdicts.labels(result["mark"]).inc()
-            requests.labels(name, str(code)).inc()
-            seconds.labels(name).observe(time.perf_counter() - started)
+            metrics.record(name, code, time.perf_counter() - started)
             if isinstance(result, Exception):
                 result = {"error": str(result)}
             return Response(
@@ -213,6 +254,4 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
         for name, action in posts.items()
     ]
     routes.append(Route("/status", endpoint_of("status", _status), methods=["GET"]))
-    routes.append(Route("/metrics", metrics, methods=["GET"]))
-    routes.append(Route("/health", health, methods=["GET"]))
-    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)
+    return metrics.application(routes, lambda: mailboxes.outage)

@@ -1,0 +1,116 @@
+"""The commands for texts: labels as they stand, one column as a file or a pipe, models of rows."""
+
+import csv
+import io
+import json
+
+import pytest
+from commands import streamnb_command
+
+from streamnb import Classifier, MixedNB, MultinomialNB, Tokenizer
+from streamnb.evaluate.compare import read_run
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "tickets.snb"
+    classifier = Classifier(Tokenizer(), MultinomialNB())
+    classifier.learn_many(["cannot log in", "refund please"], ["login", "refund"])
+    classifier.save(path)
+    return path
+
+
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+LABELS = ["not spam", "log in / account", "billing, money", "bug  report", "50%20", "a\nb", "x\ty"]
+
+
+@pytest.mark.parametrize("format_name", ["csv", "jsonl"])
+def test_every_command_keeps_labels_as_they_stand(tmp_path, format_name):
+    rows = [{"label": y, "text": f"word{i} {n}"} for n in range(4) for i, y in enumerate(LABELS)]
+    data = tmp_path / f"data.{format_name}"
+    with open(data, "w", newline="") as file:
+        if format_name == "csv":
+            writer = csv.DictWriter(file, ["label", "text"])
+            writer.writeheader()
+            writer.writerows(rows)
+        else:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    prior = json.dumps(dict.fromkeys(LABELS, 1 / len(LABELS)))
+    options = ["--set", "model.kind=multinomial", "--set", f"model.prior={prior}"]
+    status, _, error = streamnb_command("fit", data, *options, "-o", tmp_path / "m.snb")
+    assert (status, error) == (0, "")
+    assert sorted(Classifier.load(tmp_path / "m.snb").labels) == sorted(LABELS)
+    status, out, error = streamnb_command("predict", tmp_path / "m.snb", data, "--json")
+    assert (status, error) == (0, "")
+    predicted = [json.loads(line) for line in out.splitlines()]
+    assert [row["predicted_label"] for row in predicted] == [row["label"] for row in rows]
+    options = ["--set", "evaluate.positive=not spam", "--out", tmp_path / "run"]
+    for command in (["evaluate", tmp_path / "m.snb", data], ["replay", data]):
+        status, _, error = streamnb_command(*command, *options)
+        assert (status, error) == (0, "")
+        results = read_run(tmp_path / "run")
+        assert sorted(set(results.labels)) == sorted(LABELS)
+        assert set(results.predicted) <= {*LABELS, "?"}
+        assert results.positive == "not spam"
+
+
+def test_labels_that_lines_between_tabs_cannot_hold_are_refused(tmp_path):
+    classifier = Classifier(Tokenizer(), MultinomialNB())
+    classifier.learn_many(["free pills", "lunch"], ["a\tb", "c"])
+    classifier.save(tmp_path / "m.snb")
+    (tmp_path / "new.tsv").write_text("id\ttext\n1\tfree pills\n")
+    status, _, error = streamnb_command("predict", tmp_path / "m.snb", tmp_path / "new.tsv")
+    assert status == 2
+    assert error == (
+        "streamnb: the label 'a\\tb' cannot stand between tabs; use --format csv or --format "
+        "jsonl\n"
+    )
+
+
+# One column of texts: as lines, or as CSV, from a file and from standard input.
+ONE_COLUMN = {
+    "CSV": ("text\nrefund\npassword\n", ["refund", "password"]),
+    "CSV with quotes": ('text\n"refund, please"\npassword\n', ["refund, please", "password"]),
+    "lines": ("password\nrefund\n", ["password", "refund"]),
+    "lines with commas": ("text\nrefund, please\n", ["text", "refund, please"]),
+    "one line": ("text\n", ["text"]),
+}
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+@pytest.mark.parametrize("kind", ONE_COLUMN)
+def test_one_column_is_read_alike_from_files_and_pipes(tmp_path, model, kind, source):
+    content, texts = ONE_COLUMN[kind]
+    (tmp_path / "new").write_text(content)
+    data = tmp_path / "new" if source == "file" else "-"
+    status, out, error = streamnb_command("predict", model, data, input=content)
+    assert (status, error) == (0, "")
+    assert [row["text"] for row in rows_of(out)] == texts
+
+
+@pytest.mark.parametrize("kind", ["lines", "table"])
+def test_predict_writes_a_row_for_each_line(tmp_path, model, kind):
+    lines = ["refund", "", "password", "  ", "x"]
+    name = "new.csv" if kind == "table" else "new.txt"
+    header = "id,text\n" if kind == "table" else ""
+    rows = [f"{i},{line}" if header else line for i, line in enumerate(lines)]
+    (tmp_path / name).write_text(header + "\n".join(rows) + "\n")
+    status, out, error = streamnb_command("predict", model, tmp_path / name)
+    assert (status, error) == (0, "")
+    assert [row["text"] for row in rows_of(out)] == lines
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "top", "explain"])
+def test_commands_for_texts_name_what_reads_a_model_of_rows(tmp_path, command):
+    model = MixedNB()
+    model.learn_many([{"n": 1, "s": "x"}, {"n": 2, "s": "y"}], ["p", "q"])
+    model.save(tmp_path / "rows.snb")
+    (tmp_path / "new.csv").write_text("label,text\np,refund\nq,money\n")
+    data = [] if command == "top" else [tmp_path / "new.csv"]
+    status, _, error = streamnb_command(command, tmp_path / "rows.snb", *data)
+    assert (status, error.count("\n")) == (4, 1)
+    assert "the file holds a MixedNB" in error
+    assert "serve --model" in error

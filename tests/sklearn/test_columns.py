@@ -1,0 +1,91 @@
+"""Columns by name and by number: no model mixes them, or answers with the prior, silently."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+
+import streamnb
+
+COUNTS = ["MultinomialNB", "BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB"]
+TABLES = ["GaussianNB", "CategoricalNB", "MixedNB", "AODE", "LazyBayesianRules"]
+MODELS = [*COUNTS, *TABLES, "GaussianDiscriminantAnalysis"]
+VALUES = np.array([[5, 0, 1], [0, 5, 1], [4, 0, 1], [0, 4, 2], [4, 1, 2], [1, 5, 2]])
+LABELS = list("ababab")
+NAMED = {"frame": lambda: pd.DataFrame(VALUES, columns=list("pqr"))}
+NUMBERED = {
+    "array": lambda: VALUES,
+    "list": VALUES.tolist,
+    "frame with numbers": lambda: pd.DataFrame(VALUES),
+    "sparse matrix": lambda: csr_matrix(VALUES),
+}
+INPUTS = NAMED | NUMBERED
+LEARN = {
+    "learn_many": lambda model, X: model.learn_many(X, LABELS),
+    "partial_fit": lambda model, X: model.partial_fit(X, LABELS),
+    "fit": lambda model, X: model.fit(X, LABELS),
+}
+ASK = ["predict_many", "predict_proba_many", "predict", "predict_proba", "predict_log_proba"]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return getattr(streamnb, request.param)()
+
+
+def problem(learned, given):
+    """The words of the error, which are scikit-learn's; "" without one."""
+    if (learned in NAMED) == (given in NAMED):
+        return ""
+    return "does not have valid feature names" if learned in NAMED else "X has feature names, but"
+
+
+@pytest.mark.parametrize("given", INPUTS)
+@pytest.mark.parametrize("learned", INPUTS)
+def test_columns_by_name_and_by_number_are_not_mixed(model, learned, given):
+    for learn in LEARN.values():
+        learn(model, INPUTS[learned]())
+        expected = problem(learned, given)
+        for name in ASK:
+            if expected:
+                with pytest.raises(ValueError, match=expected):
+                    getattr(model, name)(INPUTS[given]())
+            else:
+                getattr(model, name)(INPUTS[given]())
+        if expected:
+            with pytest.raises(ValueError, match=expected):
+                model.partial_fit(INPUTS[given](), LABELS)
+        else:
+            assert list(model.predict(INPUTS[given]())) == list(model.predict(INPUTS[learned]()))
+
+
+def test_a_renamed_frame_is_reported(model):
+    frame = INPUTS["frame"]()
+    model.fit(frame, LABELS)
+    with pytest.warns(UserWarning, match="feature names should match"):
+        model.predict(frame.rename(columns=str.upper))
+
+
+def test_frames_with_other_columns_are_no_problem_if_one_is_known(model):
+    frame = INPUTS["frame"]()
+    model.learn_many(frame, LABELS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn_many(frame[["p"]].rename(columns={"p": "new"}), LABELS)
+        model.predict_many(frame.assign(newer=1))
+
+
+def test_a_number_as_text_is_refused_if_numbers_were_learned():
+    model = streamnb.MixedNB()
+    model.learn_many(
+        [{"n": i, "s": "xy"[i % 2], "both": i if i % 3 else "z"} for i in range(9)],
+        list("ababababa"),
+    )
+    for predict in (model.predict_one, model.predict_proba_one, lambda x: model.predict([x])):
+        for row in ({"n": "5.5"}, {"n": "-1e3", "s": "x"}):
+            with pytest.raises(ValueError, match=r"'n': '.*' is not a number, but a text"):
+                predict(row)
+        for row in ({"n": 5, "s": "x"}, {"both": "2"}, {"n": None, "s": "1"}, {"new": "5", "n": 1}):
+            predict(row)
