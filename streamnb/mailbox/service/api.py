@@ -163,7 +163,8 @@ class RequestMetrics:
     """The metrics of requests, and applications that publish them."""
 
     def __init__(self, monitor: Monitor | None) -> None:
-        self.registry = (monitor and monitor.registry) or CollectorRegistry()
+        self.monitor = monitor or Monitor()
+        self.registry: CollectorRegistry = self.monitor.registry or CollectorRegistry()
         self._requests = Counter(
             "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
         )
@@ -192,10 +193,13 @@ class RequestMetrics:
             return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
         async def health(request: Request) -> Response:
-            error = outage()
-            if error is None:
-                return JSONResponse({"status": "ok", "version": __version__})
-            return JSONResponse({"status": "away", "error": error, "version": __version__}, 503)
+            answer = {"status": "ok", "version": __version__}
+            full = ", ".join(self.monitor.not_accepting)
+            if (error := outage()) is not None:
+                answer |= {"status": "away", "error": error}
+            elif full:
+                answer |= {"status": "full", "error": f"{full}: connections wait, none is accepted"}
+            return JSONResponse(answer, 200 if answer["status"] == "ok" else 503)
 
         both = [Route("/metrics", metrics), Route("/health", health)]
         return Starlette(routes=[*routes, *both], exception_handlers=_ERROR_HANDLERS)
@@ -204,16 +208,8 @@ class RequestMetrics:
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
     """Return the application with which programs ask and teach mailboxes."""
     monitor = monitor or Monitor()
-    registry = monitor.registry or CollectorRegistry()
-    requests = Counter("streamnb_requests", "Requests.", ["what", "status"], registry=registry)
-    verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=registry)
-    seconds = Histogram(
-        "streamnb_request_seconds",
-        "Seconds that a request took.",
-        ["what"],
-        registry=registry,
-        buckets=SECONDS,
-    )
+    metrics = RequestMetrics(monitor)
+    verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=metrics.registry)
     # a locked database does not delay other requests
     pool = ThreadPoolExecutor(64, "streamnb-http")
 
@@ -235,18 +231,6 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
             )
 
         return endpoint
-
-    async def metrics(request: Request) -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
-
-    async def health(request: Request) -> Response:
-        answer = {"status": "ok", "version": __version__}
-        if mailboxes.outage is not None:
-            answer |= {"status": "away", "error": mailboxes.outage}
-        elif monitor.not_accepting:
-            names = ", ".join(monitor.not_accepting)
-            answer |= {"status": "full", "error": f"{names}: connections wait, none is accepted"}
-        return JSONResponse(answer, 200 if answer["status"] == "ok" else 503)
 
     posts = {"classify": _classify, "learn": _learn, "forget": _forget}
     routes = [
