@@ -182,8 +182,8 @@ class RequestMetrics:
                 return JSONResponse({"status": "ok", "version": __version__})
             return JSONResponse({"status": "away", "error": error, "version": __version__}, 503)
 
-        both = [Route("/metrics", metrics), Route("/health", health)]
-        return Starlette(routes=[*routes, *both], exception_handlers=_ERROR_HANDLERS)
+        monitoring = [Route("/metrics", metrics), Route("/health", health)]
+        return Starlette(routes=[*routes, *monitoring], exception_handlers=_ERROR_HANDLERS)
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
