@@ -201,8 +201,8 @@ class RequestMetrics:
                 answer |= {"status": "full", "error": f"{full}: connections wait, none is accepted"}
             return JSONResponse(answer, 200 if answer["status"] == "ok" else 503)
 
-        both = [Route("/metrics", metrics), Route("/health", health)]
-        return Starlette(routes=[*routes, *both], exception_handlers=_ERROR_HANDLERS)
+        monitoring = [Route("/metrics", metrics), Route("/health", health)]
+        return Starlette(routes=[*routes, *monitoring], exception_handlers=_ERROR_HANDLERS)
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
