@@ -14,6 +14,7 @@ import click
 from streamnb.cli.options import (
     current_judge_options,
     judge_options,
+    load_classifier,
     on_error_option,
     set_option,
 )
@@ -183,10 +184,7 @@ def evaluate(
 
 def _load_classifier(path: str) -> Classifier:
     """Return the classifier of a model file; ModelFileError if it has learned nothing."""
-    from streamnb.classifier import Classifier
-
-    classifier = Classifier.load(path)
-    classifier.on = None  # the message itself is classified, not a key of it
+    classifier = load_classifier(path)
     if not any(classifier.messages().values()):
         raise ModelFileError(f"{path}: the model is not trained; train it with `streamnb fit`")
     return classifier

@@ -6,14 +6,20 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from streamnb.cli import options
-from streamnb.errors import ConfigError, require_extra
+from streamnb.errors import (
+    ConfigError,
+    OutputError,
+    StreamNBError,
+    convert_os_errors,
+    require_extra,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -32,6 +38,8 @@ _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (
 _MAIL = 20  # connections that bring mail, at once
 
 
+_VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOCKET",
+              "STREAMNB_TRACEBACK", "STREAMNB_USERS")  # fmt: skip
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
 _PAIR = "--certificate and --key need each other"
 # An option, the one that it needs, and the error without that.
@@ -224,13 +232,15 @@ def serve(
     trusted = tuple(map(parse_network, trust))
     tls = None if certificate is None or key is None else _tls(certificate, key)
     configure_logging()
+    for warning in _misspelt_variables(os.environ):
+        options.echo_err(warning)
     with require_extra("server", "{}: not installed"):
         monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
     if model_file is not None:
         _serve_model(model_file, http, passed.get("http", []), monitor)
     with ExitStack() as stack:
         if users:
-            mailboxes = _users_mailboxes(AddressBook(full_address, aliases, monitor.warn))
+            mailboxes = _users_mailboxes(AddressBook(full_address, aliases, monitor.warn), monitor)
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
         monitor.count_databases(lambda: mailboxes.open_count)
@@ -260,24 +270,65 @@ def serve(
     _exit()
 
 
+def _misspelt_variables(environment: Iterable[str]) -> list[str]:
+    """Return a line for each variable whose name is nearly one of streamnb's.
+
+    Examples
+    --------
+    >>> _misspelt_variables(["STREAMNB_USER", "STREAMNB_DB", "HOME"])
+    ['STREAMNB_USER: warning: streamnb reads no such variable; is STREAMNB_USERS meant?']
+    """
+    from difflib import get_close_matches
+
+    others = [
+        name for name in environment if name.startswith("STREAMNB") and name not in _VARIABLES
+    ]
+    matches = {name: get_close_matches(name, _VARIABLES, 1, 0.8) for name in sorted(others)}
+    return [
+        f"{name}: warning: streamnb reads no such variable; is {match[0]} meant?"
+        for name, match in matches.items()
+        if match
+    ]
+
+
 def _exit() -> NoReturn:
     """End the process: a thread that waits for a next hop that hangs is not waited for."""
     sys.stderr.flush()
     os._exit(0)
 
 
-def _users_mailboxes(addresses: AddressBook) -> Mailboxes:
+def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
     """Return the mailboxes of many users, with the site's model."""
     from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.site_model import SiteModel
 
-    os.makedirs(users_folder(), mode=0o700, exist_ok=True)
-    path = options.site_model_path() or base_path("all")
-    site = None if path is None else SiteModel(path, options.shared_value("wait"))
-    if site is not None:
-        _ = site.version  # a file that cannot be read fails now
-    return Mailboxes(None, site, addresses=addresses)
+    folder = users_folder()
+    with convert_os_errors(
+        OutputError, f"{folder}: the folder of the users (STREAMNB_USERS) cannot be made"
+    ):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    named_path, wait = options.site_model_path(), options.shared_value("wait")
+
+    def open_base() -> SiteModel | None:
+        path = named_path or base_path("all")
+        if path is None:
+            return None
+        base = SiteModel(path, wait, monitor.warn)
+        _ = base.version  # a file that cannot be read fails now
+        return base
+
+    def find_base() -> SiteModel | None:
+        try:
+            return open_base()
+        except StreamNBError as error:
+            monitor.warn(f"the site's model is not used: {error}")
+            return None
+
+    mailboxes = Mailboxes(None, open_base(), addresses=addresses, find_base=find_base)
+    monitor.watch_file("aliases", lambda: addresses.is_stale)
+    monitor.watch_file("site", lambda: mailboxes.base is not None and mailboxes.base.is_stale)
+    return mailboxes
 
 
 def _serve_model(
@@ -291,9 +342,10 @@ def _serve_model(
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.service.sockets import listen, parse_address
-    from streamnb.mailbox.service.watched_file import WatchedFile
+    from streamnb.mailbox.watched_file import WatchedFile
 
     model = WatchedFile(path, _read_predictor, monitor.warn)
+    monitor.watch_file("model", lambda: model.is_stale)
     token = database_token(path)
     guard = AuthMiddleware(
         model_api(lambda: model.content, monitor),
@@ -317,16 +369,13 @@ def _serve_model(
 def _read_predictor(path: str) -> Predictor:
     """Return the model of a file: a classifier of texts, or a model of rows."""
     from streamnb.any_model import load
-    from streamnb.classifier import Classifier
     from streamnb.mailbox.service.model_api import RowPredictor, TextPredictor
     from streamnb.naive_bayes.model_files import read
 
     model = load(path)  # which knows the models of tables, too
     if not isinstance(read(path)[1], dict):
         return RowPredictor(model)
-    classifier = Classifier.load(path)
-    classifier.on = None  # the text itself is classified, not a key of it
-    return TextPredictor(classifier)
+    return TextPredictor(options.load_classifier(path))
 
 
 def _handler(

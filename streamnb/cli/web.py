@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from contextlib import closing, nullcontext
 from datetime import datetime
 from typing import Any
@@ -81,7 +82,8 @@ def web(account: str | None, listen: str) -> None:
     "--find",
     "text",
     metavar="TEXT",
-    help="List the stored verdicts whose sender, subject or queue id has TEXT.",
+    help="List the stored verdicts whose sender, subject, queue id or Message-ID has TEXT. Exit "
+    "status 1 if there is none.",
 )
 @database_options
 @json_option
@@ -110,11 +112,13 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
     if as_json:
         for entry in entries:
             click.echo(json.dumps({**entry._asdict(), "digest": entry.digest.hex()}))
-        return
-    if text is not None:
+    elif text is not None:
         for entry in entries:
             verdict = f"{entry.label or 'unknown'} {entry.probability:.4f} ({entry.place})"
             time = f"{datetime.fromtimestamp(entry.time):%F %T}"
             click.echo(printable(f"{time} {verdict}: {entry.sender}: {entry.subject}"))
-        return
-    click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")
+    else:
+        click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")
+    if text is not None and not entries:
+        echo_err(f"no stored verdict has {printable(text)!r:.100}")
+        sys.exit(1)

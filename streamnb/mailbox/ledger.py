@@ -152,7 +152,8 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
 
 def check_row(row: Row, model: TextModel, classes: int) -> None:
     """Raise ValueError for a row of another model or of more classes."""
-    if row.label not in range(classes) or row.predicted not in (None, *range(classes)):
+    predicted_classes = () if row.predicted is None else (row.predicted,)
+    if any(k not in range(classes) for k in (row.label, *predicted_classes)):
         raise ValueError("unknown class")
     if row.tokens is not None and len(row.tokens) != len(model.view_models):
         raise ValueError("the number of views differs")
