@@ -82,7 +82,7 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
     {'ham': (0.0, -1.0), 'spam': (0.0, 1.0)}
     >>> own = Opinion({"work": 2.0, "ham": 0.0}, {"work": 10.0, "ham": 10.0})
     >>> evidence_of(own, site)["work"]  # as the site's ham; 10 of 100 messages are the user's ham
-    (1.0, -3.302585092994046)
+    (1.0, -3.3025850929940455)
     """
     own_scores, site_scores = _centred(own.scores), _centred(site.scores)
     own_only = [label for label in own_scores if label not in site_scores]

@@ -70,8 +70,8 @@ class ContextNB(DiscriminativeMultinomialNB):
         super()._check_change(name, value)
         if name == "max_features" and value is not None:
             raise ValueError(
-                "max_features: a gram needs the counts of its parts, so none are evicted; use "
-                "grams of one size (ngram_step=0)"
+                "max_features: not supported with ngram_step > 0, because an n-gram needs the "
+                "counts of its parts; set ngram_step=0"
             )
 
     def _weights_of(

@@ -195,7 +195,7 @@ def test_status_says_that_messages_came_in_runs(sample, box):
     for message in ham:
         box.learn(message, "ham")
     code, out, _ = streamnb_command("status", "--db", box.path)
-    assert (code, "came in runs of one class" in out) == (0, True)
+    assert (code, "learned one class after the other" in out) == (0, True)
     assert status(box).one_sided
 
 

@@ -120,7 +120,7 @@ def test_arrays_hold_the_labels_as_they_were_taught(labels):
 
 
 def test_labels_that_are_columns_of_one_name_are_refused():
-    model = MultinomialNB().fit(np.array([[2, 0], [0, 2]]), [1, "1"])
+    model = MultinomialNB().fit(pl.DataFrame({"a": [2, 0], "b": [0, 2]}), [1, "1"])
     frame = pl.DataFrame({"a": [1]})
     with pytest.raises(ValueError, match="same text"):
         model.predict_proba_many(frame)

@@ -639,7 +639,7 @@ def test_a_huge_message(tmp_path):
     ("index", "options", "message", "expected"),
     [
         ("ham m\nham m\n", [], "all 2 messages are of class ham", 3),
-        ("Ham m\nSpam m\n", [], "nothing was learned", 3),
+        ("Ham m\nSpam m\n", [], "no message was learned", 3),
         (
             "ham m\nspam m\n",
             ["--set", "feedback={kind: partial, recipients: [a@example.org]}"],
