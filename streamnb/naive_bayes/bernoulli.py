@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats
+from streamnb.counts.protocol import Counts, Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameter_class
@@ -80,6 +80,11 @@ class BernoulliNB(BernoulliParameters, CountingNB):
     """
 
     track_values = True
+    unpickled_attributes: ClassVar[tuple[str, ...]] = (
+        *CountingNB.unpickled_attributes,
+        "_absent_cache",
+    )
+    _absent_cache: tuple[Counts, tuple[Any, ...], list[float]] | None = None
 
     @property
     def _threshold(self) -> float:
@@ -106,7 +111,18 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
     def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
-        """Return the log-likelihood of a message without features for each class, (K,)."""
+        """Return the log-likelihood of a message without features for each class, (K,).
+
+        The result is cached until something is learned or a parameter changes.
+        """
+        counts, cached = self.counts, self._absent_cache
+        key = (counts.version, self._params_version, factor)
+        if cached is None or cached[0] is not counts or cached[1] != key:
+            cached = (counts, key, self._sum_absent(factor))
+            object.__setattr__(self, "_absent_cache", cached)
+        return cached[2]
+
+    def _sum_absent(self, factor: float) -> list[float]:
         values, features = self.counts.count_histogram()
         alpha = self._smoothing(factor)
         base = []
