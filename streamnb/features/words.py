@@ -84,9 +84,9 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
     def transform_many(self, X: Any) -> Any:
         """Return the token counts of each message of a list, a series or (with `on`) a frame.
 
-        For a pandas series or frame, they are a frame with its index and a sparse column for each
-        token, which is made if a model of another library reads it. Else they are a list of
-        `TokenCounts`.
+        For a pandas series or frame, the result is a frame with the same index and a sparse column
+        for each token. The columns are made if a model of another library reads them. Otherwise
+        the result is a list of `TokenCounts`.
 
         Examples
         --------

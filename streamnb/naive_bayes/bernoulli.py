@@ -18,8 +18,11 @@ from streamnb.parameters import Number, parameter, parameter_class
 class BernoulliParameters(CountingParameters):
     """Parameters of `BernoulliNB`."""
 
-    binarize: float = parameter(
-        Number(), "counts", "A feature is present if its value is above this.", default=0.0
+    binarize: float | None = parameter(
+        Number(none=True),
+        "counts",
+        "A feature is present if its value is above this. None for 0: features are binary.",
+        default=0.0,
     )
 
 
@@ -88,13 +91,13 @@ class BernoulliNB(BernoulliParameters, CountingNB):
 
     @property
     def _threshold(self) -> float:
-        return self.binarize
+        return self.binarize or 0.0
 
     def as_tokens(self, x: Any) -> TokenCounts:
         """Return a message as the model counts it: each value above the threshold becomes 1."""
         if not isinstance(x, TokenCounts):
-            return TokenCounts.from_dict(x, self.binarize, self.keep_names)
-        present = x.counts > self.binarize
+            return TokenCounts.from_dict(x, self._threshold, self.keep_names)
+        present = x.counts > self._threshold
         if not present.all():
             x = x.select(present)
         return TokenCounts.unchecked(x.fingerprints, np.ones(len(x)), x.names, x.ends)

@@ -120,7 +120,7 @@ def test_arrays_hold_the_labels_as_they_were_taught(labels):
 
 
 def test_labels_that_are_columns_of_one_name_are_refused():
-    model = MultinomialNB().fit(np.array([[2, 0], [0, 2]]), [1, "1"])
+    model = MultinomialNB().fit(pl.DataFrame({"a": [2, 0], "b": [0, 2]}), [1, "1"])
     frame = pl.DataFrame({"a": [1]})
     with pytest.raises(ValueError, match="same text"):
         model.predict_proba_many(frame)
@@ -444,7 +444,7 @@ def test_predicting_changes_nothing_and_learning_keeps_no_reference(model):
     x["a"] = 100
     before = pickle.dumps(tested)
     tested.predict_proba_one({"a": 1, "new": 3})
-    tested.predict(np.ones((2, 9)))
+    tested.predict(pd.DataFrame(np.ones((2, 9)), columns=list("abcdefghi")))
     tested.explain_one({"z": 1})
     tested.top_features("x")
     assert pickle.dumps(tested) == before
