@@ -234,8 +234,7 @@ cdef inline uint64_t nested_fingerprint(Key key, uint64_t last, int size) noexce
 
 
 def backoff_log_probabilities(
-    fingerprints, cells, list totals, double alpha, double spread, int step, double background=0.0,
-    bytes key=DEFAULT_KEY,
+    fingerprints, cells, list totals, double alpha, double spread, int step, bytes key=DEFAULT_KEY
 ):
     """Return the log probabilities of nested n-grams, each given its preceding bytes.
 
@@ -254,9 +253,6 @@ def backoff_log_probabilities(
         the context.
     step
         Difference of lengths, in bytes.
-    background
-        Total of further smoothing, in units of alpha, spread by the frequency of the shortest
-        n-grams.
 
     Returns
     -------
@@ -277,7 +273,7 @@ def backoff_log_probabilities(
     cdef double *base = NULL
     cdef uint8_t *sizes = NULL
     cdef double *roots = NULL
-    cdef double m, root, count, back, known, room = alpha, total = 0
+    cdef double m, root, count, back, room = alpha
     cdef uint64_t gram
     cdef Py_ssize_t shorter, before
     cdef int size
@@ -294,9 +290,7 @@ def backoff_log_probabilities(
         sizes = <uint8_t *> grown(NULL, n)
         roots = <double *> grown(NULL, n * width * sizeof(double))
         for k in range(width):
-            base[k] = totals[k] + room * (1 + background)
-            total += <double> totals[k]
-        room = room * background / total if total > 0 else 0.0
+            base[k] = totals[k] + room
         memset(slots, 0xFF, (mask + 1) * sizeof(int32_t))
         for i in range(n):
             grams[i] = unmixed((0 if f[i] == GOLDEN else f[i]) ^ hash_key.k1) ^ hash_key.k0
@@ -310,11 +304,8 @@ def backoff_log_probabilities(
                 for k in range(width):
                     roots[i * width + k] = spread * sqrt(v[i * width + k])
                 if size == step:
-                    known = 0.0
                     for k in range(width):
-                        known += v[i * width + k]
-                    for k in range(width):
-                        q[i * width + k] = (v[i * width + k] + alpha + room * known) / base[k]
+                        q[i * width + k] = (v[i * width + k] + alpha) / base[k]
                     continue
                 gram = grams[i]
                 shorter = slot_find(slots, mask, f, nested_fingerprint(hash_key, gram, size - step))

@@ -44,7 +44,6 @@ class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
     alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
-    background_mass: float = inherited(DiscriminativeMultinomialNB, "background_mass")
     complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
     length_norm: float | None = inherited(DiscriminativeMultinomialNB, "length_norm")
     length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")

@@ -213,13 +213,12 @@ class MemoryCounts:
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self.table.log_likelihood_grid(
-            tokens.fingerprints, tokens.counts, alphas, background, unseen, complement
+            tokens.fingerprints, tokens.counts, alphas, unseen, complement
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
