@@ -35,7 +35,7 @@ def is_number(value: Any) -> bool:
 
 
 def describe(value: Any) -> str:
-    """Return a value as an error message names it."""
+    """Return a value as text for an error message."""
     try:
         return f"{' '.join(repr(value).split()):.80}"
     except ValueError:  # Python does not write numbers of thousands of digits

@@ -83,15 +83,15 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 
 
 @click.command()
-@click.option("--lmtp", metavar="ADDRESS", help="Take mail by LMTP and pass it to --next.")
-@click.option("--smtp", metavar="ADDRESS", help="Take mail by SMTP and pass it to --next.")
+@click.option("--lmtp", metavar="ADDRESS", help="Receive mail by LMTP and forward it to --next.")
+@click.option("--smtp", metavar="ADDRESS", help="Receive mail by SMTP and forward it to --next.")
 @click.option(
     "--next",
     "hop",
     metavar="KIND:ADDRESS",
     help="Mail server that gets all mail. KIND is lmtp or smtp.",
 )
-@click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
+@click.option("--milter", metavar="ADDRESS", help="Run as a milter for Postfix or Sendmail.")
 @click.option(
     "--reject",
     type=options.FiniteRange(0.5, 1),
@@ -102,9 +102,9 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--reject-text",
     callback=_reject_text,
     metavar="TEXT",
-    help="The text of a refusal, for example whom to ask. The message's id follows it.",
+    help="The text of a refusal, for example a contact address. The message's id follows it.",
 )
-@click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
+@click.option("--http", metavar="ADDRESS", help="Serve programs by HTTP, in JSON.")
 @click.option(
     "--model",
     "model_file",
@@ -115,7 +115,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 @click.option(
     "--full-address",
     is_flag=True,
-    help="With --users: name users by the whole address. Default: by the part before the @.",
+    help="With --users: use the whole address as the user's name. Default: the part before the @.",
 )
 @click.option(
     "--aliases",
@@ -164,18 +164,19 @@ def serve(
     per_address: int | None,
     log_format: str | None,
 ) -> None:
-    """Run a server for streamnb's own commands, a mail server and programs.
+    """Run a server for streamnb's commands, for a mail server, and for programs.
 
     It listens on a Unix socket beside the database (STREAMNB_SOCKET names another place).
-    `classify`, `filter` and `streamnb-filter` find it by themselves, and work without it.
+    `classify`, `filter` and `streamnb-filter` use the socket if it exists, and the database
+    otherwise.
 
     With --lmtp or --smtp, mail passes through the server, which adds the field `X-Streamnb` and
     returns the answers of the next mail server.
 
     With --http, programs POST a message to /classify, /learn?label=spam or /forget, and GET
-    /status and /metrics. The token is in the file DATABASE.token. GET /health needs no token.
-    With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
-    GET /openapi.json describes that.
+    /status and /metrics. Send the token that is in the file DATABASE.token. GET /health needs no
+    token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
+    /openapi.json returns the description of this API.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
     FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
@@ -200,7 +201,8 @@ def serve(
     passed = inherited_sockets()
     if unknown := set(passed) - {*wanted, "ask"}:
         raise ConfigError(
-            f"a socket called {sorted(unknown)[0]!r}: FileDescriptorName is ask or one of "
+            f"the socket {sorted(unknown)[0]!r} is unknown; set FileDescriptorName to ask or one "
+            "of "
             f"{', '.join(wanted)}"
         )
     mail = {"lmtp", "smtp"} & {name for name in wanted if wanted[name] or name in passed}
@@ -223,7 +225,10 @@ def serve(
     )
     next_hop = None if hop is None else _hop(hop)
     if next_hop is not None and next_hop.address in _own(lmtp, smtp):
-        raise click.UsageError(f"--next {next_hop.address}: this is where it takes mail itself")
+        raise click.UsageError(
+            f"--next {next_hop.address}: the server itself listens there; give "
+            "the address of the next mail server"
+        )
     trusted = tuple(map(parse_network, trust))
     tls = None if certificate is None or key is None else _tls(certificate, key)
     configure_logging()
@@ -258,7 +263,8 @@ def serve(
                 if isinstance(host, tuple) and not is_loopback(host[0]) and not trusted:
                     raise ConfigError(
                         f"--{listener.name} {listener.address}: other machines could send mail "
-                        "through it: listen on 127.0.0.1, or name with --trust NETWORK who may"
+                        "through it; listen on 127.0.0.1, or name the allowed networks with "
+                        "--trust NETWORK"
                     )
         served(mailboxes, listeners, options.echo_err, monitor)
     _exit()
@@ -463,7 +469,8 @@ def _listeners(
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
     for name, address in addresses.items():
-        mode = 0o660 if name in most else 0o600  # the mail server is of our group
+        # the mail server is a member of the server's group
+        mode = 0o660 if name in most else 0o600
         sock = stack.enter_context(listen(address, mode))
         listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
     for name, sockets in passed.items():
@@ -501,6 +508,6 @@ def _tls(certificate: str, key: str) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except OSError as error:
         plain = error.strerror if not isinstance(error, ssl.SSLError) else None
-        reason = plain or "they are no certificate and its key"
+        reason = plain or "they are not a certificate and its key"
         raise ConfigError(f"{certificate}, {key}: cannot be used: {reason}") from None
     return context

@@ -28,10 +28,10 @@ from streamnb.errors import ConfigError, printable, require_extra
 @server_options
 @database_options
 def web(account: str | None, listen: str) -> None:
-    """Serve a page for a browser on this machine: mail to check, accuracy, words.
+    """Serve a page for a browser on this machine, with mail to check, accuracy and words.
 
     The page lists mail that `streamnb watch`, `filter` and `serve` were unsure of or have moved.
-    A click labels a message, another one takes the label back. With an ACCOUNT (a Maildir or
+    One click labels a message, and another one removes the label. With an ACCOUNT (a Maildir or
     imap://USER@HOST) it shows the text of messages. It loads nothing from the network.
 
     The printed address contains a secret: anybody who has it can see and label your mail.
@@ -52,7 +52,7 @@ def web(account: str | None, listen: str) -> None:
 
     address = parse_address(listen)
     if not address.is_local or address.path is not None:
-        raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
+        raise ConfigError(f"{listen}: the page is only for this machine; listen on 127.0.0.1:PORT")
     with open_mailbox(create=True) as mailbox:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
         opened = None if account is None else open_account(account)[0]
@@ -88,7 +88,7 @@ def web(account: str | None, listen: str) -> None:
 @database_options
 @json_option
 def verdicts(most: int | None, days: float | None, text: str | None, as_json: bool) -> None:
-    """Show or set how many verdicts are stored; find one of them.
+    """Show or set the limits of stored verdicts, or find verdicts.
 
     The database stores sender, subject, verdict and features of classified mail for `streamnb
     web`: at most 500 messages of the last 30 days. `streamnb forget --erase` deletes those of a

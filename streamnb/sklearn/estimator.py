@@ -28,7 +28,7 @@ def is_same_value(first: Any, second: Any) -> bool:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy of a parameter that has parameters itself, and any other value as it is."""
+    """Return a copy of a value that has parameters itself, and any other value unchanged."""
     return clone(value) if hasattr(value, "get_params") else value
 
 
@@ -102,7 +102,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     # Methods that depend on the kind of input
 
     def _read(self, X: Any, reset: bool) -> Any:
-        """Return validated rows as the model takes them; `reset` is True in `fit`."""
+        """Return validated rows in the form for the model. `reset` is True in `fit`."""
         raise NotImplementedError
 
     def _validate(self, X: Any, reset: bool, **options: Any) -> Any:

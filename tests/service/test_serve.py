@@ -884,7 +884,7 @@ def limit_descriptors():
         (("--reject-text", "x\ny"), "characters of ASCII"),
         (("--reject-text", "ü"), "characters of ASCII"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
-         "they are no certificate and its key"),
+         "they are not a certificate and its key"),
     ],
 )  # fmt: skip
 def test_misuse_is_one_line(tmp_path, options, text):

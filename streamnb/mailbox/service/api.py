@@ -67,7 +67,7 @@ def _label(request: Request) -> str:
 def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
     value = request.query_params.get(name)
     if value is not None and value not in values:
-        raise RequestError(f"{name}: {' or '.join(values)}, not {value!r:.40}")
+        raise RequestError(f"{name}: expected {' or '.join(values)}, not {value!r:.40}")
     return value
 
 
