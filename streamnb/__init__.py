@@ -1,6 +1,6 @@
-"""A streaming learner for text classification: Naive Bayes as a table of counts.
+"""Streaming text classification with Naive Bayes: the model is a table of counts.
 
-The names below are loaded when first used, so that `import streamnb` costs next to nothing.
+The names below are loaded at first use, so that `import streamnb` is fast.
 
 Examples
 --------
@@ -92,8 +92,9 @@ def __getattr__(name: str) -> Any:
         if not (error.name or "").startswith("streamnb._core."):
             raise
         raise ImportError(
-            "streamnb's compiled module is not in this folder: this is the source, not what is "
-            "installed. Run Python from another folder or with -P, or install with pip install -e ."
+            "streamnb's compiled module is missing: Python imports the source folder instead of "
+            "the installed package. Run Python from another folder or with -P, or install with "
+            "pip install -e ."
         ) from error
     globals()[name] = value
     return value

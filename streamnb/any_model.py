@@ -46,12 +46,12 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
 
 
 def merged(paths: Sequence[str | Path]) -> tuple[Any, Any]:
-    """The sum of some models, and what was saved with each of them.
+    """Return the sum of models, and the data saved with each of them.
 
     Raises
     ------
     ModelFileError
-        Where one cannot be read, or is of another kind or tokenizer than the first.
+        If one cannot be read, or differs from the first in kind or tokenizer.
     """
     whole, extra = read(paths[0])
     for path in paths[1:]:

@@ -1,4 +1,4 @@
-"""Errors whose cause lies outside the program, each told in one line.
+"""Errors whose cause lies outside the program. Each has a message of one line.
 
 Every message names the file, line or key at fault, the reason and what to do. The command line
 prints it and exits with the error's `exit_code`. Programming errors (a wrong type, a bad value
@@ -16,7 +16,7 @@ from streamnb.patterns import lazy_pattern
 
 # Control characters, Unicode line separators, and characters that change the writing direction.
 _UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_MAX_FOREIGN_TEXT = 200  # characters of another library's error message that are repeated
+_MAX_FOREIGN_TEXT = 200  # characters of another library's error message to include
 
 
 def printable(text: str) -> str:
@@ -94,7 +94,7 @@ class MailRefusedError(MailServerError):
 
 
 class MailCopyError(MailRefusedError):
-    """The copy of a message cannot be found again; the message must not be copied a second time."""
+    """The copy of a message cannot be found. The message must not be copied again."""
 
 
 class ListenError(StreamNBError):
@@ -115,7 +115,7 @@ class BusyError(StreamNBError):
     exit_code = 75
 
 
-# Error numbers that mean: no more file descriptors, processes or memory.
+# Numbers of errors for a lack of file descriptors, processes or memory.
 LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
@@ -124,7 +124,7 @@ def describe_os_error(error: OSError) -> str:
     if error.filename is not None:
         thing = error.filename
     elif error.errno in LIMITS:
-        thing = "a limit of the system is reached"
+        thing = "a limit of the system (open files, processes or memory) is reached"
     else:
         thing = "standard output: cannot be written"
     return printable(f"{thing}: {error.strerror}")
@@ -167,7 +167,7 @@ def require_extra(
     extra
         Name of the extra in pyproject.toml.
     problem
-        First half of the message; `{}` stands for the package that cannot be imported.
+        First half of the message. `{}` is replaced by the package that cannot be imported.
     error_class
         Class of the error that is raised.
     """
@@ -183,7 +183,7 @@ def corrupted(path: object, problem: str) -> StateError:
     """Return the error for a database whose content is not consistent."""
     return StateError(
         f"{path}: the database is corrupted: {problem}; restore it from a backup, or see "
-        "`streamnb rescue`"
+        "`streamnb recover`"
     )
 
 
@@ -199,7 +199,7 @@ def error_text(error: BaseException) -> str:
 
 
 class UnexpectedError(StreamNBError):
-    """A fault of the program itself; with STREAMNB_TRACEBACK=1 the traceback is printed."""
+    """A bug in the program. STREAMNB_TRACEBACK=1 prints the traceback."""
 
     exit_code: int = 70
 
@@ -216,7 +216,7 @@ class UnexpectedError(StreamNBError):
         self.exit_code = exit_code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The exception it was made from may not be picklable: only its text is sent.
+        # The original exception may not be picklable, so only its text is sent.
         return _unpickle_unexpected, (str(self), self.exit_code)
 
 

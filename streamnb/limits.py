@@ -1,5 +1,5 @@
-"""Limits that readers of messages share, in a module without imports: every client loads it."""
+"""Limits that readers of messages share. Every client loads this module: it imports nothing."""
 
-# Bytes of a message that are read, decompressed: more than mail servers accept. The identity of a
-# message covers them all; the parser reads less. A longer message is cut.
+# Maximum bytes of a message, after decompression, which is more than mail servers accept. A longer
+# message is cut. The digest of a message covers all these bytes; the parser reads fewer.
 MAX_MESSAGE = 1 << 26

@@ -1,8 +1,8 @@
-"""Locks that a forked process can use, whatever other threads did when it was forked.
+"""Locks that a forked process can use, even if other threads held them during the fork.
 
-A fork copies locks but only the thread that forks. A lock that another thread held would stay
-locked in the child for good. Before a fork every lock of this module is therefore acquired, so the
-child gets objects between two calls of their methods.
+A fork copies all locks, but only the forking thread. A lock held by another thread would stay
+locked in the child. So every lock of this module is acquired before a fork, and the child gets
+objects between two calls of their methods.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import weakref
 from collections import deque
 from typing import Any
 
-# The longest time that a fork waits for other threads, in seconds. Half of it would refuse more
-# objects in the child on a busy machine; twice of it would delay forks during a long `learn_many`.
+# Maximum seconds that a fork waits for other threads. At half the value, more objects are unusable
+# in the child on a busy machine; at twice the value, a long `learn_many` delays forks more.
 MAX_WAIT_S = 5.0
-# The longest wait for one lock while others are held, in seconds: two threads that each wait for
-# the other's lock stop each other no longer than this.
+# Maximum seconds to wait for one lock while holding others. It limits the time for which two
+# threads block each other.
 _STEP_S = 0.05
 
 
@@ -45,10 +45,11 @@ class _AbandonedLock(ForkSafeLock):
     """A lock that belongs to a thread which does not exist in this process."""
 
     def acquire(self, *args: Any, **kwargs: Any) -> bool:
-        """Raise RuntimeError: the object may be half changed."""
+        """Raise RuntimeError, because the object can be inconsistent."""
         raise RuntimeError(
-            "another thread was changing this object when the process was forked, so this copy may "
-            "be half changed: load or make the object again here, or fork when no thread uses it"
+            "another thread was changing this object when the process was forked, so this copy "
+            "can be inconsistent; load or create the object again in this process, or fork while "
+            "no thread uses it"
         )
 
     __enter__ = acquire
@@ -82,7 +83,7 @@ def _all_locks() -> list[ForkSafeLock]:
     while True:
         try:
             return list(_locks)
-        except RuntimeError:  # another thread has made an object meanwhile
+        except RuntimeError:  # another thread has created an object meanwhile
             continue
 
 

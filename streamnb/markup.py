@@ -9,7 +9,7 @@ __all__ = ["Tinted", "html_table"]
 
 _TINTS = {True: "0,120,60", False: "190,60,30"}  # red, green, blue of evidence for and against
 _FULL_TINT = 4.0  # nats of log-odds with the darkest tint
-_MAX_OPACITY = 0.4  # so that black and white text both stay readable
+_MAX_OPACITY = 0.4  # opacity at which both black and white text are readable
 
 
 class Tinted(str):
@@ -20,7 +20,7 @@ class Tinted(str):
     text
         The text.
     log_odds
-        The evidence; negative values are underlined, too, so that colour is not the only sign.
+        The evidence. Negative values are underlined too, so that colour is not the only sign.
     """
 
     log_odds: float

@@ -1,8 +1,9 @@
-"""Parameters as data: each is declared once, in its class, and everything else is derived.
+"""Parameters as data: each is declared once, in its class.
 
-A declaration has a default, a constraint, a role and a line of help. The constructor, its checks
-and documentation, the keys of the YAML configuration and the reference page are made from it. So
-are the values in model files, and the rules for a sweep and for changes after training.
+A declaration has a default, a constraint, a role and a line of help. Derived from it are the
+constructor with its checks and documentation, the keys of the YAML configuration, and the
+reference page. So are the values in model files, and the rules for sweeps and for changes after
+training.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def is_number(value: Any) -> bool:
 
 
 def describe(value: Any) -> str:
-    """Return a value as an error message names it."""
+    """Return a value as text for an error message."""
     try:
         return f"{' '.join(repr(value).split()):.80}"
     except ValueError:  # Python does not write numbers of thousands of digits
@@ -42,19 +43,19 @@ def describe(value: Any) -> str:
 
 
 class Constraint:
-    """A condition that the values of a parameter fit, and its name in error messages.
+    """A condition on the values of a parameter, and its description for error messages.
 
     Parameters
     ----------
     fits
-        Returns whether a value fits.
+        Returns whether a value satisfies the condition.
     description
-        The name of such a value.
+        A description of valid values.
     none
-        Whether None is allowed, too.
+        Whether None is also valid.
     """
 
-    listed = False  # whether a list, as YAML and JSON have it, stands for a tuple
+    listed = False  # whether a list from YAML or JSON is converted to a tuple
 
     def __init__(
         self, fits: Callable[[Any], bool], description: str = "anything", *, none: bool = False
@@ -64,7 +65,7 @@ class Constraint:
         self.none = none
 
     def plain(self, value: Any) -> Any:
-        """Return a value as JSON can hold it."""
+        """Return a value as a JSON value."""
         return value.item() if isinstance(value, np.generic) else value
 
     def from_plain(self, value: Any) -> Any:
@@ -78,7 +79,7 @@ class Constraint:
         return value
 
     def __call__(self, name: str, value: Any) -> None:
-        """Raise ValueError unless a value fits."""
+        """Raise ValueError unless a value is valid."""
         if not (value is None and self.none) and not self.fits(value):
             raise ValueError(
                 f"{name}: {describe(value)} is not {self.description}{_value_hint(name, value)}"
@@ -86,7 +87,7 @@ class Constraint:
 
 
 def _value_hint(name: str, value: Any) -> str:
-    """Return what to write instead of a value that other libraries take."""
+    """Return advice for a value that is valid in other libraries."""
     if name == "stop_words" and isinstance(value, str):
         return (
             ": streamnb has no lists of stop words; pass the words, such as "
@@ -193,7 +194,7 @@ class NameList(Constraint):
 
 
 class IntegerRange(Constraint):
-    """Two whole numbers, the second not the smaller one."""
+    """Two whole numbers in ascending order; they can be equal."""
 
     listed = True
 
@@ -204,7 +205,7 @@ class IntegerRange(Constraint):
             pair = isinstance(value, tuple) and len(value) == 2 and all(map(bound.fits, value))
             return pair and value[0] <= value[1]
 
-        super().__init__(fits, f"a pair of whole numbers from {low} to {high}, rising")
+        super().__init__(fits, f"a pair of whole numbers from {low} to {high} in ascending order")
 
 
 class ClassPrior(Constraint):
@@ -234,7 +235,7 @@ class ClassPrior(Constraint):
         return plain
 
     def __call__(self, name: str, value: Any) -> None:
-        """Raise ValueError unless a value fits and its probabilities are valid."""
+        """Raise ValueError unless a value and its probabilities are valid."""
         super().__call__(name, value)
         if isinstance(value, Mapping):
             shares = list(value.values())
@@ -245,10 +246,10 @@ class ClassPrior(Constraint):
 
 
 def has_method(method: str, description: str) -> Constraint:
-    """Return the constraint of objects with a method; `description` names such an object."""
+    """Return the constraint that an object has a method. `description` names such objects."""
 
     def fits(value: Any) -> bool:
-        # A text has a method `count`, too.
+        # str also has a method `count`.
         return not isinstance(value, type | Sequence) and callable(getattr(value, method, None))
 
     return Constraint(fits, description)
@@ -295,7 +296,7 @@ _ATTRIBUTE: Any = object()
 
 
 def attribute(*, init: bool = False) -> Any:
-    """Declare an attribute that is no parameter (`init=False`, which type checkers want to see)."""
+    """Declare an attribute that is not a parameter (`init=False` is for type checkers)."""
     return _ATTRIBUTE
 
 
@@ -304,9 +305,10 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass_transform(eq_default=False, field_specifiers=(parameter, attribute))
 def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
-    """Make a constructor and documentation of the parameters a class declares and inherits.
+    """Create constructor and documentation from a class's own and inherited parameters.
 
-    It is like `dataclasses.dataclass`, which would cost each process half a millisecond a class.
+    It works like `dataclasses.dataclass`, which would take half a millisecond for each class in
+    each process.
 
     Parameters
     ----------
@@ -323,7 +325,7 @@ def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
                 own[name] = value._replace(type=types[name], kw_only=kw_only)
                 setattr(cls, name, value.default)
             elif value is _ATTRIBUTE:
-                own[name] = None  # also where a base has a parameter of the name
+                own[name] = None  # also if a base class has a parameter of the same name
                 delattr(cls, name)
         cls._own_parameters = own
         inherited: dict[str, Parameter | None] = {}
@@ -372,10 +374,10 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
 
 
 class _Synonym(NamedTuple):
-    """A parameter of scikit-learn with the meaning of one of ours, and our value for each value.
+    """A parameter of scikit-learn with a synonym in streamnb, and the map of its values.
 
-    `values` maps the values that have the same meaning; None for all values. A value of
-    `_UNCHANGED` leaves our parameter as it is.
+    `values` maps the values that have the same meaning; None for all values. `_UNCHANGED` leaves
+    streamnb's parameter unchanged.
     """
 
     name: str
@@ -383,7 +385,7 @@ class _Synonym(NamedTuple):
 
 
 _UNCHANGED: Any = object()
-# Where two are for the same parameter, the later one wins, as in scikit-learn.
+# If two set the same parameter, the later one is used, as in scikit-learn.
 _SYNONYMS = {
     "fit_prior": _Synonym("prior", {True: "learned", False: "uniform"}),
     "class_prior": _Synonym("prior"),
@@ -395,9 +397,9 @@ _SYNONYMS = {
 
 
 def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with our names for those of scikit-learn that mean the same.
+    """Return parameters with scikit-learn's names replaced by streamnb's, if they mean the same.
 
-    Other unknown names, and values that mean something else, are left for the caller to refuse.
+    Other unknown names and values are returned unchanged, for the caller to refuse.
 
     Examples
     --------
@@ -422,7 +424,7 @@ def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]
                 continue
             value = synonym.values[value]
         if value is not _UNCHANGED and synonym.name in params:
-            continue  # both names of one parameter are refused
+            continue  # both names of one parameter raise an error
         del translated[foreign]
         if value is None:
             translated.setdefault(synonym.name, table[synonym.name].default)
@@ -431,27 +433,29 @@ def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]
     return translated
 
 
-# The parameters of streamnb for names of scikit-learn.
+# Advice for parameters of scikit-learn: the nearest parameter of streamnb.
 _FOREIGN_NAMES = {
     "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
     "class_prior": "use prior={label: share, ...}",
     "priors": "use prior={label: share, ...}",
-    "force_alpha": "alpha is never changed, which is force_alpha=True; the smallest is 1e-100",
+    "force_alpha": "leave it out: alpha is never changed, as with force_alpha=True; its minimum "
+    "is 1e-100",
     "ngram_range": "use ngrams=(smallest, largest)",
     "lowercase": "use casefold=True or False",
     "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
     "token_pattern": "use a callable from a text to its tokens as tokenizer, or inner=, "
     "min_length= and max_length=",
-    "min_categories": "levels need not be declared: new ones can come at any time",
-    "solver": "there is one solver; see covariance= and shrinkage=",
-    "store_covariance": "covariances are computed from sums when they are needed",
+    "min_categories": "leave it out: levels need not be declared, and new ones can come at any "
+    "time",
+    "solver": "leave it out: there is one solver; see covariance= and shrinkage=",
+    "store_covariance": "leave it out: covariances are computed when they are needed",
     "reg_param": "use shrinkage=",
     "max_df": "leave frequent words out with stop_words=",
-    "min_df": "rare words do no harm: they have small weights",
+    "min_df": "leave it out: rare words have small weights",
     "use_idf": "use sublinear=True or a model with length_norm=",
     "sublinear_tf": "use sublinear=True",
-    "random_state": "the result does not depend on a seed",
-    "n_jobs": "use processes of your own, and merge() the models",
+    "random_state": "leave it out: the result does not depend on a seed",
+    "n_jobs": "train models in your own processes, and merge() them",
 }
 
 
@@ -474,7 +478,7 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     if foreign and (named is None or named[1] in table):
         return f"{message}: {foreign}"
     if named is not None and ("tokenizer" in table or "words" in table):
-        return f"{message}: give it to the tokenizer, Tokenizer(...), and there {foreign}"
+        return f"{message}: it belongs to the tokenizer, Tokenizer(...); there {foreign}"
     if near:
         return f"{message}; did you mean {near[0]!r}?"
     return f"{message}; it has {', '.join(table) or 'none'}"
@@ -484,7 +488,7 @@ _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
 
 
 class _Documentation:
-    """A class's docstring, with a section of parameters that is made when it is read."""
+    """A class's docstring. Its section of parameters is created when it is read."""
 
     def __init__(self, text: str, table: Mapping[str, Parameter]) -> None:
         self._text, self._table = text, table
@@ -504,29 +508,29 @@ class _Documentation:
 class ParametersMixin:
     """An object with declared parameters, which are checked whenever they are set.
 
-    Attributes that were not declared are refused, so a misspelt name is no silent no-op. Threads
-    can share the object: every public method holds its lock.
+    Setting an undeclared attribute raises an error, so misspelt names are noticed. Threads can
+    share the object: every public method holds its lock.
     """
 
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
-    # Names of other libraries that mean something else in this class, and a remedy for each.
+    # Names from other libraries that mean something else in this class, with advice for each.
     foreign_names: ClassVar[Mapping[str, str]] = {}
-    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # neither pickled nor copied
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # not pickled and not copied
     lock: threading.RLock
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make the object and its lock, also where it is unpickled or copied."""
+        """Create the object and its lock, also during unpickling or copying."""
         self = super().__new__(cls)
         object.__setattr__(self, "lock", ForkSafeLock())
         return self
 
     def _has_learned(self) -> bool:
-        """Return whether something was learned, so parameters of the role "counts" are fixed."""
+        """Return whether the object has learned, which fixes parameters of the role "counts"."""
         return False
 
     def _check_change(self, name: str, value: Any) -> None:
-        """Raise ValueError if a valid value does not fit what was learned."""
+        """Raise ValueError if a valid value contradicts the learned state."""
 
     def _changed(self, name: str) -> None:
         """Update what depends on a parameter that was set."""
@@ -542,7 +546,9 @@ class ParametersMixin:
         with self.lock:
             self._check_change(name, value)
             if declared.role == "counts" and name in vars(self) and self._has_learned():
-                raise ValueError(f"{name}: it is fixed after the first message: make a new model")
+                raise ValueError(
+                    f"{name}: cannot change after the first message; create a new model"
+                )
             object.__setattr__(self, name, value)
             self._changed(name)
 
@@ -551,7 +557,7 @@ class ParametersMixin:
     ) -> Any:
         """Return an untrained object with the same parameters, except for `new_params`.
 
-        With `include_attributes` it is a copy with everything that was learned.
+        With `include_attributes` it is a copy that includes the learned state.
         """
         if not include_attributes:
             new_params = translate_names(type(self), new_params or {})
@@ -576,7 +582,7 @@ class ParametersMixin:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, and those of parameters, as scikit-learn does.
+        """Set parameters, also nested ones, as in scikit-learn.
 
         Raises
         ------
@@ -617,7 +623,7 @@ class ParametersMixin:
 
 
 def parameters_to_json(model: ParametersMixin, exclude: Collection[str] = ()) -> dict[str, Any]:
-    """Return the parameters of an object as JSON can hold them."""
+    """Return the parameters of an object as JSON values."""
     return {
         name: entry.check.plain(getattr(model, name))
         for name, entry in model.parameter_table.items()

@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-A mail server may start `streamnb` for every message. Python compiles a regular expression in up to
-a millisecond, and most messages need few of those that the mail reader has.
+A mail server can start `streamnb` for every message. Python compiles a regular expression in up to
+a millisecond, and most messages need only a few of the mail reader's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, AnyStr, cast
 
 
 class _LazyPattern:
-    """Compiles a pattern at the first use of an attribute, which then stays as its own."""
+    """Compiles a pattern at the first use of an attribute, and caches the attribute."""
 
     def __init__(self, pattern: Any, flags: int) -> None:
         self._arguments = pattern, flags

@@ -45,7 +45,7 @@ def best_label(scores: Mapping[LabelT, float]) -> LabelT | None:
 def best_columns(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return `best_index` of each row of scores (n, K)."""
     if not scores.shape[1]:
-        raise ValueError("cannot choose among no classes")
+        raise ValueError("cannot choose a class: there are no classes")
     return np.array([_core.best_index(row) for row in scores.tolist()], dtype=np.intp)
 
 
@@ -105,7 +105,7 @@ class ScorerMixin(ParametersMixin):
         return ""
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError if another model counts other things."""
+        """Raise ValueError if another model cannot be merged into this one."""
         raise NotImplementedError
 
     def _merge(self, other: Any) -> None:
@@ -116,7 +116,7 @@ class ScorerMixin(ParametersMixin):
         """Add what another model learned.
 
         If the order of examples makes no difference (`order_dependence_reason` is empty), the
-        result is that of having learned both streams.
+        result equals learning both streams.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class ScorerMixin(ParametersMixin):
         """
         if not isinstance(other, ScorerMixin):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
-        first, second = sorted((self, other), key=id)  # one order of locks: no deadlock
+        first, second = sorted((self, other), key=id)  # a fixed order of locks prevents deadlocks
         with first.lock, second.lock:
             self.check_merge(other)
             self._merge(other)

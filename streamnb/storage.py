@@ -1,7 +1,8 @@
 """Atomic file replacement, and files of arrays that are checked before they are read.
 
-A file is written under a temporary name in the same folder, synced, then renamed: after a crash
-either the old or the new file is there, whole. Arrays are stored in numpy's .npz, never pickled.
+A file is written under a temporary name in the same folder, synced, then renamed. After a crash,
+either the old or the new file exists, and is complete. Arrays are stored in numpy's .npz, never
+pickled.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def replace_file(path: str | Path, content: str, private: bool = False) -> Itera
     content
         Name of the content in error messages, such as "the model".
     private
-        True: only the owner may read the file. False: it gets the owner and mode of the file
-        that it replaces.
+        True to let only the owner read the file. False to give it owner and mode of the replaced
+        file.
 
     Raises
     ------
@@ -59,7 +60,7 @@ def replace_file(path: str | Path, content: str, private: bool = False) -> Itera
         temporary = str(target.with_name(f".streamnb-{os.urandom(8).hex()}"))
         mode = 0o666 if old_status is None and not private else 0o600
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+    except (OSError, ValueError) as error:  # ValueError: the name cannot be a file's name
         raise _write_error(path, content, error) from None
     try:
         with os.fdopen(handle, "wb") as file:
@@ -85,20 +86,20 @@ def _write_error(path: str | Path, content: str, error: Exception) -> OutputErro
 
 def _replaceable_path(path: str | Path) -> Path:
     """Return the path with links resolved; raise OSError if it cannot be replaced by a file."""
-    from pathlib import Path  # here: most processes write no file
+    from pathlib import Path  # imported here because most processes write no file
 
     target = Path(os.path.realpath(path))
     if target.is_symlink():
-        raise OSError("a link to itself")
+        raise OSError("the symbolic link leads to itself")
     if str(path).endswith("/"):
-        raise OSError("the name of a folder")
+        raise OSError("it is a folder")
     if target.exists() and not target.is_file():
         raise OSError("not a regular file")
     return target
 
 
 def _copy_owner_and_mode(handle: int, status: os.stat_result) -> None:
-    with contextlib.suppress(OSError):  # only root can give files away
+    with contextlib.suppress(OSError):  # only root can change the owner of files
         os.fchown(handle, status.st_uid, status.st_gid)
     os.fchmod(handle, status.st_mode & 0o777)
 
@@ -134,7 +135,8 @@ def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
     ValueError
         If the array is compressed, cut off, or has another type or number of dimensions.
     """
-    from zipfile import ZIP_STORED  # here: slow to import, and few programs read models
+    # imported here because it is slow, and few programs read models
+    from zipfile import ZIP_STORED
 
     info = archive.getinfo(f"{name}.npy")
     if info.compress_type != ZIP_STORED:
@@ -154,7 +156,7 @@ def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
             raise ValueError(f"array {name} has type {file_dtype} and shape {shape}")
         data = file.read(size)
     if len(data) != size:
-        raise ValueError(f"array {name} is cut off")
+        raise ValueError(f"array {name} is truncated")
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 
@@ -192,7 +194,7 @@ def label_to_json(label: Any, role: str = "a label") -> list[Any]:
 
 def _plain_value(label: Any, base: type[Any]) -> Any:
     """Return the value of an instance of a subclass of str, int or float as that type."""
-    # The base's own method: a subclass may print something else, as enums of str do.
+    # The base class's method, because a subclass can print other text, as enums of str do.
     convert = {str: str.__str__, int: int.__int__, float: float.__float__}[base]
     return convert(label)
 

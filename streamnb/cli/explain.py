@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import Command, database_options, open_mailbox
+from streamnb.cli.options import Command, database_options, load_classifier, open_mailbox
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ModelFileError, printable
 from streamnb.mailbox.sources import read_one
@@ -225,12 +225,8 @@ def _is_model_name(name: str) -> bool:
 @contextmanager
 def _open_classifier(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]:
     """Yield the name and the classifier of a model file, or of the mailbox if it is None."""
-    from streamnb.classifier import Classifier
-
     if model_file is not None:
-        classifier = Classifier.load(model_file)
-        classifier.on = None  # data of the command line is one message
-        yield model_file, classifier
+        yield model_file, load_classifier(model_file)
         return
     with open_mailbox() as mailbox, mailbox.reading():
         yield str(mailbox.path), mailbox

@@ -18,6 +18,7 @@ import click
 from streamnb.errors import StreamNBError, printable
 
 if TYPE_CHECKING:
+    from streamnb.classifier import Classifier
     from streamnb.mailbox.mailbox import Mailbox
     from streamnb.mailbox.service.client import MailboxClient
     from streamnb.mailbox.service.response import JudgeOptions
@@ -64,12 +65,12 @@ class Decorator(Protocol):
 
 
 json_option: Decorator = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, a line a message."
+    "--json", "as_json", is_flag=True, help="Print one line of JSON for each message."
 )
 on_error_option: Decorator = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
-    help="What to do with a message or row that cannot be read. An empty text is no error.",
+    help="Action for a message or row that cannot be read. An empty text is not an error.",
 )
 
 
@@ -103,7 +104,7 @@ def notify_similar_labels(labels: Iterable[object]) -> None:
         if len(names) > 1:
             notify(
                 f"{', '.join(names)} are different classes, though their names differ only in "
-                "upper and lower case; if they are one class, write one name in all labels"
+                "upper and lower case; if they are one class, use the same spelling in all labels"
             )
 
 
@@ -149,7 +150,7 @@ def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -
     user = ctx.meta["streamnb.user"]
     if user is not None:
         if db is not None:
-            raise click.UsageError("--db and --user name two databases")
+            raise click.UsageError("--db and --user cannot be combined; give one of them")
         try:
             db = user_path(user)
         except StreamNBError as error:
@@ -250,6 +251,8 @@ def open_mailbox(create: bool = False) -> Mailbox:
 
 def warn_of_other_owner(path: str | Path) -> None:
     """Warn on standard error if root made a file in another user's folder."""
+    from streamnb.mailbox.location import user_name
+
     folder = os.path.dirname(os.path.abspath(path))
     try:
         file_owner, folder_owner = os.stat(path).st_uid, os.stat(folder).st_uid
@@ -257,9 +260,9 @@ def warn_of_other_owner(path: str | Path) -> None:
         return
     if file_owner != folder_owner and file_owner == 0:
         echo_err(
-            f"{path}: warning: the new database belongs to {_user_name(file_owner)}, its folder to "
-            f"{_user_name(folder_owner)}, who cannot open it; "
-            f"run: chown {_user_name(folder_owner)} {shlex.quote(str(path))}"
+            f"{path}: warning: the new database belongs to {user_name(file_owner)}, its folder to "
+            f"{user_name(folder_owner)}, who cannot open it; "
+            f"run: chown {user_name(folder_owner)} {shlex.quote(str(path))}"
         )
 
 
@@ -271,6 +274,15 @@ def _user_name(user_id: int) -> str:
         return pwd.getpwuid(user_id).pw_name
     except KeyError:
         return str(user_id)
+
+
+def load_classifier(path: str) -> Classifier:
+    """Return the classifier of a model file, for data of the command line."""
+    from streamnb.classifier import Classifier
+
+    classifier = Classifier.load(path)
+    classifier.on = None  # the data is one message, not a dict that has one
+    return classifier
 
 
 _SPAN = re.compile(r"(\d{1,9})\s*([smhdw])[a-z]*(?:\s+ago)?")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from streamnb.cli.options import load_classifier
 from streamnb.errors import ModelFileError
 from streamnb.mailbox.sources import read_one
 
@@ -52,11 +53,9 @@ def classify(message: str, ignored: tuple[str, ...], state: str) -> None:
     A higher score is more like spam. Arguments after MESSAGE (of the active learning task) are
     ignored.
     """
-    from streamnb.classifier import Classifier
     from streamnb.scores import best_label, log_odds
 
-    classifier = Classifier.load(state)
-    classifier.on = None  # data of the command line is one message
+    classifier = load_classifier(state)
     labels = set(classifier.models[0].counts.labels)
     if not labels <= {"ham", "spam"}:
         raise ModelFileError(f"{state}: the model has classes other than ham and spam")
@@ -76,10 +75,7 @@ def train(label: str, message: str, ignored: tuple[str, ...], state: str) -> Non
 
     Further arguments (the predicted class and a file of the filter) are ignored.
     """
-    from streamnb.classifier import Classifier
-
-    classifier = Classifier.load(state)
-    classifier.on = None  # data of the command line is one message
+    classifier = load_classifier(state)
     classifier.learn_one(read_one(message), label.lower())
     classifier.save(state)
 

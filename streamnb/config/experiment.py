@@ -53,7 +53,7 @@ class _DataSection(Section):
 
 
 def _convert_missing(path: str, value: Any) -> str:
-    """Return the spelling of a missing value, which may be the empty text."""
+    """Return the spelling of a missing value, which can be the empty text."""
     return value if value == "" else convert_name(path, value)
 
 
@@ -168,12 +168,12 @@ class ExperimentConfig(Section):
 
 
 def build_experiment(data: dict[str, Any], source: str = "configuration") -> ExperimentConfig:
-    """Return the configuration of an experiment that plain data describes.
+    """Return the configuration of an experiment for plain data.
 
     Parameters
     ----------
     data
-        Sections and keys, as YAML has them.
+        Sections and keys, as read from YAML.
     source
         The name of the file, for errors.
 

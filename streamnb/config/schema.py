@@ -95,7 +95,7 @@ class TokenizerConfig(
 
 
 class _ModelSection(ParameterSection):
-    """A model whose messages can be forgotten."""
+    """The base section of models, with the options of decay and windows."""
 
     window: int | None = key(OPTIONAL_NATURAL, default=None)
 
@@ -135,13 +135,13 @@ class OnErrorConfig(Section, kind="on_error"):
 
 
 class MarginConfig(Section, kind="margin"):
-    """Labels arrive for wrong predictions, and for right ones below a margin in log-odds."""
+    """Labels arrive for wrong predictions, and for correct ones below a margin in log-odds."""
 
     log_odds: float = key(Number(0, 1e9), default=3.0)
 
 
 class ActiveConfig(Section, kind="active"):
-    """The learner queries labels, for a fraction of the messages."""
+    """The learner requests labels for a fraction of the messages."""
 
     budget: float = key(FRACTION, default=0.1)
 
@@ -249,12 +249,12 @@ class Config(Section):
 
 
 def build(data: dict[str, Any], source: str = "configuration") -> Config:
-    """Return the configuration of a replay that plain data describes.
+    """Return the configuration of a replay for plain data.
 
     Parameters
     ----------
     data
-        Sections and keys, as YAML has them.
+        Sections and keys, as read from YAML.
     source
         The name of the file, for errors.
 

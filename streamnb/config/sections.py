@@ -1,4 +1,4 @@
-"""Sections of a configuration: classes that declare keys, and read plain data into checked values.
+"""Sections of a configuration: classes that declare keys and check plain data.
 
 Keys are checked like the parameters of models (`streamnb.parameters`). A section for a model has
 the parameters of the model's class as keys.
@@ -81,7 +81,7 @@ class Section:
 
     @property
     def explicit_keys(self) -> frozenset[str]:
-        """The keys that were set and not left to their defaults."""
+        """The keys that were set explicitly."""
         keys: frozenset[str] = vars(self)["_explicit_keys"]
         return keys
 
@@ -161,7 +161,7 @@ class ParameterSection(Section):
         exclude: Collection[str] = (),
         use_defaults: bool = True,
     ) -> None:
-        """Declare the parameters of a class as keys, but for those to exclude.
+        """Declare the parameters of a class as keys, without the excluded ones.
 
         A key that the body of the class declares overrides that of a parameter. Without
         `use_defaults` the default of each parameter is None.
@@ -183,7 +183,7 @@ def sections_of(
 ) -> list[type[Section]]:
     """Return a section for each kind of model, whose keys are the parameters of its class.
 
-    The sections become names of `module`, since a pickle finds a class by its name.
+    The sections become attributes of `module`, because a pickle finds a class by its name.
     """
     sections = []
     for kind, cls in classes.items():
@@ -231,7 +231,7 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
             return classes[0].from_dict(path, data)
         kind = data.get("kind", default)
         if kind is None:
-            raise ValueError(f"{path}.kind: missing: one of {', '.join(kinds)}")
+            raise ValueError(f"{path}.kind: missing; set it to one of {', '.join(kinds)}")
         if not isinstance(kind, str) or kind not in kinds:
             raise ValueError(f"{path}.kind: {describe(kind)} is not one of {', '.join(kinds)}")
         return kinds[kind].from_dict(path, data)
@@ -292,7 +292,8 @@ def _yaml_text(value: Any) -> str:
 def convert_name(path: str, value: Any) -> str:
     """Return a label, or the name of a column, as text.
 
-    YAML reads unquoted `0` and `1` as numbers, which have one spelling only: they are accepted.
+    YAML reads unquoted `0` and `1` as numbers. They are accepted, because their spelling is
+    unique.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from streamnb.config.sections import Section
 from streamnb.errors import ConfigError, convert_os_errors
 
 MAX_BYTES = 1 << 20
-MAX_DEPTH = 50  # lists and mappings inside each other
+MAX_DEPTH = 50  # maximum depth of nested lists and mappings
 
 # 1e-3 is a number in YAML 1.2 and in every programming language. PyYAML implements YAML 1.1 and
 # reads it as text. The dumper quotes text that looks like this.
@@ -38,7 +38,7 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
         if tag == "int" and not _DECIMAL.fullmatch(node.value):
             number = f"{value}" if abs(value) < 1 << 64 else "a decimal number"
-            problem += f": YAML reads it in its own way; write {number}, or put it in quotes"
+            problem += f": YAML reads it as another type; write {number}, or put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
 
@@ -84,7 +84,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def _refuse_traps(text: str, location: Callable[[int], str]) -> None:
-    """Refuse aliases, and depths whose reading takes quadratic time."""
+    """Raise ConfigError for aliases, and for depths whose parsing takes quadratic time."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         line = _line_number(event.start_mark)
@@ -126,8 +126,8 @@ def resolve_paths(
 ) -> None:
     """Make the paths in a section absolute.
 
-    Paths are relative to the folder of the configuration; `~` is the home folder. URLs stay as they
-    are, and so do values that are neither text nor lists: the checks of the section refuse them.
+    Paths are relative to the folder of the configuration; `~` is the home folder. URLs do not
+    change. Neither do values that are not text or lists, which the section's checks refuse.
     """
     folder = os.path.dirname(os.path.abspath(config_file))
     values = data.get(section)
@@ -146,7 +146,7 @@ def resolve_paths(
 
 
 def set_key(data: dict[str, Any], assignment: str) -> None:
-    """Apply the KEY=VALUE of an option to plain data; KEY is a path such as model.alpha.
+    """Apply the KEY=VALUE of an option to plain data. KEY is a path such as model.alpha.
 
     Examples
     --------

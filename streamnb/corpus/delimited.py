@@ -27,9 +27,9 @@ from streamnb.errors import CorpusError
 
 MAX_FIELD = 1 << 20  # characters of a text that are read
 MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
-HEADER_BYTES = 1 << 14  # bytes in which the names of columns are looked for
-MIN_ROWS = 5  # fewer rows say too little about a column
-MAX_NAME_WORDS = 4  # words in the name of a column that no list has
+HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
+MIN_ROWS = 5  # minimum number of rows for conclusions about a column
+MAX_NAME_WORDS = 4  # maximum number of words in the name of a column that is in no list
 _NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*\)?")
 # Names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
@@ -112,7 +112,7 @@ def _label_problem(table: Table, label_index: int, row: Row) -> str:
     if not label.strip():
         return f"no label {column}"
     if label.strip() in MISSING and label.strip() != "?":  # which results have for no prediction
-        return f"{label!r} {column} stands for a missing label; delete the row, or rename the class"
+        return f"{label!r} {column} means a missing label; delete the row, or rename the class"
     if isinstance(row.value(label_index), (list, dict)):
         return f"{label!r:.40} {column} is not a label; expected one text or number"
     return ""
@@ -129,7 +129,7 @@ def text_problem(table_format: str, column: str, value: Any) -> str:
 def is_tabbed(head: bytes) -> bool:
     """Return whether text begins with lines of a short label and a text, between tabs.
 
-    One line in four may have no label, if labels repeat.
+    Up to a quarter of the lines can lack a label, if labels repeat.
     """
     if b"\0" in head:
         return False
@@ -137,7 +137,7 @@ def is_tabbed(head: bytes) -> bool:
     if not lines or _is_known_header(lines[0].split("\t")):
         return bool(lines)
     if len(lines) > 1:
-        lines.pop()  # it may be cut
+        lines.pop()  # the last line can be cut
     return any(
         len(labels) == len(lines)
         or (len(labels) >= 0.75 * len(lines) and len(set(labels)) <= len(labels) / 2)
@@ -149,7 +149,7 @@ def is_tabbed(head: bytes) -> bool:
 
 
 def has_known_header(head: bytes) -> bool:
-    """Return whether the first line names columns of labels and texts, between any delimiter."""
+    """Return whether the first line has known names of label and text columns."""
     if b"\0" in head[:HEADER_BYTES]:
         return False
     lines = decode_head(head[:HEADER_BYTES].lstrip())
@@ -171,7 +171,7 @@ def _is_known_header(names: Sequence[str]) -> bool:
 def _choose_columns(
     table: Table, label: str | None, text: str | None, has_header: bool | None
 ) -> tuple[Table, int, int]:
-    """Return the table and the columns of labels and texts; the table may turn out headerless."""
+    """Return the columns of labels and texts, and the table, which can prove to have no header."""
     is_numbered = any(
         name is not None and name.isdecimal() and name not in table.names for name in (label, text)
     )
@@ -222,7 +222,7 @@ def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> 
 
 
 def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
-    """Return whether one known column of two tells what the other one is.
+    """Return whether one known column of two determines the other one.
 
     A word that is the name of a column, above the same or single letters, may be data.
     """
@@ -234,7 +234,7 @@ def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
 
 
 def detect_columns(table: Table) -> tuple[Table, int, int] | None:
-    """Return columns of labels and texts by their content; None if that leaves doubt.
+    """Return columns of labels and texts by their content; None if the content is ambiguous.
 
     Labels are short and repeat, texts have words and differ.
     """
@@ -284,9 +284,9 @@ def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
 
 
 def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
-    """Return why the values of a column cannot be labels; "" if they can.
+    """Return the reason why the values of a column cannot be labels; "" if they can.
 
-    Labels repeat. Measured values do not, and are fractions; keys do not, either.
+    Labels repeat. Keys and measured values do not, and measured values are fractions.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ def _open_boxes(boxes: list[Path], root: Path, label_header: str | None) -> Corp
     """Return the corpus in mbox files; CorpusError if one of them is compressed."""
     for box in boxes:
         if is_compressed_file(box):
-            raise CorpusError(f"{box}: a compressed mbox is not read: decompress it first")
+            raise CorpusError(f"{box}: the mbox is compressed; decompress it first")
     return open_mbox(boxes, root, label_header)
 
 
@@ -130,8 +130,8 @@ class _Opener:
             )
         if self.label_header is not None and corpus.kind not in ("mbox", "maildir"):
             raise ConfigError(
-                f"corpus.label_header: it is for mbox and Maildir, and {path} is "
-                f"{corpus.description}; leave it out"
+                f"corpus.label_header: {path} is {corpus.description}, but the option is for mbox "
+                "and Maildir; leave it out"
             )
         return corpus
 

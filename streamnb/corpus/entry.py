@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from streamnb.errors import CorpusError, root_cause
 from streamnb.limits import MAX_MESSAGE
 
-if TYPE_CHECKING:  # clients of a running `streamnb serve` import this module and parse no mail
+# imported here because clients of `streamnb serve` import this module and parse no mail
+if TYPE_CHECKING:
     from streamnb.mail import Mail
 
-_HEADER_BYTES = 1 << 16  # bytes in which the fields of a header are looked for
+_HEADER_BYTES = 1 << 16  # bytes that are searched for the fields of a header
 _QUOTED = re.compile(rb"^>(>*From )", re.M)
 
 
 class Entry(NamedTuple):
-    """The location of one labelled message, in plain values that go to other processes.
+    """The location of one labelled message, in values that can be sent to other processes.
 
     Attributes
     ----------
@@ -42,7 +43,7 @@ class Entry(NamedTuple):
     classify, learn
         Whether to classify the message, and to learn it.
     problem
-        Why a line of the corpus is not a message; it has no label then.
+        The reason why a line of the corpus is not a message; such an entry has no label.
     """
 
     name: str
@@ -100,8 +101,8 @@ def _unquote(message: bytes) -> bytes:
     return _QUOTED.sub(rb"\1", message) if message.find(b">From ") >= 0 else message
 
 
-# Programs such as Dovecot compress the files of a Maildir. Pattern of the first bytes, name
-# and decompressor; None for one that is not read.
+# Programs such as Dovecot compress the files of a Maildir. Pattern of the first bytes, name and
+# decompressor; None for an unsupported one.
 _COMPRESSIONS: tuple[tuple[re.Pattern[bytes], str, Callable[[], Any] | None], ...] = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip", lambda: zlib.decompressobj(zlib.MAX_WBITS | 16)),
     (re.compile(rb"BZh[1-9]1AY&SY"), "bzip2", bz2.BZ2Decompressor),
@@ -170,7 +171,7 @@ def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) 
     if entry.text is not None:
         return entry.text
     try:
-        # Without O_NONBLOCK a pipe that nobody writes to would block the replay.
+        # Without O_NONBLOCK, a pipe without a writer would block the replay.
         flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
         descriptor = os.open(entry.path, flags)
         try:
@@ -190,7 +191,7 @@ def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) 
 
 def _read_bytes(descriptor: int, size: int) -> bytes:
     data = os.read(descriptor, size)
-    # A file system may return less than was requested.
+    # A file system can return fewer bytes than requested.
     while 0 < len(data) < size - 1 and (piece := os.read(descriptor, size - len(data))):
         data += piece
     return data

@@ -24,7 +24,7 @@ def is_maildir(path: Path) -> bool:
 
 
 def class_name(name: str) -> str:
-    """Return the class that the name of a folder or file stands for.
+    """Return the class that the name of a folder or file means.
 
     Numbers, "easy" and "hard" are ignored. The rest names ham (`ham`, `notspam`, `notjunk`), spam
     (`spam`, `junk`) or a class of its own: these are folders of mail. Labels in tables have no such

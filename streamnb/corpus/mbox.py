@@ -1,6 +1,6 @@
 """mbox files: messages one after the other, each after a line that begins "From ".
 
-MMDF files are read, too: each of their messages is between two lines of four ^A.
+MMDF files are read too. Each of their messages is between two lines of four ^A.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from streamnb.limits import MAX_MESSAGE
 
 _CHUNK = 1 << 20
 # A separator is a line that begins "From ", after a blank line or at the start of the file, and
-# before a header field: that is how mail programs tell it from a sentence that begins with "From".
-# A message without header follows a complete separator of RFC 4155, with sender and date. Some
-# programs write no blank line; then the separator must be complete. Editors and shells write byte
-# order marks and empty lines before the first separator.
+# before a header field. The last condition distinguishes it from a sentence that begins with
+# "From". A message without header follows a complete separator of RFC 4155, with sender and date.
+# Some programs write no blank line; then the separator must be complete. Editors and shells write
+# byte order marks and empty lines before the first separator.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
 _DATE = (
@@ -40,7 +40,7 @@ _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\
 _MMDF = re.compile(rb"^\x01{4}\r?\n", re.M)
 _CONTENT_LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
 _HEADER_END = re.compile(rb"\n\r?\n")
-_MAX_HEADER = 1 << 14  # bytes of a header in which Content-Length is looked for
+_MAX_HEADER = 1 << 14  # bytes of a header that are searched for Content-Length
 # The bytes behind a message whose Content-Length is right.
 _AFTER_CONTENT = re.compile(rb"(?:\r?\n){0,2}(?:\Z|From )")
 _LOCK_TIMEOUT_S = 5.0  # deliveries take less
@@ -83,7 +83,7 @@ def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
 def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
     """Return the first byte of each message of an MMDF file, and the byte after its last.
 
-    Empty lines between two messages are none.
+    Empty lines between two messages belong to neither.
     """
     begin = position = 0
     is_empty = True
@@ -138,8 +138,8 @@ def _find_messages(path: Path) -> Iterator[tuple[int, int]]:
                 return
             if end >= size and not (is_free and _is_complete(file, begin, size)):
                 raise CorpusError(
-                    f"{path}: its last message is not read: another program has locked the file or "
-                    "is writing to it; run the command again"
+                    f"{path}: the last message was not read, because another program has locked "
+                    "the file or is writing to it; run the command again"
                 )
             yield begin, min(end, size)
 
@@ -161,7 +161,7 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
-    """Return the size of an mbox while no program has locked it, and whether there was such a time.
+    """Return the size of an mbox while it is unlocked, and whether it was ever unlocked.
 
     Mail programs lock an mbox by a file with the ending .lock, by fcntl, or by both. Messages
     that they append afterwards lie beyond this size.
@@ -176,7 +176,7 @@ def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
 
 
 def _has_end(file: BinaryIO, begin: int, size: int) -> bool:
-    """Return whether the last message seems to end: an empty line behind a body, or MMDF's mark."""
+    """Return whether the last message has an end: an empty line after a body, or MMDF's mark."""
     end = os.pread(file.fileno(), 16, max(size - 16, begin)).replace(b"\r", b"")
     if not end.endswith((b"\n\n", b"\n\1\1\1\1\n")):
         return False
@@ -199,7 +199,7 @@ def _is_complete(file: BinaryIO, begin: int, size: int) -> bool:
 
 
 def _is_whole(file: BinaryIO, size: int) -> bool:
-    """Return whether an mbox that had this size has not grown, or only by further messages."""
+    """Return whether an mbox has not grown beyond this size, or only by complete messages."""
     if os.fstat(file.fileno()).st_size <= size:
         return True
     added = os.pread(file.fileno(), _OVERLAP, size)

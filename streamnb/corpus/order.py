@@ -25,7 +25,7 @@ def order_entries(
         "indexed" is the order of the corpus, which needs no memory. "name" sorts by name. "date"
         sorts by the Date field; messages without date come last. "shuffled:SEED" is random.
     limit
-        The number of entries to return at most; None for all.
+        Maximum number of entries; None for all.
     skip
         The number of entries to leave out at the beginning.
 

@@ -43,7 +43,7 @@ SUFFIXES = {
 HEAD_ROWS = 500
 _MAX_WHOLE = 2**53  # floats from here on have no fractions; their digits may not be exact
 DELIMITERS = "\t;|,"
-# Missing values as pandas.read_csv spells them, and "?" as the UCI repository and Weka do.
+# Spellings of missing values: those of pandas.read_csv, and "?" of the UCI repository and Weka.
 MISSING = frozenset({
     "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
@@ -60,7 +60,7 @@ class Row(NamedTuple):
     cells
         One text for each column; empty if there is a problem.
     problem
-        Why the row cannot be read, with file and line; "" if it can be read.
+        The reason why the row cannot be read, with file and line; "" if it can be read.
     values
         The values of the cells with their types, in JSON Lines and Parquet; None in other formats.
     """
@@ -92,8 +92,8 @@ class Table:
     delimiter
         The delimiter of a CSV file.
     quoting
-        How double quotes are read in a CSV file: "csv" as RFC 4180 has it, "line" the same within
-        one line and literally where that fails, "none" literally.
+        How double quotes are read in a CSV file: "csv" by RFC 4180; "line" by RFC 4180 within one
+        line, or literally if that fails; "none" literally.
     is_last_wide
         Whether delimiters in the last column belong to its text.
     skips_blanks
@@ -329,7 +329,7 @@ def normalize_names(names: Iterable[str]) -> list[str]:
 def _detect_delimiter(lines: list[str], delimiters: str, suffix: str) -> str:
     """Return the delimiter that gives most lines the same number of columns, above one.
 
-    Where no delimiter does, the file has one column, and the end of its name decides.
+    If no delimiter does, the file has one column, and its suffix gives the delimiter.
     """
     scores = []
     for rank, delimiter in enumerate(delimiters):
@@ -376,8 +376,8 @@ def _detect_quoting(lines: list[str], delimiter: str) -> str:
 def _lacks_header(table: Table) -> bool:
     """Return whether the first row looks like the others: a number in it stands above numbers.
 
-    Names of columns are seldom numbers. Where they are (years), the cells of the other columns
-    have to occur again in a table without header.
+    Names of columns are rarely numbers. If they can be (years), the table counts as headerless
+    only if cells of its other columns repeat.
     """
     rows = [row.cells for row in islice(_read_csv_rows(table), HEAD_ROWS)]
     if len(rows) < 2:
@@ -509,7 +509,7 @@ def _read_json_lines(table: Table) -> Iterator[Row]:
 
 
 def to_csv_cell(value: Any) -> str:
-    """Return a value of JSON or Parquet as a CSV file of the same table has it.
+    """Return a value of JSON or Parquet as in a CSV file of the same table.
 
     A label is then the same class in every format. A column of integers and missing values is one
     of floats in pandas: a whole number has no decimal point.

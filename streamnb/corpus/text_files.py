@@ -1,4 +1,4 @@
-"""Files of text or tables: compressed or not, in several encodings, also from a pipe."""
+"""Files of text or tables, also compressed, in several encodings, or from a pipe."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and c
 PIPE_WAIT_S = 10.0  # seconds in which another program has to open a named pipe for writing
 _UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 _TAR_MARK = slice(257, 262), b"ustar"
-# Control characters that no text has. Four of them, and one byte in fifty, are no text.
+# Control characters that no text has. Data is not text if they are at least four, and one byte in
+# fifty.
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
 # Exceptions of decompressors, and of parsers too, for damaged files.
 _COMPRESSION_ERRORS = (EOFError, zlib.error, LZMAError, BadZipFile)
@@ -59,7 +60,7 @@ def bare_suffix(path: Path) -> str:
 
 
 def check_text(path: Path, head: bytes) -> None:
-    """Raise CorpusError if a file is neither lines of text nor Parquet, and say what it is.
+    """Raise CorpusError, with the detected type, if a file is neither lines of text nor Parquet.
 
     Parameters
     ----------
@@ -156,10 +157,10 @@ def _wait_for_writer(descriptor: int, path: str | Path) -> bytes:
     poller.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + PIPE_WAIT_S
     while time.monotonic() < deadline:
-        is_ready = poller.poll(20)  # data, or a writer that has gone
+        is_ready = poller.poll(20)  # data, or a writer that has closed the pipe
         try:
             part = os.read(descriptor, 1 << 16)
-        except BlockingIOError:  # a writer that has written nothing yet
+        except BlockingIOError:  # a writer without data so far
             return b""
         if part or is_ready:
             return part
@@ -202,12 +203,12 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
 
 
 class _FromUtf16(io.RawIOBase):
-    """A stream of UTF-16 with a mark, read as UTF-8; what is damaged becomes U+FFFD."""
+    """A stream of UTF-16 with a mark, read as UTF-8. Damaged characters become U+FFFD."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._decoder = getincrementaldecoder("utf-16")("replace")
-        self._decoded = b""  # but not read yet
+        self._decoded = b""  # converted bytes that are not read yet
 
     def readable(self) -> bool:
         return True

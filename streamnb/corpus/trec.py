@@ -33,8 +33,8 @@ def _decode(name: bytes) -> str:
 def open_trec_index(path: Path) -> Corpus:
     """Return the corpus of an index of 'label path' lines, with paths relative to the index.
 
-    The case of a label is the protocol of the TREC 2005-2007 spam tracks. `spam` is classified,
-    then learned; `Spam` is classified only; `SPAM` is learned only (a label that arrived late).
+    The case of a label has a meaning in the TREC 2005-2007 spam tracks. `spam` is classified, then
+    learned; `Spam` is classified only; `SPAM` is learned only (a label that arrived late).
     """
     root = path.parent
 

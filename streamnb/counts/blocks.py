@@ -21,7 +21,7 @@ from streamnb.counts.protocol import Bools, Floats, Ints, Keys
 Number = TypeVar("Number", np.int64, np.uint64)
 
 BLOCK = 32  # features
-LAST_DAY = (1 << 16) - 1  # that a block has room for, of days since 1970
+LAST_DAY = (1 << 16) - 1  # largest day since 1970 that a block can store
 
 
 def positions(rising: NDArray[Any], values: NDArray[Any]) -> tuple[Ints, Bools]:
@@ -50,8 +50,8 @@ _KINDS = (
     _Kind("<f4", "<u4", 1.0),
     _Kind("<f8", "<u4", 1.0),
 )
-_SPARSE = len(_KINDS)  # added to the number of a kind where zeros are left out
-_MOST = 1 << 16  # classes that a count of a sparse block can be of
+_SPARSE = len(_KINDS)  # added to the number of a kind if the block stores no zeros
+_MOST = 1 << 16  # maximum number of classes of a sparse block
 
 
 def distinct(numbers: NDArray[Number]) -> NDArray[Number]:
@@ -108,7 +108,7 @@ class Page:
         )
 
     def take(self, other: Page) -> None:
-        """Copy the blocks of another page into this one, which must have them all."""
+        """Copy the blocks of another page into this one, which must contain them all."""
         rows = (self.rows(other.blocks * BLOCK)[:, None] + np.arange(BLOCK)).ravel()
         self.keys[rows], self.usage[rows] = other.keys, other.usage
         self.cells[rows, : other.cells.shape[1]] = other.cells
@@ -142,7 +142,7 @@ def _entry(kind: int) -> np.dtype[Any]:
 
 
 def read_blocks(numbered_blocks: Iterable[tuple[int, bytes]], page: Page) -> None:
-    """Read blocks into a page; each comes with its index in `page.blocks`.
+    """Read blocks, given with their index in `page.blocks`, into a page.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _read_sparse(
         [len(block) - head_size for block in written], entry.itemsize
     )
     if remainders.any():
-        raise ValueError("a block that is cut off")
+        raise ValueError("a block is truncated")
     cells[np.repeat(block_indices, entry_counts), entries["feature"], entries["class"]] = (
         entries["count"] * _KINDS[kind].unit
     )
@@ -196,7 +196,7 @@ def features_of(written: Iterable[bytes]) -> Keys:
     """
     keys = [block[1 : 1 + 8 * BLOCK] for block in written]
     if any(len(block_keys) != 8 * BLOCK for block_keys in keys):
-        raise ValueError("a block that is cut off")
+        raise ValueError("a block is truncated")
     return np.frombuffer(b"".join(keys), "<u8").astype(np.uint64)
 
 

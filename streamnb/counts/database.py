@@ -1,4 +1,4 @@
-"""Counts in a database: only what a message asks for is ever read."""
+"""Counts in a database. Only the counts of a message's features are read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SqlCounts(Places):
         self.features: int = 0
 
     def state(self) -> dict[str, Any]:
-        """Return as JSON values the numbers that every prediction needs."""
+        """Return the numbers that every prediction needs, as JSON values."""
         return {
             "labels": [label_to_json(label) for label in self.labels],
             "weights": self.weights,
@@ -68,13 +68,13 @@ class SqlCounts(Places):
         }
 
     def load(self, state: Any) -> None:
-        """Restore from the result of `state`; a damaged one raises any exception."""
+        """Restore from the result of `state`. Raise any exception if it is damaged."""
         self.labels = [label_from_json(pair) for pair in state["labels"]]
         self.weights = [float(x) for x in state["weights"]]
         self.totals = [float(x) for x in state["totals"]]
         self.features, self.places = int(state["features"]), int(state["places"])
         if not len(self.labels) == len(self.weights) == len(self.totals):
-            raise ValueError("labels, weights and totals do not belong together")
+            raise ValueError("labels, weights and totals do not match")
         if not 0 <= self.features <= self.places < MOST_PLACES:
             raise ValueError("more features than places")
         self._forget()
@@ -86,7 +86,7 @@ class SqlCounts(Places):
 
     def decay(self, decay: float) -> None:
         """Raise UnsupportedError: counts in a database do not decay."""
-        raise UnsupportedError("counts in a database do not age")
+        raise UnsupportedError("counts in a database do not support decay; use decay=1")
 
     def evict(self, max_features: int) -> None:
         """Raise UnsupportedError: a database is compacted instead."""
@@ -114,42 +114,27 @@ class SqlCounts(Places):
         is_counted: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
         return cells, is_counted
 
-    def log_likelihood_sums(
-        self,
-        tokens: TokenCounts,
-        alpha: float,
-        background: float,
-        unseen: bool,
-        complement: bool = False,
-    ) -> tuple[list[float], int]:
-        """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
-        cells, is_counted = self.get_counts(tokens.fingerprints)
-        mask = None if unseen else is_counted
-        arguments = cells, mask, tokens.counts, self.totals, self.features
-        return _core.log_likelihood_sums(*arguments, alpha, background, complement)
-
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
-        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         cells, is_counted = self.get_counts(tokens.fingerprints)
         mask = None if unseen else is_counted
         arguments = cells, mask, tokens.counts, self.totals, self.features
         grid, used = [], 0
         for alpha in alphas:
-            values, used = _core.log_likelihood_sums(*arguments, alpha, background, complement)
+            values, used = _core.log_likelihood_sums(*arguments, alpha, complement)
             grid.append(values)
         return grid, used
 
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """Learn a message: all of it or nothing, as the transaction has it.
+        """Learn a message, completely or not at all, as part of the transaction.
 
         Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
         None stands for `weight`.
@@ -175,7 +160,7 @@ class SqlCounts(Places):
     def checkout(self, messages: Sequence[TokenCounts]) -> BufferedCounts:
         """Return the counts of all features of these messages, to learn the messages in memory.
 
-        Learn nothing else here before `commit` has written them.
+        Do not learn other messages before `commit` has written them.
         """
         all_fingerprints = np.concatenate(
             [np.empty(0, np.uint64), *[message.fingerprints for message in messages]]
@@ -187,12 +172,12 @@ class SqlCounts(Places):
         return buffer
 
     def commit(self, buffer: BufferedCounts) -> None:
-        """Write the counts that were changed in a buffer of `checkout`."""
+        """Write the counts that changed in a buffer from `checkout`."""
         self.totals, self.features = buffer.totals, buffer.features
         times = buffer.times()
         if len(times):
             page = buffer.located.page
-            if page.cells.shape[1] < len(self.labels):  # classes have come since
+            if page.cells.shape[1] < len(self.labels):  # classes were added since
                 page = joined(len(self.labels), page)
             places = buffer.located.places.copy()
             indices = np.searchsorted(buffer.located.fingerprints, times.fingerprints)
@@ -232,9 +217,10 @@ class SqlCounts(Places):
         amounts = tokens.counts * weight
         column = page.cells[rows, k]
         differences = column - amounts
-        differences[np.abs(differences) <= 1e-12 * column] = 0.0  # of sums that are not exact
+        # inexact sums can differ by rounding
+        differences[np.abs(differences) <= 1e-12 * column] = 0.0
         if (differences < 0).any() or (page.usage[rows, 0] < 1).any():
-            raise ValueError("cannot unlearn: more than was learned of a feature")
+            raise ValueError("cannot unlearn: a count would fall below zero")
         was_counted = page.cells[rows].any(axis=1)
         page.cells[rows, k] = differences
         page.usage[rows, 0] -= 1
@@ -285,11 +271,11 @@ class SqlCounts(Places):
 
     def count_histogram(self) -> tuple[Floats, Floats]:
         """Raise UnsupportedError: no model of a database needs it."""
-        raise UnsupportedError("counts in a database are not told by their value")
+        raise UnsupportedError("counts in a database have no histogram")
 
     def merge(self, other: Counts) -> None:
         """Raise UnsupportedError: databases are merged by their ledgers."""
-        raise UnsupportedError("counts in a database are merged by its ledger")
+        raise UnsupportedError("counts in a database cannot be merged; run `streamnb merge`")
 
     def check_merge(self, other: Counts) -> None:
         """Raise UnsupportedError."""
@@ -341,7 +327,7 @@ class SqlCounts(Places):
         self._write_all(page)
 
     def lay_out(self) -> None:
-        """Rewrite all features with a count, the most used ones in the same blocks.
+        """Rewrite all features with a count, so that the most frequent ones share blocks.
 
         This changes places, so packed ledger rows must be rewritten, too.
         """

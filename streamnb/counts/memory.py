@@ -13,15 +13,15 @@ from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import label_from_json, label_to_json
 
-NO_NAME = b"\xff"  # stands in the table for the name of a feature that came without one
+NO_NAME = b"\xff"  # marks in the table a feature without a name
 
 _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
-_PART = 1 << 20  # numbers that `parts` gives at once
-# Of `max_features`, the share that an eviction leaves: a quarter of the limit is room for new
-# features, which share the cost of the next eviction.
+_PART = 1 << 20  # numbers in one part of `parts`
+# Fraction of `max_features` that an eviction leaves. The other quarter is room for new features,
+# which share the cost of the next eviction.
 _KEPT_SHARE = 0.75
-_FEW = 4  # classes of which files have all counts, zeros too; as rows in memory have
+_FEW = 4  # up to this number of classes, files store zeros too, like rows in memory
 
 
 def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
@@ -111,7 +111,7 @@ class MemoryCounts:
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """Learn a message: all of it or nothing.
+        """Learn a message, completely or not at all.
 
         Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
         None stands for `weight`.
@@ -163,9 +163,9 @@ class MemoryCounts:
     def decay(self, decay: float) -> None:
         """Multiply all counts by `decay`.
 
-        The counts stay, and later messages get a larger weight instead. Once that weight exceeds
-        2^32, all counts are divided by it, and those below a millionth of an occurrence are
-        dropped.
+        The stored counts do not change. Instead, later messages get a larger weight. Once that
+        weight exceeds 2^32, all counts are divided by it, and those below a millionth of an
+        occurrence are dropped.
         """
         self.scale /= decay
         self.version += 1
@@ -179,8 +179,8 @@ class MemoryCounts:
         """Remove the rarest features if there are more than `max_features`.
 
         Three quarters of that number are left, so that a new feature costs constant time on
-        average. Features with the same total count go in a pseudo-random order, which is another
-        one in each eviction and the same for equal counts.
+        average. Features with the same total count are removed in a pseudo-random order. It
+        differs between evictions, and is the same for equal counts.
 
         Examples
         --------
@@ -206,37 +206,23 @@ class MemoryCounts:
         self.version += 1
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Counts (n, K) of features, and which of them have any."""
+        """Return the counts (n, K) of features, and a mask of those that have any."""
         return self.table.get_counts(fingerprints)
-
-    def log_likelihood_sums(
-        self,
-        tokens: TokenCounts,
-        alpha: float,
-        background: float,
-        unseen: bool,
-        complement: bool = False,
-    ) -> tuple[list[float], int]:
-        """Return log-likelihoods as `Counts.log_likelihood_sums` defines them."""
-        return self.table.log_likelihood_sums(
-            tokens.fingerprints, tokens.counts, alpha, background, unseen, complement
-        )
 
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
-        """Return `log_likelihood_sums` for each alpha, as the protocol says."""
+        """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self.table.log_likelihood_grid(
-            tokens.fingerprints, tokens.counts, alphas, background, unseen, complement
+            tokens.fingerprints, tokens.counts, alphas, unseen, complement
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
         return self.table.count_histogram()
 
     def merge(self, other: Counts) -> None:
@@ -258,12 +244,12 @@ class MemoryCounts:
     def check_merge(self, other: Counts) -> None:
         """Raise ValueError if other counts cannot be added to these."""
         if self.scale != other.scale or self.decay_halvings != other.decay_halvings:
-            raise ValueError("cannot merge: the counts have aged differently")
+            raise ValueError("cannot merge: the counts have different decay")
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state as JSON values and arrays in the order of fingerprints.
 
-        With up to 4 classes the counts are a matrix (V, K), with more a sparse one without zeros.
+        With up to 4 classes the counts are a matrix (V, K), with more classes a sparse one.
         """
         arrays: dict[str, NDArray[Any]] = {}
         if len(self.labels) <= _FEW:
@@ -285,22 +271,22 @@ class MemoryCounts:
         }, arrays
 
     def load(self, header: Any, array: Callable[..., Any]) -> None:
-        """Restore from the result of `file_parts`; a damaged one raises any exception.
+        """Restore from the result of `file_parts`. Raise any exception if it is damaged.
 
         Parameters
         ----------
         header : dict
             The numbers.
         array : callable
-            Gives an array by its name, type and number of dimensions; with `optional`, None where
-            there is none.
+            Returns an array, given its name, type and number of dimensions; with `optional`, None
+            for a missing one.
         """
         labels = [label_from_json(pair) for pair in header["labels"]]
         weights = np.array(header["weights"], dtype=np.float64)
         totals = np.array(header["totals"], dtype=np.float64)
         k = len(labels)
         if not weights.shape == totals.shape == (k,) or len(set(labels)) != k:
-            raise ValueError("labels and weights do not belong together, or a label occurs twice")
+            raise ValueError("labels and weights do not match, or a label occurs twice")
         fingerprints, ends = array("fingerprints", "<u8"), array("count_ends", "<u8", optional=True)
         counts = array("counts", "<f8", 2 if ends is None else 1)
         classes = None if ends is None else array("count_classes", "<u4")
@@ -309,11 +295,11 @@ class MemoryCounts:
                 raise ValueError("a count is negative or not finite")
         if classes is None:
             if counts.shape != (len(fingerprints), k):
-                raise ValueError("labels and counts do not belong together")
+                raise ValueError("labels and counts do not match")
             sums = counts.sum(axis=0)
         else:
             if len(classes) != len(counts) or (classes >= k).any():
-                raise ValueError("labels and counts do not belong together")
+                raise ValueError("labels and counts do not match")
             sums = np.bincount(classes, counts, minlength=k)
         if len(sums) != k or not np.allclose(sums, totals, rtol=1e-6, atol=1e-6):
             raise ValueError("the totals are not the sums of the counts")
@@ -321,10 +307,10 @@ class MemoryCounts:
             raise ValueError("a class has counts but no messages")
         scale, decay_halvings = float(header["scale"]), header["decay_halvings"]
         if not 1 <= scale <= 2**33 or type(decay_halvings) is not int or decay_halvings < 0:
-            raise ValueError("the scale of the counts is not sound")
+            raise ValueError("the scale of the counts is not valid")
         evictions = header["evictions"]
         if type(evictions) is not int or evictions < 0:
-            raise ValueError("the number of evictions is not sound")
+            raise ValueError("the number of evictions is not valid")
         names, name_ends = array("names", "u1", optional=True), None
         if names is not None:
             names, name_ends = names.tobytes(), array("name_ends", "<u8")

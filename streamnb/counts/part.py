@@ -14,8 +14,8 @@ from streamnb.features.token_counts import TokenCounts
 class SubsetCounts(MemoryCounts):
     """Counts of some features of a table, with the totals of the whole table.
 
-    Models get the same results as from the whole table for messages whose counted features are
-    all here.
+    For messages whose features with a count are all included, models give the same results as with
+    the whole table.
     """
 
     @property
@@ -41,7 +41,7 @@ class BufferedCounts(SubsetCounts):
     learned
         The features of each learned message.
     located
-        The places of the features, which the store needs for writing.
+        The places of the features, which `store` needs for writing.
     """
 
     located: Any = None
@@ -69,15 +69,16 @@ class BufferedCounts(SubsetCounts):
     def subtract(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """Raise UnsupportedError: numbers of messages only grow here."""
-        raise UnsupportedError("counts that are lent cannot be unlearned")
+        """Raise UnsupportedError, because numbers of messages can only grow here."""
+        raise UnsupportedError("checked-out counts do not support unlearning")
 
     def times(self) -> TokenCounts:
         """Return the number of learned messages of each feature, with the features' names."""
         fingerprints, _, names, ends = self.table.arrays()
         places = None if ends is None else ends.astype(np.uint32)
         learned = np.concatenate([*self.learned, fingerprints[:0]])
-        learned = learned[np.isin(learned, fingerprints)]  # not those that it added nothing to
+        # without features that it added nothing to
+        learned = learned[np.isin(learned, fingerprints)]
         indices = np.searchsorted(fingerprints, learned)
         times = np.bincount(indices, minlength=len(fingerprints)).astype(np.float64)
         return TokenCounts.unchecked(fingerprints, times, names, places).select(times > 0)

@@ -26,8 +26,8 @@ from streamnb.counts.protocol import Bools, Ints, Keys, Label
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import Feature, TokenCounts
 
-_AT_ONCE = 20_000  # features asked for in one statement
-MOST_PLACES = 1 << 48  # more than there can be
+_AT_ONCE = 20_000  # number of features in one query
+MOST_PLACES = 1 << 48  # above every possible number
 _LOOKS = 8  # messages by their features' places, before the features of all places are read
 # So many places a feature, the first ones, are looked through for a message's features. What is
 # common came early: two thirds of the features lie there, and one by one they take twice as long.
@@ -39,9 +39,10 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
-# A view's features. They lie in blocks in the order in which they came: what is common came early,
-# so a message changes few blocks (a third of the pages, measured, that one row a feature in the
-# order of fingerprints does). The ledger has places for features, which are smaller.
+# A view's features. They are stored in blocks in the order in which they were first learned.
+# Common features come early, so a message changes few blocks: a third of the pages that one row a
+# feature, ordered by fingerprint, would change (measured). The ledger stores features by place,
+# which takes fewer bytes.
 _TABLES = (
     "CREATE TABLE features_VIEW"
     "(fingerprint {integer} PRIMARY KEY, place {integer} NOT NULL, name {blob})",
@@ -50,7 +51,7 @@ _TABLES = (
 
 
 def make_tables(database: Any, views: int) -> None:
-    """Make empty tables for this number of views, within a transaction, and drop older ones."""
+    """Create empty tables for this number of views, within a transaction. Drop older ones."""
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
             database.connection.execute(f'DROP TABLE "{name}"')
@@ -111,20 +112,20 @@ class Places:
         self.places: int = 0
         self._changes = 0
         self._last_read: tuple[int, LocatedFeatures] | None = None
-        # Where the features that were asked for last lie, also when counts were written since.
-        # Places are given anew only by `SqlCounts.lay_out`, and by others between two calls of
+        # Places of the features in the last query; writing counts does not change them. Only
+        # `SqlCounts.lay_out` changes places, or another process between two calls of
         # `SqlCounts.load`.
         self._place_cache: tuple[Keys, Ints] | None = None
-        self._looks = 0, 0  # version, and how many messages were looked for by place
+        self._looks = 0, 0  # version, and number of messages that were looked up by place
         self._keys: tuple[int, Page] | None = None  # version, and the features of all places
 
     def _forget(self) -> None:
-        """Drop all caches, which other processes may have made stale."""
+        """Drop all caches, because other processes can have changed the data."""
         self._last_read = self._place_cache = self._keys = None
 
     @property
     def version(self) -> int:
-        """A number that changes whenever the database may have changed."""
+        """A number that changes when the database can have changed."""
         return self.database.changes + self._changes
 
     def _changed(self) -> None:
@@ -150,7 +151,7 @@ class Places:
         )
 
     def _read(self, fingerprints: Keys) -> LocatedFeatures:
-        """Read the blocks of a message's features, or return the last result for them."""
+        """Return the blocks of a message's features, cached for the last message."""
         if self._last_read is not None and self._last_read[0] == self.version:
             located = self._last_read[1]
             if located.fingerprints is fingerprints:
@@ -162,7 +163,7 @@ class Places:
         missing = np.flatnonzero(places < 0)
         places[missing] = self._find(fingerprints[missing])
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
-        if len(others) and others[0] < first:  # the block itself says otherwise
+        if len(others) and others[0] < first:  # the block has another feature there
             raise corrupted(self.database.path, "a place")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
@@ -196,8 +197,8 @@ class Places:
     def features_at(self, places: Ints) -> Keys:
         """Return the features at these places.
 
-        For the first 8 messages of a transaction this also reads their counts, which are about to
-        be unlearned. For more it reads the features of all places.
+        For the first 8 messages of a transaction, this also reads their counts, because they will
+        be unlearned. For later messages it reads the features of all places.
 
         Raises
         ------
@@ -247,9 +248,9 @@ class Places:
 
     def _find(self, fingerprints: Keys) -> Ints:
         keys = fingerprints.view(np.int64)
-        order = np.argsort(keys)  # neighbours lie on one page
+        order = np.argsort(keys)  # adjacent rows are on one page
         pairs = self._ask(
-            # CROSS JOIN: SQLite goes through the list and looks each number up.
+            # CROSS JOIN makes SQLite loop over the list and look up each number.
             f"SELECT j.key, f.place FROM {self.database.number_table} AS j "  # noqa: S608 (ours)
             f"CROSS JOIN features_{self.view} AS f WHERE f.fingerprint = j.value",
             keys[order],
@@ -263,7 +264,7 @@ class Places:
     def _checked(self, places: Sequence[Any] | Ints) -> Ints:
         try:
             checked = np.array(places, dtype=np.int64)
-        except (TypeError, ValueError, OverflowError):  # SQLite keeps anything in any column
+        except (TypeError, ValueError, OverflowError):  # SQLite stores any type in any column
             raise corrupted(self.database.path, "a place") from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
             raise corrupted(self.database.path, "a place")
@@ -324,7 +325,7 @@ class Places:
         places[new] = self.places + np.arange(len(new))
         self.places += len(new)
         self._insert(tokens, new, places[new])
-        fresh = self._read_page(places[new])  # the first of these blocks may be half full
+        fresh = self._read_page(places[new])  # the first of these blocks can be partly full
         page = joined(len(self.labels), fresh, located.page)
         page.keys[page.rows(places[new])] = located.fingerprints[new]
         return self._note(locate_features(located.fingerprints, places, page))
@@ -343,7 +344,7 @@ class Places:
         )
 
     def _everywhere(self) -> LocatedFeatures:
-        """Return all features in the order of SQLite's integers."""
+        """Return all features in the order of signed integers, as in SQLite."""
         listed = self.database.connection.execute(
             f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
         ).fetchall()
@@ -354,13 +355,13 @@ class Places:
         return located
 
     def check_places(self) -> None:
-        """Raise StateError unless features and blocks agree on where all features lie."""
+        """Raise StateError unless tables of features and blocks agree on all places."""
         self._everywhere()
 
     def erase(self, fingerprints: Keys, named: Bools) -> None:
         """Delete features without a count that the ledger does not refer to.
 
-        `named` tells for each place whether the ledger refers to it. The names of those of
+        `named` is a mask of the places that the ledger refers to. The names of those of
         `fingerprints` without a count are deleted, too.
         """
         located = self._everywhere()

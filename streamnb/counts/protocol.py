@@ -86,7 +86,7 @@ class Counts(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that changes whenever anything is learned or unlearned."""
+        """A number that changes with each message learned or unlearned."""
 
     def index(self, label: Label) -> int | None:
         """Return the column of a class, None for an unknown class."""
@@ -100,7 +100,7 @@ class Counts(Protocol):
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
     ) -> None:
-        """Learn a message: all of it or nothing.
+        """Learn a message, completely or not at all.
 
         Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
         None stands for `weight`.
@@ -117,34 +117,23 @@ class Counts(Protocol):
         """Learn messages by their sums: counts (n, K) of features, weight of each label."""
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return the counts (n, K) of features, and for each whether it has any."""
-
-    def log_likelihood_sums(
-        self,
-        tokens: TokenCounts,
-        alpha: float,
-        background: float,
-        unseen: bool,
-        complement: bool = False,
-    ) -> tuple[list[float], int]:
-        """Return for each class the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
-
-        n_ic is the count of feature i in class c, x_i its count in the message. alpha_i is alpha
-        (1 + background V f_i), f_i the feature's share of all counts, A the sum of alpha_i over
-        the V features. With `complement`, n_ic and N_c are the counts of all other classes, and
-        the sums are negated. Features that were never learned are included if `unseen` is true. The
-        second result is the number of features included.
-        """
+        """Return the counts (n, K) of features, and a mask of those that have any."""
 
     def log_likelihood_grid(
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
-        """Return `log_likelihood_sums` for each of several alphas, in one look-up."""
+        """Return log-likelihoods of a message for each alpha and class, and the features used.
+
+        The log-likelihood is the sum over features of x_i (log(n_ic + alpha) - log(N_c + A)). n_ic
+        is the count of feature i in class c, x_i its count in the message, and A is alpha times the
+        number of features. With `complement`, n_ic and N_c are the counts of all other classes, and
+        the sums are negated. Features that were never learned are included if `unseen` is true. The
+        second result is the number of features included.
+        """
 
     def items(self) -> tuple[Keys, Floats]:
         """Return all features (V,) and their counts (V, K)."""
@@ -159,7 +148,7 @@ class Counts(Protocol):
         """Remove the rarest features if there are more than `max_features`."""
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
 
     def merge(self, other: Counts) -> None:
         """Add other counts, with the same result as learning both streams."""

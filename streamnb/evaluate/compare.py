@@ -54,10 +54,10 @@ class RunResults:
     def outcomes(self) -> Outcomes:
         """Return the outcome of each message; with two classes they can be ranked.
 
-        With more classes, the score is that of the predicted class. So the probability of the
-        true class is unknown where the prediction is wrong, and there are no losses.
-        Probabilities are computed from the scores. The score before two classes are known is 0,
-        which gives the probability one half.
+        With more classes, the score is that of the predicted class. After a wrong prediction, the
+        probability of the true class is unknown, so there are no losses. Probabilities are
+        computed from the scores. The score before two classes are known is 0, which gives the
+        probability one half.
         """
         correct = np.array([a == b for a, b in zip(self.labels, self.predicted, strict=True)])
         classes = set(self.labels) | (set(self.predicted) - {"?"})
@@ -228,7 +228,7 @@ def compare(runs: list[RunResults], resamples: int = RESAMPLES) -> Comparison:
 
 
 def _check_same_stream(baseline: RunResults, run: RunResults) -> None:
-    problem = f"{run.path}: not the same stream as {baseline.path}"
+    problem = f"{run.path}: another stream than {baseline.path}"
     pairs = (zip(results.names, results.labels, strict=True) for results in (baseline, run))
     for line_no, (expected, actual) in enumerate(zip(*pairs, strict=False), 1):
         if expected != actual:

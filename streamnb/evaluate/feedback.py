@@ -1,7 +1,7 @@
-"""Feedback policies: which labels of classified messages a model learns, and when.
+"""Feedback policies: they decide which labels a model learns, and when.
 
 After each message a policy receives the labels that are due and returns those to be learned now.
-Policies chain: noise, then delay, gives labels that are wrong and late.
+Policies can be chained: noise, then delay, gives labels that are wrong and late.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple
 from streamnb import _core
 from streamnb.scores import log_odds
 
-_MIN_DATES = 9  # messages with a date before the stream's clock is trusted
-_CLOCK_WINDOW = 51  # messages whose median date is the stream's time
+_MIN_DATES = 9  # minimum number of messages with a date before the stream's clock is used
+_CLOCK_WINDOW = 51  # number of messages whose median date is the stream's time
 
 
 class PendingLabel(NamedTuple):
@@ -27,7 +27,7 @@ class PendingLabel(NamedTuple):
     Attributes
     ----------
     x
-        The features, as the model takes them.
+        The input of the model.
     y
         The label.
     predicted, scores
@@ -50,7 +50,7 @@ class PendingLabel(NamedTuple):
 
 
 class FeedbackPolicy:
-    """Base class: passes labels on now, later, changed or never.
+    """Base class of policies. A policy releases labels now, later, changed or never.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def release_labels(
     latest
         The message that was just classified.
     learn
-        False if its own label is never released. Earlier labels may still become due.
+        False if its own label is never released. Earlier labels can still become due.
 
     Examples
     --------
@@ -182,7 +182,8 @@ class DelayedAtRandom(FeedbackPolicy):
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Queue the labels and return those that are due."""
-        p_wait = self.mean / (1 + self.mean)  # of a geometric distribution that starts at 0
+        # parameter of a geometric distribution that starts at 0
+        p_wait = self.mean / (1 + self.mean)
         for label in pending:
             u = 1.0 - self._random.random()
             delay = math.floor(_core.log(u) / _core.log(p_wait)) if p_wait > 0 else 0
@@ -192,7 +193,7 @@ class DelayedAtRandom(FeedbackPolicy):
 
 @dataclass
 class Partial(FeedbackPolicy):
-    """Release a random fraction of the labels; the others never come."""
+    """Release a random fraction of the labels, and drop the others."""
 
     share: float
     seed: int = 1

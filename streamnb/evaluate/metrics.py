@@ -24,7 +24,7 @@ from streamnb.evaluate.prequential import Step
 from streamnb.markup import html_table
 from streamnb.scores import log_odds
 
-BINS = 10  # of the reliability table
+BINS = 10  # number of bins of the reliability table
 _MIN_LOG_PROBABILITY = math.log(MIN_PROBABILITY)
 
 
@@ -63,7 +63,7 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures of a whole run; None where a figure is undefined (no message, not two classes).
+    """Figures of a whole run. Undefined figures (no message, not two classes) are None.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Summary:
         Fraction classified correctly, and its 95 % Wilson interval for independent messages.
     kappa, kappa_temporal
         Accuracy relative to guessing by class frequencies (Cohen 1960), and to predicting the
-        class of the message before (Žliobaitė et al. 2015). 1 is perfect, 0 no better.
+        class of the previous message (Žliobaitė et al. 2015). 1 is perfect, 0 is no better.
     log_loss
         Mean of -log of the probability of the true class, at least 1e-15; one half before two
         classes are known.
@@ -100,7 +100,7 @@ class Summary:
     lam_percent
         Logistic average of hm and sm, each smoothed as (errors + .5) / (n + 1).
     score_ties_percent
-        Percent of messages whose score another message has too.
+        Percent of messages that share their score with another message.
     intervals
         95 % intervals of the figures, by a block bootstrap over time.
     """
@@ -201,7 +201,7 @@ def calibration_error(bins: list[ReliabilityBin]) -> float:
 
 
 class ScoredPrediction(NamedTuple):
-    """Everything the figures need of a prediction, apart from the two labels.
+    """The parts of a prediction that figures need, in addition to both labels.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class ScoredPrediction(NamedTuple):
 
 
 class RunningMetrics:
-    """Accumulates predictions; returns the score of each and the figures of all.
+    """Accumulator of predictions, with the score of each and the figures of all.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class RunningMetrics:
     def score_step(self, step: Step) -> ScoredPrediction:
         """Return score, losses and probabilities of a step, without adding it."""
         y, predicted, scores, _ = step
-        if len(scores) < 2:  # fewer than two classes: both are equally probable
+        if len(scores) < 2:  # with fewer than two classes, both are equally probable
             return ScoredPrediction(0.0, _core.log(2.0), 0.25, 0.5, 0.5, len(scores))
         score = self.score_of(predicted, scores)
         index = list(scores).index
@@ -332,7 +332,7 @@ class RunningMetrics:
 
     @property
     def fading_accuracy(self) -> float:
-        """Fraction classified correctly, older messages weighing less (Gama et al. 2013)."""
+        """Fraction classified correctly; older messages have less weight (Gama et al. 2013)."""
         return self._faded_correct / self._faded_messages if self.messages else math.nan
 
     def checkpoint(self) -> dict[str, float]:
@@ -422,7 +422,7 @@ class RunningMetrics:
         return 100 * (1 - len(set(self._scores)) / len(self._scores))
 
     def _confusion_row(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
-        """Return how many messages of a class were predicted to be of each class."""
+        """Return the number of messages of a class by predicted class."""
         counts = confusion[self._label_ids[label]]
         labels = list(self._label_ids)
         row: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Figures of a run from its messages, and their 95 % intervals by a block bootstrap over time.
 
-All sums are exact, and `streamnb._core` computes the logarithms. So the figures do not depend on
-the machine's processor or linear algebra library.
+All sums are exact, and `streamnb._core` computes the logarithms. So figures do not depend on the
+processor or the linear algebra library.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Figure(NamedTuple):
     needs_two_classes
         Whether it is defined for two classes only.
     needs_class_numbers
-        Whether it is a mean over classes, or compares with guessing: it needs the class of each
-        message, and of each prediction.
+        Whether it needs true and predicted class of each message: means over classes, and
+        comparisons with guessing.
     as_percent
         Whether it is a fraction, printed as percent.
     lower_is_better
@@ -197,7 +197,7 @@ class Outcomes:
     def _indicators(self) -> tuple[NDArray[np.int64], ...]:
         """For each message, 0 or 1: negative, positive, false positive, false negative."""
         if self.positive is None or self.predicted_positive is None:
-            raise ValueError("there are not two classes")
+            raise ValueError("this figure needs exactly two classes")
         indicators = (
             ~self.positive,
             self.positive,
@@ -258,7 +258,7 @@ class Outcomes:
         positives, negatives, inversions, missed = ranking.rank_resampled(
             order, positive, is_last, starts, ends, thresholds
         )
-        with np.errstate(invalid="ignore"):  # a resampling may lack one of the classes
+        with np.errstate(invalid="ignore"):  # a resampling can lack one of the classes
             figures = {"one_minus_roca_percent": 100 * (inversions / 2) / (positives * negatives)}
             for name, column in zip(_HM, missed.T, strict=True):
                 figures[name] = np.where(negatives > 0, 100 * column / positives, np.nan)
@@ -272,7 +272,7 @@ def bootstrap_blocks(
 
     Blocks are sqrt(n) consecutive messages that begin anywhere; the last message is followed by
     the first (Politis and Romano 1992). Mail comes in campaigns and threads, so single messages
-    are not independent: resampling them one by one would give intervals that are too short.
+    are not independent. Resampling single messages would give intervals that are too short.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def percentile_interval(values: NDArray[np.float64]) -> Interval:
     ordered = np.sort(values[~np.isnan(values)])
     if not len(ordered):
         return math.nan, math.nan
-    # As np.percentile, without its import of numpy.ma.
+    # The same as np.percentile, without its import of numpy.ma.
     last = len(ordered) - 1
     low, high = np.interp([0.025 * last, 0.975 * last], np.arange(len(ordered)), ordered)
     return float(low), float(high)

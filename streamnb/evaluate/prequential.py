@@ -16,13 +16,13 @@ class Example(NamedTuple):
     Attributes
     ----------
     x
-        The features, as the model takes them: a dict, a `TokenCounts`, a text.
+        The input of the model: a dict, a `TokenCounts` or a text.
     y
         The label.
     tag
         Any value; it is returned with the step.
     classify, learn
-        Whether the message is classified, and whether its label is ever released.
+        Whether to classify the message, and whether to release its label.
     date, recipients
         Date sent, in seconds since 1970, and addresses; only some feedback policies need them.
     """
@@ -70,9 +70,9 @@ def prequential(
     model
         Any river classifier.
     feedback
-        Which labels the model learns, and when (see `streamnb.evaluate.feedback`). Default: each
-        label right after its message. Messages that are not classified (`classify` False) are
-        always learned at once.
+        The policies that decide which labels the model learns, and when
+        (`streamnb.evaluate.feedback`). Default: each label right after its message. Messages that
+        are not classified (`classify` False) are always learned at once.
 
     Yields
     ------
@@ -103,8 +103,8 @@ def prequential(
     """
     if hasattr(stream, "learn_one") or not hasattr(model, "learn_one"):
         raise TypeError(
-            f"the model is a {type(model).__name__}, without `learn_one`; the arguments are "
-            "prequential(stream, model)"
+            f"the model is a {type(model).__name__} without `learn_one`; call prequential(stream, "
+            "model)"
         )
     run = PrequentialRun(model, feedback)
     for item in stream:
@@ -120,7 +120,7 @@ def _as_example(item: Any) -> Example:
     if isinstance(item, tuple) and len(item) == 2:
         return Example(*item)
     raise TypeError(
-        f"the stream has {item!r:.80}: it must have Example(x, y), or pairs of message and label"
+        f"the stream yields {item!r:.80}; expected Example(x, y), or pairs of message and label"
     )
 
 

@@ -1,8 +1,8 @@
 """The files that a replay writes.
 
-They are written during the run under names that end in `.partial`, and get their own names when
-the run ends, also by Ctrl-C. A run that fails leaves the files of an earlier run unchanged; its own
-`.partial` files hold everything up to the last checkpoint.
+During the run their names end in `.partial`. They get their final names when the run ends, also
+after Ctrl-C. A run that fails does not change the files of an earlier run. Its `.partial` files
+hold everything up to the last checkpoint.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class ResultFiles:
                 self._folder_is_new = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 for name in _FILES:
-                    # Remove links and pipes with these names: they must not be written through.
+                    # Remove links and pipes with these names, so that nothing is written through
+                    # them.
                     self._partial_path(name).unlink(missing_ok=True)
                 self._partial_path("config.yaml").write_text(self._config, encoding="utf-8")
                 for name in ("results.txt", "checkpoints.jsonl"):
@@ -90,7 +91,7 @@ class ResultFiles:
         except OSError as error:
             path = error.filename or self.folder
             raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
-        except ValueError as error:  # no file can have this name
+        except ValueError as error:  # not a valid name of a file
             raise OutputError(f"{printable(str(self.folder))}: {error}") from None
 
     def _partial_path(self, name: str) -> Path:

@@ -85,8 +85,8 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         """Return the token counts of each message of a list, a series or (with `on`) a frame.
 
         For a pandas series or frame, the result is a frame with the same index and a sparse column
-        for each token. The columns are made if a model of another library reads them. Otherwise
-        the result is a list of `TokenCounts`.
+        for each token. Its columns are created when a model of another library reads them.
+        Otherwise the result is a list of `TokenCounts`.
 
         Examples
         --------

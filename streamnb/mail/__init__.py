@@ -1,4 +1,4 @@
-"""E-mail: bytes to header fields and decoded text parts.
+"""E-mail: parsing of bytes into header fields and decoded text parts.
 
 `parse` never raises and takes linear time. `Mail.defects` lists damage, exceeded limits and parts
 that could not be read. `FIELD_NAME` and `unwrap` define a header field and the start of a message.

@@ -20,12 +20,12 @@ from typing import AnyStr, NamedTuple
 
 from streamnb.patterns import lazy_pattern
 
-# Codecs of Python that are no charsets of mail, or take more than linear time.
+# Python's codecs that are not charsets of mail, or take more than linear time.
 _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
-# Python's codecs of the encodings of the WHATWG standard that have another name there, or a
-# superset. The standard decodes none of "replacement", but mail programs do.
+# Python's codecs for encodings of the WHATWG standard with another name, or a superset of it. The
+# standard does not decode those of "replacement", but mail programs do.
 _PYTHON_CODECS = {
     "big5": "big5hkscs",
     "euc-jp": "euc_jis_2004",
@@ -43,9 +43,9 @@ _PYTHON_CODECS = {
 }
 # Charsets in which bytes below 128 are not, or not always, the ASCII characters.
 _NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
-# Charsets with several bytes a character: text in them may be valid UTF-8 by chance, if short.
+# Charsets with several bytes a character. A short text in them can be valid UTF-8 by chance.
 _DOUBLE_BYTE = lazy_pattern(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
-_MIN_UTF8 = 8  # characters beyond ASCII that prove UTF-8 against a label of a double-byte charset
+_MIN_UTF8 = 8  # number of characters beyond ASCII that prove UTF-8 in spite of a double-byte label
 # Python caches each unknown codec name for ever, so only these names are looked up.
 _PYTHON_NAMES = frozenset(aliases) | frozenset(aliases.values())
 _BYTE_ORDER_MARKS = (
@@ -53,7 +53,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Those of nearly all mail. In them bytes below 128 are ASCII, so ASCII text needs no codec.
+# The charsets of nearly all mail. Their bytes below 128 are ASCII, so ASCII text needs no codec.
 _COMMON_CHARSETS = frozenset(
     ("", "us-ascii", "US-ASCII", "utf-8", "UTF-8", "iso-8859-1", "ISO-8859-1", "windows-1252")
 )
@@ -61,11 +61,11 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _META = lazy_pattern(
     rb"<meta[^>]{0,400}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([^\s\"'/>;]{1,40})", re.I
 )
-_META_BYTES = 1024  # bytes in which browsers look for <meta charset>
+_META_BYTES = 1024  # bytes that browsers search for <meta charset>
 
 _BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
-_PIECE = 64  # characters that are normalised at once
+_PIECE = 64  # number of characters normalised at once
 _ENCODED_WORD = lazy_pattern(
     rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?\n]|\?(?!=)){0,1000}+)\?="
 )
@@ -74,11 +74,11 @@ _NOT_BASE64 = bytes(
 )
 _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
-_ENCODED_SAMPLE = 4096  # bytes of a part by which one of several declared encodings is chosen
+_ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
 _TRANSFER_ENCODINGS = frozenset((b"base64", b"quoted-printable", b"7bit", b"8bit", b"binary"))
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
-# Other spellings of encodings: their letters and digits.
+# Other spellings of encodings, reduced to letters and digits.
 _SPELLINGS = {
     b"base64": b"base64",
     b"xbase64": b"base64",
@@ -91,7 +91,8 @@ _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)
 _FOOTER_WIDTH = 40  # letters of a line in base64 behind a line of text; a shorter one is text
 _PADDING = lazy_pattern(rb"=+")
-_BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")  # hops add blanks to lines (RFC 2045, 6.7)
+# mail servers add blanks to lines (RFC 2045, 6.7)
+_BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")
 _PARAMETER = lazy_pattern(
     rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))",
     re.S,
@@ -104,7 +105,7 @@ _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))"
 
 
 class _Codec(NamedTuple):
-    """A codec of Python, and whether all bytes below 128 are ASCII, a byte is a character."""
+    """A codec of Python, with two flags: bytes below 128 are ASCII; a byte is a character."""
 
     decode: Callable[[bytes, str], tuple[str, int]]
     name: str
@@ -127,7 +128,7 @@ def _codec(label: str) -> _Codec | None:
         codec = codecs.lookup(name)
     except (LookupError, ValueError, UnicodeError):
         return None
-    # bytes.decode itself refuses codecs that do not make text of bytes (rot13, zlib).
+    # bytes.decode refuses codecs that do not decode bytes to text (rot13, zlib).
     if codec.name.replace("_", "-") in _REFUSED or not getattr(codec, "_is_text_encoding", True):
         return None
     return _Codec(
@@ -193,7 +194,7 @@ def _decode_ascii(data: bytes) -> str:
 
 
 def _is_evident(text: str, codec: _Codec | None) -> bool:
-    """Return True if a text that is valid UTF-8 is not rather one of a single-byte charset.
+    """Return True if valid UTF-8 is unlikely to be text of a single-byte charset.
 
     A word in Thai or Hebrew can be a single valid sequence, but hardly three, or one of a letter.
     """
@@ -213,7 +214,7 @@ def _decode_by(codec: _Codec, data: bytes) -> str:
         text = codec.decode(data, "strict")[0]
     except (UnicodeError, ValueError):
         if not codec.is_single_byte:
-            try:  # a valid UTF-8 text that the label does not fit
+            try:  # a valid UTF-8 text that its label contradicts
                 return data.decode("utf-8")
             except UnicodeDecodeError:
                 pass
@@ -247,7 +248,7 @@ _LATIN = frozenset(
     ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
 )
 _JAPANESE_ESCAPE = b"\x1b$"  # of ISO-2022-JP, which is often sent without a label
-_SAMPLE = 1 << 16  # bytes by which undeclared text is judged
+_SAMPLE = 1 << 16  # bytes that decide the charset of undeclared text
 
 
 def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> str:
@@ -265,7 +266,8 @@ def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback:
         match = _META.search(data, 0, _META_BYTES)
         if match:
             charset = match[1].decode("latin-1")
-            if charset.lower().startswith("utf-16"):  # it could not have been read otherwise
+            # without that charset, the <meta> could not have been read
+            if charset.lower().startswith("utf-16"):
                 charset = "utf-8"
     return decode_text(data, charset, fallback)
 
@@ -287,9 +289,9 @@ def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str
 
 
 def normalize_nfc(text: AnyStr) -> AnyStr:
-    r"""Compose letters and their marks (NFC), so that texts which look alike are alike.
+    r"""Compose letters and their marks (NFC), so that texts that look the same are equal.
 
-    Bytes that are no UTF-8 stay unchanged.
+    Bytes that are not UTF-8 stay unchanged.
 
     Examples
     --------
@@ -380,15 +382,15 @@ def decode_words(value: bytes, fallback: str = "") -> str:
 
 
 def _base64(data: bytes) -> bytes:
-    if b"=" not in data.rstrip().rstrip(b"="):  # a2b_base64 would drop data behind padding
+    if b"=" not in data.rstrip().rstrip(b"="):  # a2b_base64 would drop data after padding
         try:
             return binascii.a2b_base64(data)
         except binascii.Error:
             pass
-    # Bad padding, or a mailing list's footer behind the data: lines that are no base64 are text; of
-    # the other lines, whole groups of letters are decoded.
+    # Bad padding, or a mailing list's footer after the data. Lines that are not base64 are text;
+    # in other lines, complete groups of four letters are decoded.
     letters, text = bytearray(), bytearray()
-    for line in BytesIO(data):  # a list of all lines would need much memory
+    for line in BytesIO(data):  # a list of all lines would take much memory
         line = line.removesuffix(b"\n")
         content = line.rstrip(b"= \t\r")
         damaged = len(content) - len(content.translate(None, _NOT_BASE64))
@@ -526,7 +528,7 @@ def boundary(value: bytes) -> bytes:
     """
     for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
         if match[1].lower() == b"boundary":
-            return _value(match).replace(b"\n", b"").rstrip()  # it may be folded
+            return _value(match).replace(b"\n", b"").rstrip()  # it can be folded
     return parameters(value).get("boundary", "").rstrip().encode("utf-8", "replace")
 
 
@@ -588,7 +590,7 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
     return MappingProxyType(plain)
 
 
-# Most messages have one of a few values.
+# Cached, because most messages have one of a few values.
 _common_parameters = lru_cache(maxsize=1024)(_read_parameters)
 
 

@@ -29,13 +29,13 @@ _TYPE = lazy_pattern(
     rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
 )
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
-_TYPE_BYTES = 400  # of a Content-Type in which the type is looked for
+_TYPE_BYTES = 400  # characters of a Content-Type that are searched for the type
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Apple Mail's .emlx: the size of the message on a line, the message, a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
-# Types whose text no part of streamnb can read, and their names in defects.
+# Types that streamnb cannot read, and their names in defects.
 _OPAQUE = {
     "application/ms-tnef": "TNEF (winmail.dat)",
     "application/vnd.ms-tnef": "TNEF (winmail.dat)",
@@ -44,13 +44,13 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
-# A slice that is still to be parsed: bytes, start, end, depth, default content type, and "part" or
+# A slice that must still be parsed: bytes, start, end, depth, default content type, and "part" or
 # the role of a leaf.
 _Slice = tuple[bytes, int, int, int, str, str]
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
-# Types that say nothing of the content, or name text wrongly: the file name and the content decide.
+# Types that are vague, or often wrong for text. File name and content then decide.
 _VAGUE_TYPE = lazy_pattern(
     r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
     r"|application/(?:x-)?(?:text|plain|html|txt)|(?:binary|unknown|file|plain|html|\*)/.*"
@@ -62,10 +62,10 @@ _HTML_START = lazy_pattern(
     rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
     re.I | re.S,
 )
-# Bytes that no text has, in a charset of any kind; ESC is of ISO-2022.
+# Bytes that no text has in any charset. ESC is not among them, because ISO-2022 uses it.
 _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
-_SNIFFED = 1024  # bytes by which a part of a vague type is taken for text
+_SNIFFED = 1024  # bytes that decide whether a part of a vague type is text
 _UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 _FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
@@ -77,24 +77,26 @@ _ENCODED_BODY = lazy_pattern(
 )
 _FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
 _VISIBLE = lazy_pattern(rb"\S")
-# A picture in the source of a page: its data is no text, and must not use up the budget.
+# A picture in the source of a page. Its data is not text, and must not use up the budget.
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
-# A delimiter line of a container whose boundary is not declared, or not as it is written there.
+# A delimiter line of a container whose boundary is undeclared, or declared in another spelling.
 _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
-_MAX_SIMILAR = 1000  # lines that only begin like a delimiter, after which another search is faster
-_MAX_DELIMITERS = 1 << 16  # of a container; a message of a million would take a second
-_CONTAINER_SCANS = 8  # times that all of a message is searched for delimiters
+# number of lines that only begin like a delimiter, from which on another search is faster
+_MAX_SIMILAR = 1000
+_MAX_DELIMITERS = 1 << 16  # maximum number of parts of a container; a million would take a second
+_CONTAINER_SCANS = 8  # number of times that a whole message is searched for delimiters
 _IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
-_CUT_FIELD = 1 << 12  # bytes of each in a header that is longer than half of `Limits.size`
-_LABEL_SAMPLE = 1 << 16  # bytes of a container by which a wrong label of its encoding is told
-_UNSHOWN_SHARE = 16  # text that no reader shows gets at most 1/16 of `Limits.size`
+_CUT_FIELD = 1 << 12  # bytes of each such field in a header longer than half of `Limits.size`
+# bytes of a container that decide whether the label of its encoding is wrong
+_LABEL_SAMPLE = 1 << 16
+_UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
 Fields = list[tuple[bytes, bytes]]
 Index = dict[bytes, bytes]  # lower-case name -> the first value
 
 
 class Limits(NamedTuple):
-    """Bounds on what is read of one message; anything beyond is left out and noted as a defect.
+    """Limits for reading one message. Anything beyond is left out, and listed as a defect.
 
     Attributes
     ----------
@@ -130,10 +132,9 @@ class Part:
     payload
         The raw bytes, transfer encoding included.
     role
-        - "body": a part with content.
-        - "message": the header of an attached message; its parts follow.
-        - "preamble", "epilogue": text around the parts of a container; no reader shows it.
-        - "damaged": lines of a header that are no fields.
+        - "body": a part with content. - "message": the header of an attached message; its parts
+        follow. - "preamble", "epilogue": text around the parts of a container; no reader shows it.
+        - "damaged": lines of a header that are not fields.
     fallback
         The charset of undeclared text: that of the first part that declares one, or "".
     is_cut
@@ -190,7 +191,7 @@ class Part:
 
     @property
     def hidden_spans(self) -> bytes | None:
-        """The spans of `utf8` that no reader of HTML sees; cached."""
+        """The invisible spans of `utf8` in HTML; cached."""
         if self._hidden_spans is False:
             self._hidden_spans = hidden_spans(self.utf8) if self.is_html else None
         return self._hidden_spans
@@ -204,7 +205,7 @@ class Part:
 
     @property
     def text(self) -> str:
-        """The decoded text; "" if the part is no text."""
+        """The decoded text; "" if the part is not text."""
         if not self.is_text:
             return ""
         return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
@@ -244,7 +245,7 @@ class Mail:
     parts
         The leaves of the message, in order.
     defects
-        What is wrong with the message, which limits it exceeds and what could not be read.
+        Damage, exceeded limits, and parts that could not be read.
     source
         The bytes of the message, with LF line ends.
     charset
@@ -308,7 +309,7 @@ def _content_type(value: bytes) -> str:
 
 
 def _guess_type(part: Part) -> str:
-    """Return the type of text that a part of a vague type has by its name or content, or ""."""
+    """Return the text type of a part of a vague type, by its name or content, or ""."""
     encoding = transfer_encoding(part.index)
     sample = decode_transfer(part.payload[: 2 * _SNIFFED], encoding)[:_SNIFFED]
     if sample[:2] not in _UTF16_STARTS and _NOT_TEXT.search(sample):
@@ -356,7 +357,8 @@ def _matching_delimiters(
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
     """Return the first fields up to a size in bytes, and their index.
 
-    Content- fields are in the index in any case; fields that identify a message, cut, are in both.
+    Content- fields are always in the index. Fields that identify a message are in both, cut to a
+    limit.
     """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
     first_fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]
@@ -379,7 +381,7 @@ def _choose_content_fields(
 ) -> Index:
     """Return an index with those of repeated Content- fields by which most of the body is read.
 
-    Mail programs differ in which one they take.
+    Mail programs differ in their choice.
     """
     values = {name: [index[name]] for name, _ in repeated}
     for name, value in repeated:
@@ -411,10 +413,11 @@ class _Parser:
         self.limits = limits
         self.mail = Mail(source=data)
         self.part_count = 0
-        # Bytes of containers in which delimiters are searched: each level searches its part again.
+        # Bytes of containers that are searched for delimiters; each level searches its part again.
         self.container_budget = max(limits.size, _CONTAINER_SCANS * len(data))
-        self.budget = limits.size  # bytes of header fields and text that may still be read
-        self.decoded_budget = max(limits.size, len(data))  # bytes of containers still decoded
+        self.budget = limits.size  # remaining bytes of header fields and text
+        # remaining bytes of containers to decode
+        self.decoded_budget = max(limits.size, len(data))
         self.stack: list[_Slice] = [(data, 0, len(data), 0, "text/plain", "part")]
 
     def add_defect(self, text: str) -> None:
@@ -422,9 +425,9 @@ class _Parser:
             self.mail.defects.append(text)
 
     def spend(self, size: int, role: str = "body") -> int:
-        """Return how many of `size` bytes may be read, and take them off the budget.
+        """Return the number of `size` bytes that can be read, and subtract it from the budget.
 
-        A part that others follow gets half of what is left, so it cannot hide them.
+        A part before others gets half of the remaining budget, so it cannot hide them.
         """
         limit = self.budget // 2 if self.stack else self.budget
         if role != "body" and role != "message":
@@ -436,7 +439,7 @@ class _Parser:
         return size
 
     def header(self, data: bytes, start: int, end: int) -> tuple[Fields, Index, int]:
-        """Read the header fields of a slice; return the start of its body, too."""
+        """Return the header fields of a slice, and the start of its body."""
         fields, index, repeated, stop, damaged, is_cut = split_header(
             data, start, end, self.limits.fields
         )
@@ -480,7 +483,7 @@ class _Parser:
         end: int,
         role: str = "body",
     ) -> None:
-        """Add a leaf; of text only as many bytes as the budget allows."""
+        """Add a leaf. Text is cut to the remaining budget."""
         size = granted = end - start
         read_as = ""
         if not _is_text(content_type) and _VAGUE_TYPE.fullmatch(content_type):
@@ -502,7 +505,7 @@ class _Parser:
     def without_pictures(
         self, payload: bytes, fields: Fields, index: Index
     ) -> tuple[bytes, Fields, Index]:
-        """Return the decoded payload of HTML without the data of pictures in it, and its fields."""
+        """Return the decoded payload of HTML without the data of pictures, and its fields."""
         page = decode_transfer(payload, transfer_encoding(index))
         shorter = _DATA_URI.sub(b"data:", page)
         if len(shorter) == len(page):
@@ -553,7 +556,7 @@ class _Parser:
     ) -> tuple[bytes, int, int]:
         """Undo the transfer encoding of a container or attached message, unless the label is wrong.
 
-        Standards forbid such an encoding; both real ones and wrong labels occur.
+        Standards forbid such an encoding. Both real encodings and wrong labels occur.
         """
         encoding = transfer_encoding(index)
         if encoding not in _ENCODED:
@@ -612,7 +615,7 @@ class _Parser:
         for number, (_, begin, is_closing) in enumerate(lines):
             stop = lines[number + 1][0] if number + 1 < len(lines) else end
             if is_closing:
-                # Readers do not show the epilogue, not even parts in it.
+                # Mail programs do not show the epilogue, nor parts in it.
                 if _VISIBLE.search(data, begin, end):
                     slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
@@ -626,7 +629,7 @@ class _Parser:
         self.stack.extend(reversed(self.within_limit(slices)))
 
     def within_limit(self, slices: list[_Slice]) -> list[_Slice]:
-        """Return the slices of a container, in order; if they are too many, the largest."""
+        """Return the slices of a container in order; only the largest if there are too many."""
         room = max(self.limits.parts - self.part_count - len(self.stack), 1)
         if len(slices) <= room:
             return slices
@@ -636,7 +639,7 @@ class _Parser:
         return [slices[number] for number in sorted(largest)]
 
     def set_charsets(self) -> None:
-        """Let parts and header fields without a charset use that of the first part with one."""
+        """Give parts and header fields without a charset that of the first part with one."""
         for part in self.mail.parts:
             if b"content-type" in part.index and (charset := part.charset):
                 self.mail.charset = charset
@@ -647,7 +650,7 @@ class _Parser:
 
 def _with_lf(data: bytes) -> bytes:
     """Return data with LF for CRLF, CR CR LF and bare CR."""
-    if b"\r" not in data:
+    if data.find(b"\r") < 0:  # `in` is slower: CPython raises an error for bytes first
         return data
     if b"\r\r" in data:
         data = _CRS_BEFORE_LF.sub(b"\n", data)
@@ -655,7 +658,7 @@ def _with_lf(data: bytes) -> bytes:
 
 
 def unwrap(data: bytes) -> bytes:
-    r"""Return a message with LF line ends, without the wrapping of programs around it.
+    r"""Return a message with LF line ends, without wrappers that programs add.
 
     Removes byte order marks and NULs before the header, and the envelope of Apple's .emlx files.
     CRLF, CR CR LF and bare CR become LF.

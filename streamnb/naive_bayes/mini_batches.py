@@ -203,7 +203,7 @@ def are_messages(X: Any) -> bool:
 
 
 def as_list(X: Any) -> Any:
-    """Return a tuple, an iterator or a tokenizer's frame as a list, and anything else as it is."""
+    """Return a tuple, an iterator or a tokenizer's frame as a list; other values unchanged."""
     if isinstance(X, (tuple, Iterator)):
         return list(X)
     return X.counted_messages if isinstance(X, CountedFrameMixin) else X
@@ -555,7 +555,7 @@ def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
 
 
 def _source_frame(X: Any) -> Any:
-    """Return the frame of a series or of counted messages, and anything else as it is."""
+    """Return the frame of a series or of counted messages; other values unchanged."""
     X = X.messages if isinstance(X, CountedMessages) else X
     return X.to_frame() if hasattr(X, "to_frame") else X
 

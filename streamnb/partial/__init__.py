@@ -1,4 +1,4 @@
-"""Training and evaluation in parts, for any engine: counts add.
+"""Training and evaluation in parts, for any parallel engine: counts can be added.
 
 The functions work on plain bytes and text. An engine (a pool of processes, Spark, job arrays)
 transports a model spec, which is text, and partial counts, which are bytes. Results do not depend

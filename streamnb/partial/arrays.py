@@ -82,7 +82,7 @@ def class_totals(arrays: Mapping[str, NDArray[Any]], classes: int) -> Floats:
 
 
 def array_reader(arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Return the function by which `MemoryCounts.load` reads its arrays, checking each."""
+    """Return a function for `MemoryCounts.load` that returns and checks arrays."""
 
     def read(name: str, dtype: str, ndim: int = 1, optional: bool = False) -> Any:
         array = arrays.get(name)
@@ -130,9 +130,7 @@ def join(tables: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
     for other, _ in tables:
         is_same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
         if not is_same or other["first_positions"] != header["first_positions"]:
-            raise ModelFileError(
-                "partial counts do not belong together: their labels or weights differ"
-            )
+            raise ModelFileError("cannot join partial counts: their labels or weights differ")
         totals += other["sum"]["totals"]
     joined = {}
     for name in tables[0][1]:

@@ -1,4 +1,4 @@
-"""Partial counts: what some messages add to a model, as bytes that can be merged."""
+"""Partial counts: the counts of some messages, as bytes that can be merged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PREFIX = struct.Struct("<II")  # length of the JSON header, CRC-32 of everythin
 _DTYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
 _MEGABYTE = 1 << 20
 _MAX_PARTS = 1 << 20
-_MEMORY_CHECK_INTERVAL = 64  # messages between two measurements of the memory taken
+_MEMORY_CHECK_INTERVAL = 64  # number of messages between two measurements of memory
 
 Unpacked = tuple[Any, Arrays]  # JSON header and arrays of partial counts
 # Position at which each class occurred first, or None if unknown. It determines the class order.
@@ -52,7 +52,7 @@ class LabelledRow(NamedTuple):
     label
         The class.
     x
-        The message as the learner takes it: bytes, a text, a dict.
+        The message or row: bytes, a text or a dict, as required by the learner.
     """
 
     position: int
@@ -61,7 +61,7 @@ class LabelledRow(NamedTuple):
 
 
 class PartialCounts(NamedTuple):
-    """Counts that some messages add to one view of a model, in one range of fingerprints.
+    """Counts of some messages for one view of a model, in one range of fingerprints.
 
     Attributes
     ----------
@@ -129,7 +129,8 @@ def unpack(spec: str, data: bytes) -> Unpacked:
         header = json.loads(data[_PREFIX.size : _PREFIX.size + header_length])
         if header["spec"] != spec_digest(spec):
             raise ModelFileError(
-                "partial counts of another model spec: all must be made with the same parameters"
+                "the partial counts belong to another model spec; compute all with the same "
+                "parameters"
             )
         for name in ("view", "part", "parts"):
             if type(header[name]) is not int or not 0 <= header[name] <= _MAX_PARTS:
@@ -143,7 +144,7 @@ def unpack(spec: str, data: bytes) -> Unpacked:
             arrays[name] = np.frombuffer(data, dtype, size, offset).reshape(shape)
             offset += -(-arrays[name].nbytes // 8) * 8
         if offset != len(data):
-            raise ValueError("the data is cut off")
+            raise ValueError("the data is truncated")
     return header, arrays
 
 
@@ -155,7 +156,7 @@ def convert_errors() -> Iterator[None]:
     except ModelFileError:
         raise
     except Exception as error:
-        raise ModelFileError(f"damaged partial counts ({error!s:.100})") from None
+        raise ModelFileError(f"the partial counts are damaged ({error!s:.100})") from None
 
 
 def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
@@ -252,7 +253,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
             loaded = target
             loaded.load(header["sum"], array_reader(arrays))
         if set(first_positions) != set(loaded.labels):
-            raise ValueError("the positions are of other classes than the counts")
+            raise ValueError("positions and counts have different classes")
     return MergedCounts(target, first_positions)
 
 
@@ -281,7 +282,7 @@ def count(
     parts : int, default 1
         Number of ranges of fingerprints into which each table is split.
     memory : float, default 512.0
-        Megabytes of counts after which partial counts are yielded and counting starts afresh.
+        Megabytes of counts after which partial counts are yielded and counting starts again.
 
     Raises
     ------
@@ -364,7 +365,8 @@ def merge(
         parts, total = merged[key]
         if parts != header["parts"]:
             raise ModelFileError(
-                f"partial counts of tables split into {parts} and into {header['parts']} parts"
+                f"partial counts have different numbers of parts, {parts} and {header['parts']} "
+                "parts"
             )
         add_counts(total, counts)
     for (view, part), (parts, total) in sorted(merged.items(), key=itemgetter(0)):

@@ -37,7 +37,7 @@ from streamnb.partial.spec import check_sums, new_model, split_learner
 from streamnb.storage import label_from_json
 from streamnb.tables.base import TabularNB
 
-_MAX_CELLS = 1 << 22  # counts that are looked up in one call
+_MAX_CELLS = 1 << 22  # number of counts looked up in one call
 
 
 class BlockLayout(NamedTuple):
@@ -55,7 +55,7 @@ class BlockLayout(NamedTuple):
     delay: int = 0
 
     def blocks_of(self, position: int) -> tuple[int, ...]:
-        """Return the block that classifies a message, and the one that learns it if another."""
+        """Return the block that classifies a message, and any other block that learns it."""
         first, last = position // self.size, (position + self.delay) // self.size
         return (first,) if first == last else (first, last)
 
@@ -66,7 +66,7 @@ class BlockPrediction(NamedTuple):
     Attributes
     ----------
     position, label
-        Of the message.
+        Position and label of the message.
     predicted
         The predicted class; None before anything was learned.
     scored
@@ -124,7 +124,7 @@ def count_block(
 
 
 def _model_without_names(spec: str) -> Any:
-    """Return an untrained learner that keeps no names of features: predictions don't need them."""
+    """Return an untrained learner without names of features, which predictions do not need."""
     learner = new_model(spec)
     if not isinstance(learner, TabularNB):
         for component in (*learner.models, *learner.tokenizer.tokenizers):
@@ -154,7 +154,7 @@ def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[
     Raises
     ------
     ModelFileError
-        If they are not in that order, or not of one view and part.
+        If they are in another order, or of several views or parts.
     """
     total: MergedCounts | None = None
     previous = (-1, 0, 0)
@@ -162,7 +162,7 @@ def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[
         header, arrays = unpack(spec, item.data)
         block, view, part = key = header.get("block", -1), header["view"], header["part"]
         if total is not None and (block <= previous[0] or key[1:] != previous[1:]):
-            raise ModelFileError("blocks must be in order, and all of one view and part")
+            raise ModelFileError("blocks must be in order, and all from one view and part")
         previous = key
         if total is None:
             total = MergedCounts(empty_counts(spec, view), FirstPositions())
@@ -256,7 +256,7 @@ def _model_at_block(spec: str, block: int, prefix: Iterable[PartialCounts]) -> A
     if not unpacked:
         raise ModelFileError(f"block {block}: the counts of the blocks before it are missing")
     if any(header.get("block") != block for header, _ in unpacked):
-        raise ModelFileError(f"block {block}: it has the counts before another block")
+        raise ModelFileError(f"block {block}: the counts are those before another block")
     views = view_counts(learner)
     for view, parts in enumerate(group_by_view(unpacked, len(views))):
         if isinstance(views[view], TabularNB):
@@ -312,7 +312,7 @@ def replay_block(
     ordered = sorted(rows, key=lambda row: row.position)
     for row, following in itertools.pairwise(ordered):
         if row.position == following.position:
-            raise CorpusError(f"position {row.position}: two messages have it")
+            raise CorpusError(f"two messages have the position {row.position}")
     features = {row.position: features_of(row.x) for row in ordered}
     # At each position the message is classified (0) before the label that is due is learned (1).
     events = [(row.position, 0, row) for row in ordered if row.position // layout.size == block]

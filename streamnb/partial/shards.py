@@ -1,4 +1,4 @@
-"""Training on shards of models that depend on the order: each shard adds to one start state."""
+"""Training on shards, for models that depend on the order of messages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def check_shards(learner: Any) -> None:
 def learn_shard(
     classifier: Classifier, rows: Iterable[LabelledRow], parts: int = 1
 ) -> Iterator[PartialCounts]:
-    """Learn a shard, in the order of its rows; yield what it added, and the model's state.
+    """Learn a shard, in the order of its rows. Yield its counts and the model's state.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _tokens_by_class(arrays: Any, classes: int) -> Iterator[TokenCounts]:
 
 
 def merge_shards(classifier: Classifier, partial_counts: Iterable[PartialCounts]) -> None:
-    """Add to a classifier what shards learned, and take over the state of the last shard.
+    """Add the counts of shards to a classifier, and copy the state of the last shard.
 
     Parameters
     ----------

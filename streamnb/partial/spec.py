@@ -15,7 +15,7 @@ from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.tables.base import TabularNB
 
-VERSION = 1  # of specs and partial counts; other versions are refused
+VERSION = 1  # version of specs and partial counts; other versions raise an error
 
 Learner = Classifier | TabularNB
 
@@ -67,13 +67,13 @@ def new_model(spec: str) -> Any:
     try:
         content = json.loads(spec)
         if content["version"] != VERSION:
-            raise ValueError(f"it has version {content['version']!r:.20}, expected {VERSION}")
+            raise ValueError(f"its version is {content['version']!r:.20}, expected {VERSION}")
         if "table" in content:
             model_class = SaveLoadMixin.saved_classes[content["table"]]
             return model_class(**parameters_from_json(content["parameters"], model_class))
         model = TextModel.from_header(content["model"])
         return Classifier.from_settings(model, content["settings"])
-    except Exception as error:  # the text may hold anything
+    except Exception as error:  # the text can be anything
         raise ModelFileError(f"not a model spec of this version ({error!s:.100})") from None
 
 
@@ -84,14 +84,14 @@ def spec_digest(spec: str) -> str:
 
 
 def split_learner(learner: Learner) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the model of a learner, and the function that turns a message into its features."""
+    """Return the model of a learner, and the function that computes a message's features."""
     if isinstance(learner, Classifier):
         return learner.model, learner.count
     return learner, lambda row: row
 
 
 def check_sums(learner: Learner) -> None:
-    """Raise ValueError if a model is not the sum of what its examples add."""
+    """Raise ValueError if a model is not a sum over its examples."""
     model, _ = split_learner(learner)
     if model.order_dependence_reason:
         raise ValueError(model.order_dependence_reason)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamnb.pictures.read import ReadRun
 
 _MAX_CLASSES = 20
-_MAX_POINTS = 2000  # of a curve
+_MAX_POINTS = 2000  # maximum number of points of a curve
 _MAX_BARS = 25
 
 
@@ -69,10 +69,10 @@ def _roc_points(run: RunResults) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def roc(axes: Axes, runs: list[ReadRun]) -> None:
-    """Draw both error rates at every threshold, on log axes; the upper right corner is best.
+    """Draw both error rates at every threshold, on log axes. The upper right corner is best.
 
-    The TREC spam track used these axes (Cormack and Lynam 2005). On linear axes the curves of good
-    filters cannot be told apart.
+    The TREC spam track used these axes (Cormack and Lynam 2005). On linear axes, the curves of
+    good filters coincide.
     """
     axes.set_title("Errors at every threshold")
     drawn = [(run, points) for run in runs if (points := _roc_points(run.run)) is not None]
@@ -166,7 +166,7 @@ def learning_curve(axes: Axes, models: dict[str, Any]) -> None:
 
 
 def prequential_curve(axes: Axes, models: dict[str, Any]) -> None:
-    """Draw how often the row at each position of the stream was classified correctly."""
+    """Draw the fraction of correct predictions at each position of the stream."""
     axes.set_title("Accuracy row by row")
     for index, (name, result) in enumerate(models.items()):
         accuracy_by_row = np.array(result["curve"])
@@ -224,7 +224,7 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
 
 
 def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
-    """Draw how often each row was misclassified, as a fraction of the times it was tested."""
+    """Draw the fraction of each row's tests in which it was misclassified."""
     axes.set_title("Errors of each row")
     width = 0.8 / len(models)
     for index, (name, result) in enumerate(models.items()):

@@ -25,7 +25,7 @@ _CONFUSION = "Rows are true classes; the shade is the fraction of the row."
 _ROW_BY_ROW = "Accuracy at each position of the stream, over all orders, smoothed."
 _FRACTIONS = "Mean over the trials of each fraction; the band is one standard deviation."
 _TRIALS = "Accuracies of the trials; the line is their mean."
-_ROWS = "How often each row was misclassified, as a fraction of its tests."
+_ROWS = "Fraction of each row's tests in which it was misclassified."
 
 Picture = tuple[str, Callable[["Axes"], None]]  # caption and drawing function
 
@@ -77,7 +77,8 @@ def pictures_of_experiment(experiment: dict[str, Any]) -> Iterator[Picture]:
         title = f"{abbreviate(name)}: confusion"
         confusion = partial(draw.confusion, table=model["confusion"], title=title)
         yield f"{name}: {_CONFUSION}", confusion
-    # Only for rows that are images. The means do not depend on the model, so the first will do.
+    # Only for rows that are images. The means do not depend on the model, so those of the first
+    # are used.
     model_means = [model["class_means"] for model in experiment["models"].values()]
     means: dict[str, list[float]] = next(filter(None, model_means), {})
     if means:

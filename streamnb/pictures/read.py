@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from streamnb.errors import CorpusError, convert_os_errors, root_cause
 from streamnb.evaluate.compare import RunResults, read_run
 
-_MAX_BYTES = 1 << 28  # of a file
+_MAX_BYTES = 1 << 28  # limit in bytes of a file
 # A pair of surrogate escapes, another escape, or (group 1) half a pair: a byte of a name that is
 # not UTF-8, which strict JSON readers refuse.
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u....|\\u[dD][cC](..)|\\.")
@@ -103,7 +103,7 @@ def read_folder(folder: str) -> ReadRun | dict[str, Any]:
     Raises
     ------
     CorpusError
-        If it is neither, or damaged; the message names the file.
+        If it is neither, or damaged. The error names the file.
     """
     path = Path(folder)
     if (path / "experiment.json").exists():
@@ -173,9 +173,7 @@ def read_experiment(path: Path) -> dict[str, Any]:
     for answer in experiment["answers"]:
         is_consistent &= _labels(answer["likelihoods"]) == _labels(answer["probabilities"])
     if not is_consistent:
-        raise CorpusError(
-            f"{path}: its figures do not fit together; run `streamnb experiment` again"
-        )
+        raise CorpusError(f"{path}: its figures are inconsistent; run `streamnb experiment` again")
     return experiment
 
 

@@ -1,4 +1,4 @@
-"""Style of the pictures, and how they are written.
+"""Style of the pictures, and functions that write them.
 
 The colours are those of Okabe and Ito (2008), which people with any colour vision can distinguish.
 Every line also has its own dash pattern, for black and white.
@@ -29,7 +29,7 @@ _DATELESS = {
 }  # equal pictures give equal files
 
 _STYLE = {
-    "text.parse_math": False,  # a token may hold dollar signs
+    "text.parse_math": False,  # a token can contain dollar signs
     "font.family": "sans-serif",
     "font.size": 10,
     "axes.titlesize": 11,

@@ -1,4 +1,4 @@
-"""The evaluation of a trained classifier, which does not learn."""
+"""Evaluation of a trained classifier without learning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamnb.replay.run import OnStep, Report, RunRecord, positive_error
 def evaluate_model(
     config: Config, classifier: Classifier, name: str, on_step: OnStep | None = None
 ) -> Report:
-    """Classify a corpus with a trained classifier, which does not learn.
+    """Classify a corpus with a trained classifier, without learning.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def evaluate_model(
     Raises
     ------
     StreamNBError
-        If corpus or output are at fault, or no label of the corpus is a class of the model.
+        If the corpus cannot be read, the output not written, or no label is a class of the model.
     """
     corpus = open_configured_corpus(config)
     _check_label_headers(corpus, classifier, name)

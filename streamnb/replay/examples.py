@@ -1,4 +1,4 @@
-"""The labelled messages of a corpus, and what is done with those that cannot be read."""
+"""The labelled messages of a corpus, and the handling of unreadable ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iter
         header = config.corpus.label_header
         reason = f"has no {f'field {header}' if header else 'label'}"
         if entry.label:
-            reason = "has the label '?', which stands for no prediction in results; rename it"
+            reason = "has the label '?', which means no prediction in results; rename the label"
         error = entry.problem or f"{entry.path}: message {entry.name} {reason}"
         skip_or_stop(config, error, skipped)
 
@@ -52,7 +52,7 @@ def select_entries(entries: Iterable[Entry], config: Config) -> Iterator[Entry]:
 
 
 def count_selected(corpus: Corpus, config: Config) -> int | None:
-    """Return how many messages `select_entries` returns at most; None if that is unknown."""
+    """Return the maximum number of messages that `select_entries` returns; None if unknown."""
     section = config.corpus
     if corpus.size is None:
         return section.limit
@@ -76,7 +76,7 @@ def iterate_examples(
     interruption: Interruption,
     with_envelope: bool = False,
 ) -> Iterator[Example]:
-    """Yield what the prequential loop needs of each selected message, until the interruption.
+    """Yield an `Example` for each selected message, until the interruption.
 
     `skip_or_stop` gets the errors of messages; `with_envelope` adds dates and recipients.
     """

@@ -26,7 +26,7 @@ from streamnb.replay.examples import (
 )
 from streamnb.replay.workers import stream_features
 
-_MIN_SHARD = 4000  # messages that one process counts at a time, at least
+_MIN_SHARD = 4000  # minimum number of messages that one process counts at a time
 
 OnProgress = Callable[[int, int], None]
 
@@ -97,8 +97,9 @@ def fit_corpora(
     for path, corpus in zip(paths, corpora, strict=True):
         if tokenizer_config(make_tokenizer(config, corpus)) != tokenizer_config(tokenizer):
             raise ConfigError(
-                f"{path}: its messages are of another kind than those of {paths[0]}; choose one "
-                "kind for all with --set tokenizer.kind=mail or --set tokenizer.kind=text"
+                f"{path}: its messages are of another kind (mail or text) than those of "
+                f"{paths[0]}; choose one kind with --set tokenizer.kind=mail or --set "
+                "tokenizer.kind=text"
             )
     labelled = _labelled_entries(config, paths, corpora, skipped)
     entries = [entry for entry in select_entries(labelled, config) if entry.learn]

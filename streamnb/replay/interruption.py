@@ -11,7 +11,8 @@ from typing import Any
 class Interruption:
     """Handler of Ctrl-C: the first ends the stream after a message, the second the program.
 
-    An exception could fall between recording a message and writing its results.
+    No exception is raised, because it could come between recording a message and writing its
+    results.
     """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
@@ -20,7 +21,7 @@ class Interruption:
         self._previous_handler: Any = None
 
     def __enter__(self) -> Interruption:
-        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as under nohup
+        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as with nohup
         if threading.current_thread() is threading.main_thread() and not is_ignored:
             self._previous_handler = signal.signal(signal.SIGINT, self._on_signal)
         return self

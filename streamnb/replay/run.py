@@ -66,7 +66,7 @@ class Report:
     interrupted
         Whether the replay was stopped before the end.
     problem
-        The reason why the figures are meaningless; None if they are not.
+        The reason why the figures are meaningless; None if they are meaningful.
     not_written
         Files that exist already and were not replaced, because the replay was interrupted.
     """
@@ -181,7 +181,8 @@ def replay_models(
         ):
             for run in runs:
                 run.classify(example)
-            for run in runs:  # after all predictions: some models share their counts
+            # training follows all predictions, because some models share their counts
+            for run in runs:
                 run.train(example)
             if on_step is not None and example.classify:
                 on_step(runs[0].record.metrics, total)
@@ -258,7 +259,7 @@ class RunRecord:
         if report.interrupted and not self.metrics.messages and not report.learned:
             self.files.discard()
         elif report.interrupted and self.files.has_earlier_results:
-            report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
+            report.not_written.append(f"{self.files.folder}: the earlier results are not changed")
         else:
             tokens = {} if self.files.folder is None else top_tokens(classifier)
             self.files.finish(report.as_dict(), tokens)
@@ -348,7 +349,7 @@ def top_tokens(classifier: Classifier) -> dict[str, list[tuple[str, float]]]:
 def _find_problem(
     corpus: Corpus, config: Config, report: Report, labels: Iterable[Any]
 ) -> StreamNBError | None:
-    """Return why the figures are meaningless; None if they are not."""
+    """Return the reason why the figures are meaningless; None if they are meaningful."""
     classes = list(report.summary.classes)
     if report.summary.messages and report.learned == 0:
         if any(getattr(section, "recipients", None) for section in config.feedback):
@@ -360,11 +361,11 @@ def _find_problem(
                 "no label was released by the feedback policy (in a TREC index, messages whose "
                 "label begins with a capital are only classified)"
             )
-        return CorpusError(f"{corpus.path}: nothing was learned; {reason}")
+        return CorpusError(f"{corpus.path}: no message was learned: {reason}")
     if len(classes) == 1:
         return CorpusError(
             f"{corpus.path}: all {report.summary.messages} messages are of class {classes[0]}; "
-            "a replay needs two classes or more"
+            "a replay needs at least two classes"
         )
     error = positive_error(config, classes)
     if error is not None:

@@ -1,7 +1,7 @@
 """Reading and tokenising of corpus entries, in order, in this process and in workers.
 
 Every message is read and tokenised independently, so the result does not depend on the number of
-processes. While the next messages in order are not ready, the main process takes later ones.
+processes. While the next messages in order are not ready, the main process works on later ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _CHUNK_SIZE = 32  # messages per task, at most; fewer if their results would not fit into a pipe
 _FIRST_CHUNK_SIZE = 16  # messages per task before the size of results is known
-_CHUNKS_PER_PROCESS = 16  # read ahead
+_CHUNKS_PER_PROCESS = 16  # number of messages to read ahead
 _PIPE_BYTES = 1 << 20
 _PIPE_FILL = 0.75  # fraction of a pipe that a result may fill; a full pipe blocks its worker
 _WORKER_ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
@@ -200,9 +200,9 @@ class _Worker:
             raise StreamNBError(_WORKER_ENDED) from None
 
     def stop(self) -> None:
-        """Kill the process, which holds nothing that could be lost."""
+        """Kill the process. Nothing is lost."""
         self._results.close()
-        self._process.kill()  # not SIGTERM, which it may have inherited as ignored
+        self._process.kill()  # not by SIGTERM, which the process can have inherited as ignored
         self._process.join()
         self._tasks.close()
 
@@ -232,7 +232,7 @@ def _run_worker(
     inherited: list[Connection],
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the main process
-    gc.freeze()  # a collection would touch, and so copy, the pages shared with the main process
+    gc.freeze()  # a collection would write to, and so copy, pages shared with the main process
     for end in inherited:
         end.close()
     queue: SimpleQueue[list[Entry]] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""The mechanism that makes a scikit-learn estimator of a model of any kind."""
+"""The base class that turns a model of any kind into a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def is_same_value(first: Any, second: Any) -> bool:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy of a parameter that has parameters itself, and any other value as it is."""
+    """Return a copy of a value that has parameters itself, and any other value unchanged."""
     return clone(value) if hasattr(value, "get_params") else value
 
 
 @contextmanager
 def name_row(values: Any) -> Iterator[None]:
-    """Add the row of the first value that is not finite to a ValueError of scikit-learn."""
+    """Add the row of the first non-finite value to a ValueError of scikit-learn."""
     try:
         yield
     except ValueError as error:
@@ -64,7 +64,7 @@ def _first_not_finite(values: Any) -> str:
 
 
 def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return classes as an array of a dtype (of dates, say) if it can hold them all."""
+    """Return classes as an array of a given dtype, such as dates, if it can hold them all."""
     labels = classes.tolist()
     try:
         converted = np.array(labels, dtype=kind)
@@ -105,7 +105,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     Attributes
     ----------
     model_
-        The model that was trained, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_ : ndarray
@@ -122,10 +122,10 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if model is not None:
             cls.model_class = model
 
-    # Steps that depend on the kind of input
+    # Methods that depend on the kind of input
 
     def _read(self, X: Any, reset: bool) -> Any:
-        """Return validated rows as the model takes them; `reset` is True in `fit`."""
+        """Return validated rows in the form for the model. `reset` is True in `fit`."""
         raise NotImplementedError
 
     def _validate(self, X: Any, reset: bool, **options: Any) -> Any:
@@ -153,7 +153,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return tags
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of a tokenizer that is None so far (`tokenizer__ngrams`)."""
+        """Set parameters, also those of a tokenizer that is still None (`tokenizer__ngrams`)."""
         params = translate_names(type(self), params)
         for name in params:
             owner, _, nested = name.partition("__")
@@ -165,7 +165,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return self
 
     def _default_of(self, name: str) -> Any:
-        """Return the object that a parameter of None stands for, or None."""
+        """Return the object that replaces None as a parameter's value, or None."""
         return None
 
     def _model_value(self, name: str, classes: list[Label]) -> Any:
@@ -181,14 +181,14 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return dict(zip(sorted(classes), shares.tolist(), strict=True))
 
     def _new_model(self, classes: list[Label]) -> Any:
-        """Return an untrained model. Tokenizers are copied: changes of them have to be noticed."""
+        """Return an untrained model. Tokenizers are copied, so that later changes are noticed."""
         names = self.model_class.parameter_table
         return self.model_class(
             **{name: copy_value(self._model_value(name, classes)) for name in names}
         )
 
     def _fitted_model(self) -> Any:
-        """Return the model with the parameters as they are now; nothing is learned again."""
+        """Return the model with the current parameters, without learning again."""
         validation.check_is_fitted(self, "model_")
         for name in self.model_class.parameter_table:
             value = self._model_value(name, self.classes_.tolist())
@@ -199,15 +199,15 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
                     if self.model_class.parameter_table[name].role != "counts":
                         raise
                     raise ValueError(
-                        f"{name} has changed since fit: what was learned depends on it; "
-                        "call fit again"
+                        f"{name} has changed since fit, and the learned counts depend on it; call "
+                        "fit again"
                     ) from error
         return self.model_
 
     def _learn(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
-        """Learn rows; if that fails, the estimator is what it was."""
+        """Learn rows. After an error, the estimator is unchanged."""
         before = self.__dict__.copy()
         try:
             return self._learn_unguarded(X, y, classes, sample_weight, reset)
@@ -234,7 +234,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         is_scalar = sample_weight is None or np.isscalar(sample_weight)
         weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
         if not weights.any():
-            raise ValueError("all weights are zero: no class would have a weight")
+            raise ValueError("all weights are zero; at least one must be above zero")
         declared = np.unique(labels if classes is None else classes).tolist()
         if reset and isinstance(getattr(self, "prior", None), Mapping):
             check_whole_prior(self.prior, declared)
@@ -249,7 +249,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn n rows or texts.
+        """Reset the model, then learn n rows or texts.
 
         Parameters
         ----------
@@ -265,7 +265,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     def partial_fit(
         self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None
     ) -> Self:
-        """Learn more rows of the same width, or more texts. Classes may be new.
+        """Learn more rows of the same width, or more texts. New classes are allowed.
 
         Parameters
         ----------

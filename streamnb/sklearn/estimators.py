@@ -44,11 +44,11 @@ def _refuse_tokens(X: Any) -> None:
     row = X[0] if isinstance(X, list) and X else None
     if isinstance(row, Mapping):
         raise ValueError(
-            "a row is a dict: make a matrix of them with sklearn.feature_extraction.DictVectorizer"
+            "a row is a dict; convert the rows with sklearn.feature_extraction.DictVectorizer"
         )
     if isinstance(row, (list, tuple)) and any(isinstance(token, str) for token in row):
         raise ValueError(
-            "a row is a list of tokens: pass texts, and the function that makes tokens of a text "
+            "a row is a list of tokens; pass texts, and your function from a text to its tokens "
             "as tokenizer="
         )
 
@@ -109,7 +109,8 @@ class _CountsEstimator(Estimator):
                 self._counting_tokenizer = as_tokenizer(self._tokenizer_of_fit)
         elif not is_same_value(self.tokenizer, self._tokenizer_of_fit):
             raise ValueError(
-                "tokenizer has changed since fit: the counts are of the old tokens; call fit again"
+                "tokenizer has changed since fit, and the counts are those of the old tokens; "
+                "call fit again"
             )
         return self._counting_tokenizer
 
@@ -135,7 +136,9 @@ class _CountsEstimator(Estimator):
         """The column of each token in `feature_count_` and `feature_log_prob_`, for texts."""
         counts = self._fitted_model().counts
         if not self.text_:
-            raise AttributeError("vocabulary_ is of texts: the columns are those of the matrix")
+            raise AttributeError(
+                "vocabulary_ exists only for texts; here the columns are those of the matrix"
+            )
         return {name: column for column, (name, _) in enumerate(self._named_features(counts))}
 
     def _named_features(self, counts: Any) -> list[tuple[Any, int]]:
@@ -220,7 +223,7 @@ class BernoulliNB(BernoulliParameters, _CountsEstimator, model=naive_bayes.Berno
 class ComplementNB(ComplementParameters, _CountsEstimator, model=naive_bayes.ComplementNB):
     """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`.
 
-    `feature_log_prob_` has the weights of the formula, which are no probabilities.
+    `feature_log_prob_` has the weights of the formula, which are not probabilities.
     """
 
 
@@ -230,7 +233,7 @@ class DiscriminativeMultinomialNB(
 ):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 
-    Rows are learned in their order, which makes a difference; `fit` goes through them once.
+    Rows are learned in their order, which affects the result. `fit` passes over them once.
     Attributes are as for `MultinomialNB`.
     """
 
@@ -256,10 +259,10 @@ class _TableEstimator(Estimator):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
             if not len(table.values):
-                raise ValueError("found 0 samples where at least one is wanted")
+                raise ValueError("found 0 samples, but at least one is needed")
         else:
             if isinstance(X, list) and not self.is_numeric:
-                X = Columns.from_data(X).values  # numpy would make text of numbers
+                X = Columns.from_data(X).values  # numpy would convert numbers to text
             dtype = np.float64 if self.is_numeric else None
             X = self._validate(X, reset, dtype=dtype, ensure_all_finite="allow-nan")
             table = Columns.from_data(X)
@@ -332,7 +335,7 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
 class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tables.CategoricalNB):
     """`streamnb.CategoricalNB` as a scikit-learn estimator; attributes as for `GaussianNB`.
 
-    Levels are any values, and new ones may come at any time: nothing has to be encoded.
+    Levels are any values and need no encoding. New ones can come at any time.
     """
 
 
@@ -353,7 +356,7 @@ class AODE(AODEParameters, _TableEstimator, model=tables.AODE):
 class LazyBayesianRules(LazyParameters, _TableEstimator, model=tables.LazyBayesianRules):
     """`streamnb.LazyBayesianRules` as a scikit-learn estimator.
 
-    Attributes are as for `CategoricalNB`; only the last `size` rows are known.
+    Attributes are as for `CategoricalNB`; only the last `size` rows are stored.
     """
 
 
@@ -423,7 +426,7 @@ class _TextEstimator(PresetParameters, Estimator):
 class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     """`streamnb.TextClassifier`, the default for texts, as a scikit-learn estimator.
 
-    `fit` learns the texts once, shuffled; `partial_fit` learns more in the order they have.
+    `fit` learns the texts once, shuffled. `partial_fit` learns more texts in their order.
 
     Attributes
     ----------

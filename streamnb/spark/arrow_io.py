@@ -157,7 +157,7 @@ def check_ascending(rows: Iterable[LabelledRow]) -> Iterator[LabelledRow]:
     last: int | None = None
     for row in rows:
         if last is not None and row.position <= last:
-            raise CorpusError(f"position {row.position}: two messages have it")
+            raise CorpusError(f"two messages have the position {row.position}")
         last = row.position
         yield row
 
@@ -210,7 +210,7 @@ def load_model(name: str, load: Callable[[str], Any], shared: bool = True) -> An
     load
         Function that reads a model file.
     shared
-        True: the model may be that of an earlier task, and must not be trained.
+        True if the model can come from an earlier task, so it must not be trained.
     """
     if not shared:
         return load(SparkFiles.get(name))

@@ -18,7 +18,7 @@ from streamnb.partial.shards import STATE
 from streamnb.spark import arrow_io
 from streamnb.spark.arrow_io import BLOCK, LABEL_TYPES, MESSAGE, PARTIAL_COUNTS, POSITION
 
-MIN_SHARD = 2000  # messages; smaller shards all learn the same frequent features
+MIN_SHARD = 2000  # messages; smaller shards learn only the same frequent features
 _HELD_OUT = 500  # messages that the merged model learns at the end
 
 Learner = TypeVar("Learner")
@@ -85,7 +85,7 @@ def fit(
     spec = partial.spec_of(learner)  # type: ignore[arg-type]  # it checks the type
     model: Any = partial.new_model(spec)
     if shards is None and rounds != 1:
-        raise ValueError("rounds: set shards too")
+        raise ValueError("rounds needs shards; set both")
     if shards is not None:
         if min_count:
             raise ValueError("min_count: not possible with shards")

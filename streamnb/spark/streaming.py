@@ -15,7 +15,7 @@ from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.spark.arrow_io import LABEL, MESSAGE, POSITION, get_field
 
-_QUERY_ID = "sql.streaming.queryId"  # Spark's property with the id that a checkpoint gives a query
+_QUERY_ID = "sql.streaming.queryId"  # Spark's property with the query's id from the checkpoint
 
 
 def learn(
@@ -58,8 +58,8 @@ def learn(
 
     Notes
     -----
-    Spark Connect does not tell the id of the query, so batches are identified by the path of the
-    checkpoint. If you delete a checkpoint there, start the next one at another path.
+    Spark Connect does not report the query's id, so the path of the checkpoint identifies batches.
+    If you delete a checkpoint with Spark Connect, start the next one at another path.
     """
     get_field(stream, LABEL, (StringType,))
     get_field(stream, MESSAGE, (BinaryType, StringType))

@@ -32,16 +32,16 @@ class _Coded(NamedTuple):
     features: Ints
 
 
-_FEATURE = 1 << 31  # in a key: what follows is the number of a feature, not of a level
+_FEATURE = 1 << 31  # flag in a key: the lower bits are the index of a feature instead of a level
 
 
 def _key(a: Ints, b: Ints) -> Keys:
-    """Return keys of a parent's level with another level, or with a feature."""
+    """Return keys of pairs: a parent's level with another level, or with a feature."""
     return ((a << 32) | b).astype(np.uint64)
 
 
 def _parts(keys: Keys) -> tuple[Ints, Ints]:
-    """Return both indices of each key."""
+    """Return the two indices in each key."""
     low = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return (keys >> np.uint64(32)).astype(np.int64), low
 
@@ -59,15 +59,15 @@ class PairCounts(LevelCounts):
     """Counts of levels, and of pairs of a parent's level with another level of the same row.
 
     A pair is one entry of a count table. The table also counts a parent's level together with a
-    feature at any level: the denominator of the pair's probability. For sparse rows, it counts the
-    parent's own feature only, and the pair of the level with itself counts the other features.
+    feature at any level: the denominator of the pair's probability. For sparse rows, it counts
+    only the parent's own feature. The pair of a level with itself counts the other features.
 
     Parameters
     ----------
     parents
-        Names of the features that are parents, or their largest number in a row, or None for all.
-        By number, the parents are the features whose names have the smallest fingerprints, so that
-        the choice depends on the row alone.
+        Names of the features that are parents, their maximum number in a row, or None for all.
+        With a number, the features whose names have the smallest fingerprints are parents, so the
+        choice depends only on the row.
     sparse
         Whether rows name only the features that are present.
     """
@@ -118,7 +118,7 @@ class PairCounts(LevelCounts):
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
     def own_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Return keys of parents with their own feature, shape (p,), which count the parents."""
+        """Return keys of parents with their own feature, shape (p,). They count the parents."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
     def _entries(self, row: _Coded) -> tuple[Keys, Floats]:
@@ -150,15 +150,15 @@ class PairCounts(LevelCounts):
         try:
             self.pairs.subtract(*self._entries(row), place, weight)
         except ValueError:
-            raise ValueError("cannot unlearn: this was never learned") from None
+            raise ValueError("cannot unlearn: this row was never learned") from None
         self.take(rows, place, weight)
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError if the other statistics count other pairs."""
+        """Raise ValueError unless the other statistics have the same parents and kind of rows."""
         if self.parents != other.parents:
             raise ValueError("cannot merge: the models have other parents")
         if self.sparse != other.sparse:
-            raise ValueError("cannot merge: one model is of sparse rows, and the other is not")
+            raise ValueError("cannot merge: sparse=True in one model, sparse=False in the other")
 
     def merge(self, other: Any, places: list[int]) -> None:
         """Add other statistics."""
@@ -186,7 +186,7 @@ class PairCounts(LevelCounts):
         is_known = np.where(b < _FEATURE, b < self._size, b < _FEATURE + len(self.level_ids))
         is_sound = is_known & (a < self._size)
         if cells.shape != (len(keys), self._counts.shape[1]) or not is_sound.all():
-            raise ValueError("pairs and levels do not belong together")
+            raise ValueError("pairs and levels do not match")
         if not ((cells >= 0) & (cells <= 1e300)).all():
             raise ValueError("a count is negative or not finite")
         self.pairs.load(keys, None, None, cells, cells.sum(axis=0).tolist())
@@ -207,7 +207,7 @@ class _Parents(NameList):
         Constraint.__init__(self, fits, description, none=True)
 
     def plain(self, value: Any) -> Any:
-        """Return a number as it is, names as a list."""
+        """Return a number unchanged, or names as a list."""
         return value if isinstance(value, int) else super().plain(value)
 
 
@@ -256,16 +256,17 @@ class AODE(AODEParameters, TabularNB):
         P(c) * mean over parents i of P(x_i | c) * product over j of P(x_j | c, x_i)
 
     Every probability is a ratio of counts, (n + alpha) / (N + alpha L), where L is the number of
-    levels. The model sees pairs of features that say more together than each alone, and it needs
-    no search for a structure.
+    levels. The model uses pairs of features that carry more evidence than each feature alone,
+    without a search for a structure.
 
-    Levels are any hashable values. Cut numbers into ranges first. Missing values are left out. All
-    parameters but `parents` and `sparse` can be set after training.
+    Levels are any hashable values. Convert numbers to ranges first. Missing values are left out.
+    All parameters but `parents` and `sparse` can be set after training.
 
     References
     ----------
     Webb, G. I., Boughton, J. R. and Wang, Z. (2005). Not so naive Bayes: aggregating one-dependence
-    estimators. Machine Learning 58. (There P(c, x_i) is smoothed as one; here P(c) is the prior.)
+    estimators. Machine Learning 58. (There P(c, x_i) is smoothed as one probability; here P(c) is
+    the prior.)
 
     Examples
     --------
@@ -349,5 +350,5 @@ _SMALLEST = 1e-300  # instead of a probability of 0
 def _fingerprint(name: Hashable) -> int:
     try:
         return _core.fingerprint(name)
-    except (TypeError, ValueError):  # a name of a type of its own
+    except (TypeError, ValueError):  # a name whose type no other name has
         return _core.fingerprint(repr(name))

@@ -25,25 +25,25 @@ from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
-SMALLEST_WEIGHT = 1e-100  # sums of weights lose nothing where sums are cut off, at 2^-640
+SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact, because sums are cut off at 2^-640
 
 
 def arrival_independent(names: Sequence[Hashable]) -> list[int]:
-    """Return an order of features that does not depend on their order of arrival."""
+    """Return an order of features that does not depend on the order of learning."""
     return sorted(range(len(names)), key=lambda j: (type(names[j]).__name__, repr(names[j])))
 
 
 class Statistics(Protocol):
     """Sufficient statistics of the examples of K classes: sums that add, subtract and merge.
 
-    Models compute their formulas from them; statistics do not depend on a formula's parameters.
+    Models compute their formulas from statistics, which do not depend on the formula's parameters.
     """
 
     def add_classes(self, classes: int) -> None:
         """Make room for a number of classes."""
 
     def read(self, table: Columns) -> Any:
-        """Return rows as `learn` and the formulas take them; reading changes nothing.
+        """Return rows in the form for `learn` and the formulas, without changing the statistics.
 
         Raises
         ------
@@ -73,10 +73,10 @@ class Statistics(Protocol):
         """Add other statistics; their class k is class places[k] here."""
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Return everything, as plain data for JSON and arrays."""
+        """Return the whole state: JSON values and arrays."""
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore what `state` returned; raises any exception if it is not sound."""
+        """Restore what `state` returned. Raise any exception if it is damaged."""
 
 
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
@@ -88,16 +88,17 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """
 
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
-    _cache: Any = None  # results of the formula for the present sums
+    _cache: Any = None  # cached results of the formula for the current sums
     statistics: Any
     prior: Prior
-    receipt: None = None  # these unlearn without one
+    receipt: None = None  # models of tables unlearn without a receipt
 
     def __post_init__(self) -> None:
         self._reset()
 
     def _has_learned(self) -> bool:
-        return "statistics" in vars(self)  # the constructor decides what is counted
+        # parameters of the role "counts" are set in the constructor
+        return "statistics" in vars(self)
 
     def _changed(self, name: str) -> None:
         self._cache = None
@@ -112,7 +113,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     @property
     def labels(self) -> list[Label]:
-        """The labels, in their order of arrival."""
+        """The labels, in the order in which they were first learned."""
         return self._labels
 
     def _new_statistics(self) -> Statistics:
@@ -139,7 +140,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return place, j
 
     def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return a copy of an example that can be kept."""
+        """Return a copy of an example that can be stored."""
         return dict(x)
 
     def _declare(self, labels: Iterable[Label]) -> None:
@@ -209,7 +210,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             place = self._places.get(y)
             class_weight = -1.0 if place is None else self._weights[place].weight
             if place is None or class_weight < weight or 0 < weight < SMALLEST_WEIGHT:
-                raise ValueError(f"cannot unlearn: this was never learned of class {y!r:.80}")
+                raise ValueError(
+                    f"cannot unlearn: this example was never learned with the label {y!r:.80}"
+                )
             self.statistics.unlearn(rows, place, weight, class_weight - weight)
             self._lighten(place, weight)
             self._cache = None
@@ -230,11 +233,11 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return self._default_receipt(w)
 
     def unlearn(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Undo what a receipt records; if that fails, raise ValueError and change nothing."""
+        """Undo the changes in a receipt. If that fails, raise ValueError and change nothing."""
         self.unlearn_one(x, y, receipt.class_weight)
 
     def reapply(self, x: Mapping[Any, Any], y: Label, receipt: Receipt) -> None:
-        """Repeat exactly what a receipt records."""
+        """Repeat the changes in a receipt exactly."""
         self.learn_one(x, y, receipt.class_weight)
 
     takes_views = False
@@ -313,7 +316,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         arrays = {}
         for name, (dtype, ndim) in header["arrays"].items():
             if dtype not in ("<i8", "<u8", "<f8"):
-                raise ValueError(f"{name} is not what it should be")
+                raise ValueError(f"{name} is not valid")
             arrays[name] = np.array(array(name, dtype, ndim))
         model._declare(labels)
         for k, (sums, low) in enumerate(zip(model._weights, header["lows"], strict=True)):

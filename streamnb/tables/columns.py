@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from streamnb.counts.protocol import Floats, Ints, is_missing
 from streamnb.naive_bayes.mini_batches import frame_of, is_frame, values_of
 
-LARGEST = 1e100  # squares and their sums stay finite
-_LARGEST_DENSE = 10**8  # cells that a sparse matrix may have
+LARGEST = 1e100  # limit of values, so that squares and their sums stay finite
+_LARGEST_DENSE = 10**8  # maximum number of cells of a sparse matrix
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as Python object; numpy scalars are converted."""
+    """Return a value as a Python object; numpy scalars are converted."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -31,7 +31,7 @@ def is_number(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Columns:
-    """Rows of values that are not checked yet.
+    """Rows of unchecked values.
 
     Attributes
     ----------
@@ -70,7 +70,9 @@ class Columns:
             return cls(*_cells_of_dicts(X))
         if hasattr(X, "toarray"):
             if X.shape[0] * X.shape[1] > _LARGEST_DENSE:
-                raise ValueError(f"a sparse matrix of shape {X.shape}: its zeros are values here")
+                raise ValueError(
+                    f"a sparse matrix of shape {X.shape} is too large: its zeros are values here"
+                )
             X = X.toarray()
         if isinstance(X, np.ma.MaskedArray):
             masked, X = np.ma.getmaskarray(X), X.data.astype(object)
@@ -96,7 +98,7 @@ class Columns:
         elif len(values) == 1:
             row = values[0].tolist()
             if set(map(type, row)) == {float} and max(map(abs, row)) <= LARGEST:
-                return np.array([row])  # NaN or not: what is compared with NaN is not larger
+                return np.array([row])  # also for NaN: comparisons with NaN are false
             numbers = np.array([[self._number(value, 0, j) for j, value in enumerate(row)]])
         else:
             numbers = np.empty(values.shape)
@@ -141,7 +143,7 @@ def _cells_of_lists(X: Any) -> NDArray[Any]:
     except TypeError:
         return np.asarray(X)
     if len({len(row) for row in rows}) > 1:
-        raise ValueError("the rows are not of one length")
+        raise ValueError("the rows have different lengths")
     values = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
     for i, row in enumerate(rows):
         values[i, :] = row

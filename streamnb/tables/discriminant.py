@@ -57,10 +57,9 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
     If each class has its own, they are quadrics.
 
     Learning adds the outer product of an example to the sums of its class, without rounding. So an
-    example can be unlearned to the last bit. The first prediction after that factorises the
+    example can be unlearned exactly. The first prediction after learning factorises the
     covariances, in O(K d^3). All parameters can be set after training, including the kind of
-    covariance. The given prior does not weight the shared covariance, as it does in scikit-learn's
-    LDA.
+    covariance. Unlike scikit-learn's LDA, a given prior does not weight the shared covariance.
 
     In prediction, a missing value is integrated out. The covariance of two features is taken over
     the examples that have both. Negative eigenvalues, which can then arise, are set to 0.
@@ -103,7 +102,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
             covariances = shared[None]
         else:
             covariances = _divide(class_products, n - self.ddof)
-            # Of a feature that a class never had, it takes what all classes have together.
+            # A feature without values in a class gets the estimate over all classes.
             covariances = np.where(n > 0, covariances, overall * np.eye(d))
         means = np.array([sums_of_class.means() for sums_of_class in sums]).reshape(len(sums), d)
         means = np.where(np.isnan(means), total.means(), means)
@@ -133,7 +132,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
                     factors.clear()
                 factors[key] = _whitening_factors(normals.covariances, present)
             known_values, means = values[indices][:, present], normals.means[:, present]
-            middle = means.sum(axis=0) / max(len(means), 1)  # nothing is lost far from zero
+            middle = means.sum(axis=0) / max(len(means), 1)  # precise also far from zero
             for class_index, (whiten, constant) in enumerate(factors[key]):
                 white, centres = (known_values - middle) @ whiten, (means - middle) @ whiten
                 for k in range(len(means)) if len(factors[key]) == 1 else (class_index,):
@@ -143,7 +142,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
 
 
 _TINY = 1e-200
-_PATTERNS = 64  # of missing values whose factors are kept
+_PATTERNS = 64  # number of patterns of missing values whose factors are cached
 
 
 def _rows_by_pattern(is_present: Bools) -> dict[bytes, Ints]:

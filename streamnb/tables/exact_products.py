@@ -16,7 +16,8 @@ from streamnb.counts.protocol import Bools, Floats
 _BITS = 18
 MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 of a double
 _MOST_SLICES = 4
-_SMALLEST_UNIT = 2.0**-320  # of whose squares nothing lies below 2^-640, where sums are cut off
+# lowest bit of numbers whose squares have no bits below 2^-640, where sums are cut off
+_SMALLEST_UNIT = 2.0**-320
 
 
 def _slices(X: Floats) -> list[Floats] | None:
@@ -66,19 +67,19 @@ def _square_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
             if other_piece is piece:
                 cells[2::3] = piece.sum(axis=0)
             else:
-                cells[3::3] *= 2  # each product of two different slices is there twice
+                cells[3::3] *= 2  # each product of two different slices occurs twice
             yield cells
 
 
 def _pair_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
     n, d = is_present.shape
-    j, i = np.tril_indices(d)  # for each j all i <= j, as the cells are
+    j, i = np.tril_indices(d)  # for each j all i <= j, in the order of the cells
     presence = is_present.astype(np.float64)
     counts = np.zeros(1 + 4 * len(i))
     counts[0], counts[1::4] = n, (presence.T @ presence)[i, j]
     yield counts
     for piece in slices:
-        paired_sums = piece.T @ presence  # of x_i where x_j is there
+        paired_sums = piece.T @ presence  # sum of x_i over rows with x_j
         cells = np.zeros(1 + 4 * len(i))
         cells[2::4], cells[3::4] = paired_sums[i, j], paired_sums[j, i]
         yield cells

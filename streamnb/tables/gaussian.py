@@ -28,10 +28,10 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
         log P(c) + sum over j of -log(2 pi v_cj) / 2 - (x_j - m_cj)^2 / (2 v_cj)
 
     The model stores the sums of weights, values and squares for each class and feature, without
-    rounding. So means and variances are accurate far from zero, unlearning restores the last bit,
-    and two merged models equal one that learned both streams.
+    rounding. So means and variances are accurate far from zero, and unlearning is exact. Two
+    merged models equal one that learned both streams.
 
-    An example of weight w counts as w examples, in the variances too.
+    An example of weight w counts as w examples, also in variances.
 
     All parameters can be set after training. Missing values (not in the dict, None or NaN) are
     left out, in training and in prediction.

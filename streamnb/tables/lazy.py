@@ -17,7 +17,7 @@ from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_proba
 
 
 class _Examples(NamedTuple):
-    """The examples that a rule is made from: levels (m, n), classes (m,) and weights (m,)."""
+    """The examples of a rule: levels (m, n), classes (m,) and weights (m,)."""
 
     codes: Ints
     places: Ints
@@ -29,7 +29,7 @@ class _Examples(NamedTuple):
 
 
 class WindowOfRows(LevelCounts):
-    """The last examples, and the counts of their levels.
+    """Statistics of the last examples: the rows, and the counts of their levels.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class WindowOfRows(LevelCounts):
                 if self.rows[i] == (row, place, weight):
                     break
             else:
-                raise ValueError("cannot unlearn: this is not among the last examples")
+                raise ValueError("cannot unlearn: this row is not among the last examples")
             super().unlearn(rows, place, weight, remaining_weight)
             del self.rows[i]
 
     def shrink(self) -> list[tuple[int, float]]:
-        """Drop the oldest rows above `size`; return their classes and weights."""
+        """Drop the oldest rows beyond `size`, and return their classes and weights."""
         dropped = self.rows[: max(len(self.rows) - self.size, 0)]
         del self.rows[: len(dropped)]
         for row, place, weight in dropped:
@@ -88,7 +88,7 @@ class WindowOfRows(LevelCounts):
         """Append the rows of other statistics."""
         super().merge(other, places)
         features, ids = self.translate(other)
-        for row, place, weight in list(other.rows):  # which may be ours
+        for row, place, weight in list(other.rows):  # `other` can be this object
             own_row = {int(features[f]): int(ids[v]) for f, v in row.items()}
             self.rows.append((own_row, places[place], weight))
 
@@ -101,7 +101,7 @@ class WindowOfRows(LevelCounts):
         return _Examples(codes, places, np.array([weight for *_, weight in self.rows]))
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
-        """Levels, and the rows by the numbers that those have in there."""
+        """Return the levels, and the rows as indices into them."""
         described, arrays = super().state()
         numbers = np.argsort(self.saved_order()).tolist()
         entries = [
@@ -119,15 +119,15 @@ class WindowOfRows(LevelCounts):
         super().restore(described, arrays)
         classes, weights = arrays["row_classes"], arrays["row_weights"]
         if classes.shape != weights.shape or not (weights > 0).all():
-            raise ValueError("rows and weights do not belong together")
+            raise ValueError("rows and weights do not match")
         if len(classes) and not 0 <= classes.min() <= classes.max() < self.counts.shape[1]:
-            raise ValueError("a row is of no class")
+            raise ValueError("a row has no valid class")
         coded: list[dict[int, int]] = [{} for _ in classes]
         for i, feature, level in arrays["row_levels"].tolist():
             if not (0 <= i < len(coded) and 0 <= level < self._size):
-                raise ValueError("a row has no such level")
+                raise ValueError("a row has an unknown level")
             if self.feature_of[level] != feature:
-                raise ValueError("a level is of another feature")
+                raise ValueError("a level belongs to another feature")
             coded[i][feature] = level
         self.rows = list(zip(coded, classes.tolist(), weights.tolist(), strict=True))
 
@@ -151,21 +151,21 @@ class LazyParameters:
 
 @parameter_class()
 class LazyBayesianRules(LazyParameters, TabularNB):
-    """Lazy Bayesian rules: naive Bayes over the examples that share some values with the query.
+    """Lazy Bayesian rules: naive Bayes over the examples that share values with the query.
 
-    A prediction begins with all examples, and fixes one feature after another to the value of the
-    query. Fixing a feature selects the examples with that value. Naive Bayes over the other
-    features must then make significantly fewer leave-one-out errors on them than before, by a sign
-    test. It stops if no feature does that. So dependent features select examples, and naive Bayes
+    A prediction begins with all examples, and fixes features one by one to the value of the query.
+    Fixing a feature selects the examples with that value. It is accepted if naive Bayes over the
+    other features then makes significantly fewer leave-one-out errors on them, by a sign test. The
+    search stops if no feature is accepted. So dependent features select examples, and naive Bayes
     multiplies the others.
 
-    Levels are any hashable values. Cut numbers into ranges first. Missing values are left out.
+    Levels are any hashable values. Convert numbers to ranges first. Missing values are left out.
     `alpha` and `level` can be set at any time.
 
     References
     ----------
-    Zheng, Z. and Webb, G. I. (2000). Lazy learning of Bayesian rules. Machine Learning 41. (There
-    all examples are kept.)
+    Zheng, Z. and Webb, G. I. (2000). Lazy learning of Bayesian rules. Machine Learning 41. (There,
+    all examples are stored.)
 
     Examples
     --------
@@ -182,10 +182,10 @@ class LazyBayesianRules(LazyParameters, TabularNB):
 
     @property
     def prior(self) -> str:  # type: ignore[override]  # other models have a choice
-        """Always learned: the examples are the prior."""
+        """The prior is always "learned", from the examples."""
         return "learned"
 
-    order_dependence_reason = "LazyBayesianRules keeps its rows in their order: it is no sum"
+    order_dependence_reason = "LazyBayesianRules depends on the order of its rows"
 
     def _new_statistics(self) -> WindowOfRows:
         return WindowOfRows(self.size)
@@ -302,7 +302,7 @@ class LazyBayesianRules(LazyParameters, TabularNB):
         return np.array([sums.weight > 0 for sums in self._weights], dtype=bool)
 
     def _logs(self, n: Any, whole: Any, levels: Any) -> Floats:
-        # An example that is left out can leave less than nothing, by a rounding.
+        # Leaving out an example can give a negative count, by rounding.
         n, whole = np.maximum(n, 0.0), np.maximum(whole, 0.0)
         return log_probabilities(n, whole, self.alpha, np.asarray(levels))
 
@@ -312,6 +312,6 @@ def _sign_test(better: float, worse: float) -> float:
     n, k = round(better + worse), round(better)
     if n == 0 or better <= worse:
         return 1.0
-    if n > 1000:  # normal, with a continuity correction
+    if n > 1000:  # normal approximation with continuity correction
         return 0.5 * math.erfc((k - 0.5 - n / 2) / math.sqrt(n / 2))
     return float(sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n)

@@ -14,7 +14,7 @@ from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
-MISSING, UNSEEN = -1, -2  # instead of the number of a level
+MISSING, UNSEEN = -1, -2  # marks a missing level in place of its index
 
 
 class Levels(NamedTuple):
@@ -36,7 +36,7 @@ class Levels(NamedTuple):
 
     @classmethod
     def of_feature(cls, name: Hashable, levels: list[Hashable]) -> Levels:
-        """A column that has these levels one after the other."""
+        """Return a column with these levels, one for each row."""
         return cls([name], [levels], np.arange(len(levels))[:, None])
 
 
@@ -63,7 +63,7 @@ class LevelCounts(Statistics):
         self.level_ids: list[dict[Hashable, int]] = []
         self._size = 0
         self._classes = 0
-        # With room for more levels and classes.
+        # The array has room for more levels and classes.
         self._of_levels = np.zeros((0, 0))
         self._of_features = np.zeros((0, 0))
         self.feature_of: Ints = np.zeros(0, dtype=np.int64)
@@ -194,19 +194,19 @@ class LevelCounts(Statistics):
             features, levels = features[is_present], codes[0, is_present]
             other_weights = self.feature_weights[:, place].copy()
             other_weights[features] -= weight
-            # Of weights that are not whole numbers counts may be some roundings off.
+            # With weights that are not whole numbers, counts can have rounding errors.
             is_unknown = (subtract_exactly(self._counts[levels, place], weight) < 0).any() or (
                 other_weights > remaining_weight + 1e-9 * (remaining_weight + weight)
             ).any()
         if is_unknown:
-            raise ValueError("cannot unlearn: this was never learned")
+            raise ValueError("cannot unlearn: this row was never learned")
 
     def revive(self, levels: Ints) -> None:
-        """Count levels that have become positive."""
+        """Update the number of levels for those whose count has become positive."""
         np.add.at(self.alive, self.feature_of[levels], 1)
 
     def bury(self, levels: Ints) -> None:
-        """Count levels that have become 0."""
+        """Update the number of levels for those whose count has become 0."""
         np.subtract.at(self.alive, self.feature_of[levels], 1)
 
     def check_merge(self, other: Any) -> None:
@@ -224,7 +224,7 @@ class LevelCounts(Statistics):
             self.feature_weights[features, own_index] += other.feature_weights[:, other_index]
 
     def translate(self, other: LevelCounts) -> tuple[Ints, Ints]:
-        """Return the own indices of another's features and levels; new ones are entered."""
+        """Return this object's indices of another's features and levels, after adding new ones."""
         features = np.zeros(len(other.level_ids), dtype=np.int64)
         level_ids = np.zeros(other._size, dtype=np.int64)
         for place, (name, other_ids) in enumerate(zip(other.names, other.level_ids, strict=True)):
@@ -239,7 +239,7 @@ class LevelCounts(Statistics):
         """Return log((n_kv + alpha) / (n_k + alpha L)), shape (n, d, K), and their validity.
 
         L is the number of levels of the feature, and n_k the weight of the examples of the class
-        that have the feature. If there is none, all levels have the same probability.
+        with the feature. If n_k is 0, all levels have the same probability.
         """
         features, codes = self.codes(rows)
         n, d, classes = *codes.shape, self._counts.shape[1]
@@ -247,7 +247,7 @@ class LevelCounts(Statistics):
             return np.zeros((n, d, classes)), np.zeros((n, d), bool)
         cells = np.where((codes >= 0)[:, :, None], self._counts[np.maximum(codes, 0)], 0.0)
         valid = (codes != MISSING) & (features >= 0) & (self.alive[features] > 0)
-        if not smooth_unseen:  # a level of which nothing is left is as one that never was
+        if not smooth_unseen:  # a level with the count 0 is treated as never learned
             valid &= cells.any(axis=2)
         levels = self.alive[features, None].astype(np.float64)
         return log_probabilities(cells, self.feature_weights[features], alpha, levels), valid
@@ -258,7 +258,8 @@ class LevelCounts(Statistics):
         for name, level_ids in zip(self.names, self.level_ids, strict=True):
             levels = [label_to_json(level, "a level") for level in level_ids]
             described.append([label_to_json(name, "a feature"), levels])
-        feature_weights = self.feature_weights.copy()  # what is saved must not change
+        # copies, because saved arrays must not change
+        feature_weights = self.feature_weights.copy()
         return {"features": described}, {
             "levels": self.counts[self.saved_order()],
             "known": feature_weights,
@@ -280,13 +281,13 @@ class LevelCounts(Statistics):
             len(self.level_ids),
             classes,
         ):
-            raise ValueError("levels and counts do not belong together")
+            raise ValueError("levels and counts do not match")
         for numbers in (counts, feature_weights):
             if not ((numbers >= 0) & (numbers <= 1e300)).all():
                 raise ValueError("a count is negative or not finite")
         sums = np.zeros_like(feature_weights)
         np.add.at(sums, self.feature_of[: self._size], counts)
-        # Of weights of very different sizes there may be roundings in one and not in the other.
+        # With weights of very different sizes, rounding can differ between the two sums.
         self._counts[: self._size] = counts
         self.feature_weights[:] = np.where(
             np.isclose(sums, feature_weights, rtol=1e-6, atol=1e-6), feature_weights, sums
@@ -305,7 +306,8 @@ def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable]
             place = numbers.get(level)
         except TypeError:
             raise ValueError(
-                f"row {i}, {name!r:.80}: {value!r:.80} is no level: it is not hashable"
+                f"row {i}, {name!r:.80}: {value!r:.80} cannot be a level, because it is not "
+                "hashable"
             ) from None
         if place is None:
             place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
@@ -317,7 +319,7 @@ def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:
     """Add amounts to cells, which may be repeated."""
     if len(rows) < table.size:
         np.add.at(table, (rows, columns), amounts)
-    else:  # several times as fast
+    else:  # several times as fast as ufunc.at
         cells = rows * table.shape[1] + columns
         table += np.bincount(cells, amounts, table.size).reshape(table.shape)
 
@@ -335,7 +337,7 @@ def _number_levels(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
     """Return the distinct levels of a numeric column, and the index of each row's level."""
     if column.dtype.kind in "bui" and len(column):
         low, high = int(column.min()), int(column.max())
-        if high - low < len(column):  # no need to sort
+        if high - low < len(column):  # without sorting
             whole = column.view(np.uint8) if column.dtype == bool else column
             offsets = (whole - whole.min()).astype(np.int64)
             present = _distinct(offsets, high - low + 1)

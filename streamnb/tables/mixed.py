@@ -108,7 +108,7 @@ class MixedStatistics(Statistics):
     def check_merge(self, other: MixedStatistics) -> None:
         """Raise ValueError if the other statistics have other kinds of features."""
         if self.is_settled != other.is_settled:
-            raise ValueError("cannot merge: other features are numeric or categorical")
+            raise ValueError("cannot merge: the models differ in numeric or categorical features")
 
     def merge(self, other: MixedStatistics, places: list[int]) -> None:
         """Add other statistics."""

@@ -1,4 +1,4 @@
-"""Means and variances of numeric features by class, from sums that do not round."""
+"""Means and variances of numeric features by class, from sums without rounding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
 from streamnb.tables.exact_products import MOST_ROWS, cells_of_rows
 
-_MANY_ROWS = 16  # from where on matrix products are faster
+_MANY_ROWS = 16  # number of values from which on matrix products are faster
 _MANY_VALUES, _MANY_PRODUCTS = 2048, 1 << 15
 
 
@@ -32,7 +32,7 @@ class NumericSums(Statistics):
     Parameters
     ----------
     pairs
-        Whether products of pairs of features are summed, too.
+        Whether to sum products of pairs of features too.
     """
 
     def __init__(self, pairs: bool = False) -> None:
@@ -127,7 +127,7 @@ class NumericSums(Statistics):
         sums.add(values, first_row, 0, np.array([weight]), -1.0)
         if not sums.possible():
             sums.add(values, first_row, 0, np.array([weight]))
-            raise ValueError("cannot unlearn: cannot unlearn: no such example was learned")
+            raise ValueError("cannot unlearn: no such example was learned")
 
     def check_merge(self, other: NumericSums) -> None:
         """Raise ValueError if there would be too many pairs."""
@@ -170,5 +170,5 @@ class NumericSums(Statistics):
             class_sums = ExactSums(self.pairs)
             class_sums.load(len(names), low, arrays[f"sums{k}"])
             if not class_sums.possible():
-                raise ValueError("no examples have such sums")
+                raise ValueError("the sums are not valid")
             self.sums.append(class_sums)

@@ -45,10 +45,10 @@ _SECURITY = {
     "Cache-Control": "no-store",
 }
 _MAX_FORM_BYTES = 1 << 20
-_TOP_WORDS = 25  # shown for each class
+_TOP_WORDS = 25  # number of words for each class
 _LONGEST_BAR = 4.0  # nats of log-odds that fill a bar; a feature rarely adds more
 _CERTAIN = 700.0  # nats; the largest difference of which `exp` is a float
-_COMMAND_KEYS = "jkxoz"  # of the page; the classes have other keys
+_COMMAND_KEYS = "jkxoz"  # keys of the page; classes get other keys
 
 
 def pages(mailbox: Mailbox, session: str, account: Account | None = None) -> Starlette:
@@ -224,9 +224,9 @@ class _Site:
         }
 
     def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, list[str]]]:
-        """Return the words with the strongest evidence in a message, by what they speak for.
+        """Return the words with the strongest evidence in a message, by favoured class.
 
-        Bytes are left out where there are words.
+        Features of bytes are left out if there are words.
         """
         try:
             features = self.record.counted(entry.id)
@@ -273,7 +273,7 @@ class _Site:
             return self.mailbox.classifier.classify_features(self.record.counted(entry.id), 20)
 
     def _unsure_cause(self, verdict: Verdict) -> str:
-        """Return why a verdict is unsure, in words; "" if it is sure."""
+        """Return the reason why a verdict is unsure, as text; "" if it is sure."""
         if verdict.label is None or not (verdict.unsure or not verdict.ready):
             return ""
         missing = self._readiness(verdict.label)
@@ -288,7 +288,7 @@ class _Site:
         is_young = bound > 1 - costs.unsure / max(mistake, costs.unsure, 1e-9) + 0.001
         return (
             f"{verdict.label} is sure from {_percent(bound)} on, since a false alarm costs "
-            f"{costs.false_alarm:g}, a miss {costs.miss:g} and a look {costs.unsure:g}"
+            f"{costs.false_alarm:g}, a miss {costs.miss:g} and a review {costs.unsure:g}"
             + (", and the message could be of a new kind of another class" if is_young else "")
         )
 
@@ -346,7 +346,7 @@ class _Site:
             count *= 8
 
     def _readiness(self, label: Any) -> str:
-        """Return what is missing until a class is ready; "ready" if nothing is."""
+        """Return a text about what a class needs to be ready; "ready" if it is."""
         with self.mailbox.reading():
             labels = {str(y): y for y in self.mailbox.labels}
             return readiness(self.mailbox.classifier, labels.get(str(label), label))
@@ -391,9 +391,9 @@ class _Site:
         return {"did": "taught", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}
 
     def back(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Remove labels that were set on this page; earlier labels hold again.
+        """Remove labels that were set on this page, and restore earlier ones.
 
-        Only the labels in the form are removed: a second click removes no older ones.
+        Only the labels in the form are removed, so a second click removes no older ones.
         """
         removed, label = [], form.get("as", [""])[0]
         for number in dict.fromkeys(_number(text) for text in form.get("id", [])):

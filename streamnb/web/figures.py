@@ -14,9 +14,9 @@ from streamnb.mailbox.verdict_log import VerdictLog
 
 _MAX_PERIODS = 12  # points of the chart
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
-_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # of an axis of shares
+_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # largest values of an axis of shares
 _MAX_TICKS = 4
-_ROWS_OF_PERIOD = 10  # at least, where all messages are of one day
+_ROWS_OF_PERIOD = 10  # minimum number of messages in a period if all are of one day
 
 
 class Proportion(NamedTuple):

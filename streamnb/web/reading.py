@@ -14,12 +14,12 @@ from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.verdict_log import LoggedVerdict
 from streamnb.mailbox.watch.account import Account
 
-_MAX_CHARS = 100_000  # of a text that is shown
+_MAX_CHARS = 100_000  # characters of a text to show
 _TAG = re.compile(r"<[^<>]*>")
 _BLANK = re.compile(r"\n\n\s*")
 _HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
 _HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses very long numbers
-_LEVELS = 5  # of tint, either way
+_LEVELS = 5  # number of tint levels for each sign
 # Log-odds, in nats, that the page calls strong: they have the darkest tint. At half, most words of
 # a typical verdict have it; at twice, hardly any.
 STRONG_LOG_ODDS = 2.0
@@ -55,7 +55,7 @@ def fetch_recorded(mailbox: Mailbox, account: Account | None, entry: LoggedVerdi
 
 
 def _later_locations(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, str]]:
-    """Return folder and uid where the watcher has seen a message since."""
+    """Return the later folders and uids at which the watcher has seen a message."""
     with mailbox.database.reading() as connection:
         return connection.execute(
             "SELECT folder, uid FROM watched WHERE account = ? AND gone IS NULL AND key IN "

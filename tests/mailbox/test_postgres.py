@@ -476,11 +476,11 @@ def test_a_server_of_ours_answers_for_it(url, server):
 @pytest.mark.parametrize(
     ("location", "status", "reason"),
     [
-        ("postgresql://nobody@/nothing?host=/nowhere", 75, "is away"),
-        ("postgresql://a:secret@127.0.0.1:1/x", 75, "is away"),
-        ("postgresql://a:secret%zz@127.0.0.1:1/x", 4, "not sound"),
-        ("postgresql://a:sec/ret@secret/x", 75, "is away"),
-        ("postgresql://a:x@secret@127.0.0.1:1/x", 75, "is away"),
+        ("postgresql://nobody@/nothing?host=/nowhere", 75, "cannot be reached"),
+        ("postgresql://a:secret@127.0.0.1:1/x", 75, "cannot be reached"),
+        ("postgresql://a:secret%zz@127.0.0.1:1/x", 4, "malformed"),
+        ("postgresql://a:sec/ret@secret/x", 75, "cannot be reached"),
+        ("postgresql://a:x@secret@127.0.0.1:1/x", 75, "cannot be reached"),
     ],
 )
 def test_what_is_no_database_is_told_in_a_line(location, status, reason):

@@ -212,5 +212,5 @@ def test_any_damage_is_an_error_or_harmless(tmp_path_factory, data):
         model = streamnb.load(path)
     except ModelFileError:
         return
-    model.predict_proba_one({"free": 1})
-    model.top_features(model.counts.labels[0])
+    assert sum(model.predict_proba_one({"free": 1}).values()) == pytest.approx(1)
+    assert isinstance(model.top_features(model.counts.labels[0]), list)

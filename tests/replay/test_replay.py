@@ -263,7 +263,7 @@ def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
     assert {name: (run / name).read_bytes() for name in before} == before
     assert (model.read_bytes(), plot.read_text()) == (saved, "earlier")
     assert "model.snb: the model was not written because the replay was interrupted" in error
-    assert "run: the earlier results stay as they are" in error
+    assert "run: the earlier results are not changed" in error
     interrupt(sample, "--out", tmp_path / "none", after=0)
     assert not (tmp_path / "none").exists()
 
@@ -639,7 +639,7 @@ def test_a_huge_message(tmp_path):
     ("index", "options", "message", "expected"),
     [
         ("ham m\nham m\n", [], "all 2 messages are of class ham", 3),
-        ("Ham m\nSpam m\n", [], "nothing was learned", 3),
+        ("Ham m\nSpam m\n", [], "no message was learned", 3),
         (
             "ham m\nspam m\n",
             ["--set", "feedback={kind: partial, recipients: [a@example.org]}"],

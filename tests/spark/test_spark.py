@@ -366,8 +366,8 @@ def test_what_cannot_be_is_refused(session):
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
         (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
-        (lambda: spark.score(frame, words, keep=["label", "label"]), "named twice"),
-        (lambda: spark.fit(frame, words, rounds=2), "set shards too"),
+        (lambda: spark.score(frame, words, keep=["label", "label"]), "occurs twice"),
+        (lambda: spark.fit(frame, words, rounds=2), "rounds needs shards"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
         (lambda: spark.fit(frame, words, min_count=-1), "least"),
         (lambda: spark.fit_each(frame, words, group="message"), "rename the column"),
@@ -383,7 +383,7 @@ def test_rows_that_cannot_be_are_refused_by_the_tasks(session):
     with pytest.raises(PySparkException, match="is null"):
         spark.fit(empty, words)
     twice = frame.union(frame)
-    with pytest.raises(PySparkException, match="two messages have it"):
+    with pytest.raises(PySparkException, match="two messages have the position"):
         spark.prequential(twice, words).count()
 
 

@@ -606,15 +606,18 @@ def test_columns_that_are_not_there(tmp_path):
 
 BAD_IDX = {
     "magic": (b"hello", "not an IDX file"),
-    "cut": (idx(np.zeros((4, 2, 2)))[:-3], "cut off"),
-    "huge": (bytes((0, 0, 8, 3)) + struct.pack(">III", 2**31, 2**31, 2**31), "it says it holds"),
-    "head": (bytes((0, 0, 8, 3)) + b"\0\0", "cut off within its first bytes"),
+    "cut": (idx(np.zeros((4, 2, 2)))[:-3], "truncated"),
+    "huge": (
+        bytes((0, 0, 8, 3)) + struct.pack(">III", 2**31, 2**31, 2**31),
+        "its header announces",
+    ),
+    "head": (bytes((0, 0, 8, 3)) + b"\0\0", "truncated in its header"),
     "longer": (idx(np.zeros((4, 2, 2))) + b"more", "longer than the 16 bytes"),
     "sum": (gzip.compress(idx(np.zeros((4, 2, 2))))[:-8] + bytes(8), "CRC"),
     "empty": (b"", "not an IDX file"),
     "gzip": (
         gzip.compress(idx(np.random.default_rng(1).integers(0, 256, (4, 9, 9))))[:-99],
-        "cannot be read|cut off",
+        "cannot be read|truncated",
     ),
     "bomb": (gzip.compress(bytes(10_000_000)), "not an IDX file"),
     "number": (idx(np.zeros((5, 2, 2))), "4 labels of 5 images"),
@@ -714,7 +717,7 @@ MISUSES = {
     "nothing": (
         ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],
         2,
-        "'none' tests nothing, and there are no queries",
+        "'none' tests nothing, so add queries",
     ),
     "asked too much": (
         [*WHEAT, "models={g: {kind: gaussian}}", "--set", "queries=[{area: 1e101}]"],
@@ -744,11 +747,11 @@ MISUSES = {
     "a bad kind": (["{weather}", "--set", "splits={kind: x}"], 2, "splits.kind: 'x' is not one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
     "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "nested over 50 deep"),
-    "no folder": (["{weather}", "--out", ""], 5, "it has no name"),
+    "no folder": (["{weather}", "--out", ""], 5, "the name is empty"),
     "prequential ranges": (
         ["{weather}", "--set", "splits={kind: prequential}", "--set", "data.bins=3"],
         2,
-        "'prequential' has no learned rows",
+        "'prequential' starts without learned rows",
     ),
     "prequential text": (
         [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,8 +17,8 @@ from starlette.routing import Route
 from streamnb import __version__
 from streamnb.classifier import Classifier
 from streamnb.errors import UnexpectedError
-from streamnb.mailbox.service.api import ERROR_HANDLERS, RequestError
-from streamnb.mailbox.service.monitor import SECONDS, Monitor
+from streamnb.mailbox.service.api import RequestError, RequestMetrics
+from streamnb.mailbox.service.monitor import Monitor
 
 _MOST_EXAMPLES = 10_000  # of a request
 _MOST_REASONS = 100
@@ -194,15 +194,7 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
     monitor
         The metrics.
     """
-    registry = (monitor and monitor.registry) or CollectorRegistry()
-    requests = Counter("streamnb_requests", "Requests.", ["what", "status"], registry=registry)
-    seconds = Histogram(
-        "streamnb_request_seconds",
-        "Seconds that a request took.",
-        ["what"],
-        registry=registry,
-        buckets=SECONDS,
-    )
+    metrics = RequestMetrics(monitor)
     pool = ThreadPoolExecutor(4, "streamnb-predict")
 
     def act(body: bytes) -> tuple[int, dict[str, Any]]:
@@ -215,24 +207,16 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
 
     async def predict(request: Request) -> Response:
         body = await request.body()
-        with seconds.labels("predict").time():
-            status, answer = await asyncio.get_running_loop().run_in_executor(pool, act, body)
-        requests.labels("predict", str(status)).inc()
+        started = time.perf_counter()
+        status, answer = await asyncio.get_running_loop().run_in_executor(pool, act, body)
+        metrics.record("predict", status, time.perf_counter() - started)
         return JSONResponse(answer, status)
 
     async def describe(request: Request) -> Response:
         return JSONResponse(openapi(current()))
 
-    async def health(request: Request) -> Response:
-        return JSONResponse({"status": "ok", "version": __version__})
-
-    async def metrics(request: Request) -> Response:
-        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
-
     routes = [
         Route("/predict", predict, methods=["POST"]),
         Route("/openapi.json", describe, methods=["GET"]),
-        Route("/health", health, methods=["GET"]),
-        Route("/metrics", metrics, methods=["GET"]),
     ]
-    return Starlette(routes=routes, exception_handlers=ERROR_HANDLERS)
+    return metrics.application(routes)

@@ -49,7 +49,7 @@ class Examples:
     prepare
         The preparation of all rows from the rows that are learned.
     notes
-        What the user should know of the table.
+        Notes on the table for the user.
     """
 
     name: str
@@ -280,7 +280,8 @@ class _Column:
         self.column = [row[index] for row in cells.rows]
         present = [cell for cell in self.column if cell not in missing]
         is_comma = cells.is_decimal_comma
-        if is_comma is None:  # decimal commas if there are some, and no decimal points
+        # decimal commas, if some cells have them and none has a decimal point
+        if is_comma is None:
             is_comma = any("," in cell for cell in present) and all(
                 _DECIMAL_COMMA.match(cell) for cell in present if "," in cell or "." in cell
             )
@@ -380,16 +381,18 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
         raise CorpusError(f"{path}: not an IDX file of bytes in {dimensions} dimensions")
     head = file.read(4 * dimensions)
     if len(head) != 4 * dimensions:
-        raise CorpusError(f"{path}: cut off within its first bytes")
+        raise CorpusError(f"{path}: the file is truncated in its header")
     shape = np.frombuffer(head, dtype=">u4")
     size = math.prod(int(n) for n in shape)
     if not 0 < size <= MAX_CELLS:
-        raise CorpusError(f"{path}: it says it holds {size:,} bytes")
+        raise CorpusError(f"{path}: its header announces {size:,} bytes, which is too many")
     data = file.read(size)
     if len(data) != size:
-        raise CorpusError(f"{path}: cut off: {len(data):,} of {size:,} bytes are there")
-    if file.read(1):  # reading on checks the sum of what is compressed, too
-        raise CorpusError(f"{path}: longer than the {size:,} bytes it says it holds")
+        raise CorpusError(f"{path}: the file is truncated: it has {len(data):,} of {size:,} bytes")
+    if file.read(1):  # reading to the end also verifies the checksum of compressed data
+        raise CorpusError(
+            f"{path}: the file is longer than the {size:,} bytes that its header announces"
+        )
     return np.frombuffer(data, dtype=np.uint8).reshape([int(n) for n in shape])
 
 

@@ -46,7 +46,7 @@ class Learner:
 
 
 def _model_input(model: Any, rows: Columns) -> Any:
-    """Return rows as a model takes them; for a model of counts a missing value is 0."""
+    """Return rows in the form for a model. For a model of counts, missing values become 0."""
     return rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
 
 
@@ -55,7 +55,8 @@ class _ScikitLearner(Learner):
 
     def fit(self, rows: Columns, labels: list[Any]) -> Any:
         model = self.create_model()
-        with warnings.catch_warnings(action="ignore"):  # the same warning in each trial
+        # ignore a warning that would repeat in each trial
+        with warnings.catch_warnings(action="ignore"):
             return model.fit(rows.values, np.array(labels))
 
     def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
@@ -83,7 +84,7 @@ class _ScikitLearner(Learner):
 
 @contextlib.contextmanager
 def training_errors(name: str, examples: Examples) -> Iterator[None]:
-    """Raise the ValueError of a model as ConfigError that names the model and the column."""
+    """Re-raise a model's ValueError as ConfigError that names model and column."""
     try:
         yield
     except ValueError as error:

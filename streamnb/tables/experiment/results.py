@@ -53,9 +53,9 @@ class ModelResult:
     points
         The accuracy for each tested fraction and each number of trials to report.
     tested, wrong
-        For each row, how often it was tested and how often misclassified, over all trials.
+        For each row, the numbers of tests and of misclassifications, over all trials.
     confusion
-        For each true class, how often each class was predicted.
+        For each true class, the number of predictions of each class.
     fit_seconds, predict_seconds
         Mean time of a trial.
     curve
@@ -112,11 +112,11 @@ class Experiment:
     seconds
         The duration.
     interrupted
-        Whether it was interrupted; the figures are of the trials until then.
+        Whether it was interrupted. The figures then cover the completed trials.
     answers
         The answers to the queries.
     notes
-        What the user should know of the table, such as cells that are no numbers.
+        Notes on the table for the user, such as cells that are not numbers.
     """
 
     name: str
@@ -152,9 +152,9 @@ def make_folder(folder: str) -> None:
     OutputError
         If it cannot be created.
     """
-    with convert_os_errors(OutputError, f"{folder}: the folder cannot be made", ValueError):
+    with convert_os_errors(OutputError, f"{folder}: the folder cannot be created", ValueError):
         if not folder:
-            raise ValueError("it has no name")
+            raise ValueError("the name is empty")
         Path(folder).mkdir(parents=True, exist_ok=True)
 
 

@@ -91,11 +91,11 @@ def _check(config: ExperimentConfig, examples: Examples) -> None:
                 if feature not in examples.table.names:
                     raise ConfigError(f"models.{name}.{key}: {examples.describe_unknown(feature)}")
     if isinstance(config.splits, NoSplitsConfig) and not config.queries and examples.shape is None:
-        raise ConfigError("splits.kind: 'none' tests nothing, and there are no queries")
+        raise ConfigError("splits.kind: 'none' tests nothing, so add queries")
     if isinstance(config.splits, PrequentialConfig) and examples.prepare is not keep_values:
         raise ConfigError(
-            "splits.kind: 'prequential' has no learned rows at first to compute bins or a scale "
-            "from; leave out data.bins and data.scale"
+            "splits.kind: 'prequential' starts without learned rows, so bins and scale cannot be "
+            "computed; leave out data.bins and data.scale"
         )
 
 
