@@ -183,7 +183,7 @@ def corrupted(path: object, problem: str) -> StateError:
     """Return the error for a database whose content is not consistent."""
     return StateError(
         f"{path}: the database is corrupted: {problem}; restore it from a backup, or see "
-        "`streamnb rescue`"
+        "`streamnb recover`"
     )
 
 

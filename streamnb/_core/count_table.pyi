@@ -54,7 +54,6 @@ class CountTable:
         fingerprints: U64,
         counts: F64,
         alphas: list[float],
-        background: float = 0.0,
         unseen: bool = False,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]: ...
@@ -63,7 +62,6 @@ class CountTable:
         fingerprints: U64,
         counts: F64,
         alpha: float,
-        background: float = 0.0,
         unseen: bool = False,
         complement: bool = False,
     ) -> tuple[list[float], int]: ...

@@ -144,7 +144,7 @@ cdef class CountTable:
         return 0
 
     cdef int find_same(self, const uint64_t *f, Py_ssize_t n) except -1:
-        """Reuse the last look-up if it is of these features and nothing has changed since."""
+        """Reuse the last look-up if it has the same features and nothing has changed since."""
         if self.found_size == n and self.found_changes == self.changes and self.found_sum == fingerprint_sum(f, n):
             return 0
         return self.find(f, n)
@@ -158,7 +158,8 @@ cdef class CountTable:
             memcpy(&bits, &before, 8)
             row = table_find(&self.values, bits)
             if row < 0:
-                raise RuntimeError("count histogram out of step: a count is missing")
+                raise RuntimeError("the count histogram does not match the counts: a count is "
+                                   "missing")
             row_cell(&self.values, table_at(&self.values, row), k)[0] -= 1
             if row_is_empty(&self.values, table_at(&self.values, row)):
                 table_remove(&self.values, row)
@@ -246,7 +247,7 @@ cdef class CountTable:
 
     cdef int enter(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
                    Py_ssize_t n, bytes names, ends) except -1:
-        """Add the amounts [n, width] of features to classes: all or nothing."""
+        """Add the amounts [n, width] of features to classes, completely or not at all."""
         cdef Py_ssize_t i, j
         cdef uint32_t *e = NULL
         cdef const char *text = b""
@@ -517,14 +518,13 @@ cdef class CountTable:
         return cells, seen
 
     def log_likelihood_sums(
-        self, fingerprints, counts, double alpha, double background=0.0, bint unseen=False, bint complement=False
+        self, fingerprints, counts, double alpha, bint unseen=False, bint complement=False
     ):
-        """Return the sum of counts[i] * (log(n_ik + alpha_i) - log(N_k + A)) over i, for each class k.
+        """Return the sum of counts[i] * (log(n_ik + alpha) - log(N_k + alpha V)) over i, for each class k.
 
-        n_ik is the count of feature i in class k and N_k its sum over features. alpha_i is
-        alpha (1 + background V f_i), with f_i the fraction of all counts in feature i and V the
-        number of features; A is the sum of alpha_i. Unseen features are used if `unseen`. With
-        `complement`, n_ik and N_k are the counts of all other classes, and the sums are negated.
+        n_ik is the count of feature i in class k, N_k its sum over features, and V the number of
+        features. With `complement`, n_ik and N_k are the counts of all other classes, and the sums
+        are negated. Unseen features are used if `unseen`.
 
         Returns
         -------
@@ -536,7 +536,7 @@ cdef class CountTable:
         cdef LogSums sums = self.logs
         if self.table.rows + self.unloaded == 0:
             return [0.0] * self.k, 0
-        sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, background, complement)
+        sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, complement)
         # Keep the interpreter's lock: an update by another thread could move the table.
         self.find(f, n)
         return self.sum_found(sums, c, n, unseen)
@@ -555,7 +555,7 @@ cdef class CountTable:
         return sums.finish()
 
     def log_likelihood_grid(
-        self, fingerprints, counts, list alphas, double background=0.0, bint unseen=False, bint complement=False
+        self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False
     ):
         """Return `log_likelihood_sums` for each of several alphas: a list of lists, and the number of features used."""
         cdef Py_ssize_t i, k, used, n = len(fingerprints), n_used = 0, width = self.k
@@ -573,12 +573,12 @@ cdef class CountTable:
         if width > DENSE:
             rows = []
             for alpha in alphas:
-                sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, background, complement)
+                sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, complement)
                 values, n_used = self.sum_found(sums, c, n, unseen)
                 rows.append(values)
             return rows, n_used
         grid = GridSums(alphas, width, complement)
-        grid.prepare(self.sums, self.table.rows + self.unloaded, background)
+        grid.prepare(self.sums, self.table.rows + self.unloaded)
         for i in range(n):
             if self.rows[i] >= 0:
                 used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)

@@ -36,6 +36,5 @@ def backoff_log_probabilities(
     alpha: float,
     spread: float,
     step: int,
-    background: float = 0.0,
     key: bytes = ...,
 ) -> tuple[F64, U8]: ...

@@ -126,20 +126,18 @@ cdef extern from *:
         }
     }
 
-    /* For each row of counts and each alpha: alpha + factor * the row's sum + each count or, with
-       `complement`, + the sum of the other counts. With constant `alphas_n` and `width` the loops
-       are unrolled. */
+    /* For each row of counts and each alpha: alpha + each count or, with `complement`, + the sum of
+       the other counts. With constant `alphas_n` and `width` the loops are unrolled. */
     __attribute__((always_inline)) static inline void snb_smooth_rows_of(
-        const double *__restrict__ numbers, const double *__restrict__ alphas, const double *__restrict__ factors,
-        double *__restrict__ cells, ptrdiff_t rows, const ptrdiff_t alphas_n, const ptrdiff_t width,
-        const int complement
+        const double *__restrict__ numbers, const double *__restrict__ alphas, double *__restrict__ cells,
+        ptrdiff_t rows, const ptrdiff_t alphas_n, const ptrdiff_t width, const int complement
     ) {
         ptrdiff_t i, s, k;
         for (i = 0; i < rows; i++, numbers += width) {
             double total = 0;
             for (k = 0; k < width; k++) total += numbers[k];
             for (s = 0; s < alphas_n; s++, cells += width) {
-                double alpha = alphas[s] + factors[s] * total;
+                double alpha = alphas[s];
                 for (k = 0; k < width; k++) {
                     double rest = total - numbers[k];
                     cells[k] = alpha + (complement ? (rest > 0 ? rest : 0.0) : numbers[k]);
@@ -149,12 +147,12 @@ cdef extern from *:
     }
 
     SNB_WIDE static void snb_smooth_rows(
-        const double *__restrict__ numbers, const double *__restrict__ alphas, const double *__restrict__ factors,
-        double *__restrict__ cells, ptrdiff_t rows, ptrdiff_t alphas_n, ptrdiff_t width, int complement
+        const double *__restrict__ numbers, const double *__restrict__ alphas, double *__restrict__ cells,
+        ptrdiff_t rows, ptrdiff_t alphas_n, ptrdiff_t width, int complement
     ) {
-        if (complement) snb_smooth_rows_of(numbers, alphas, factors, cells, rows, alphas_n, width, 1);
-        else if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, factors, cells, rows, 4, 2, 0);
-        else snb_smooth_rows_of(numbers, alphas, factors, cells, rows, alphas_n, width, 0);
+        if (complement) snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 1);
+        else if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, cells, rows, 4, 2, 0);
+        else snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 0);
     }
     """
     double snb_log(double x) noexcept nogil
@@ -166,7 +164,7 @@ cdef extern from *:
         Py_ssize_t cells,
     ) noexcept nogil
     void snb_smooth_rows(
-        const double *numbers, const double *alphas, const double *factors, double *cells, Py_ssize_t rows,
+        const double *numbers, const double *alphas, double *cells, Py_ssize_t rows,
         Py_ssize_t alphas_n, Py_ssize_t width, bint complement,
     ) noexcept nogil
 
@@ -176,7 +174,7 @@ cdef enum:
 
 @cython.final
 cdef class LogSums:
-    cdef double alpha, per_count
+    cdef double alpha
     cdef bint complement
     cdef Py_ssize_t width, held, room, used
     cdef double *cells      # [room]
@@ -188,14 +186,13 @@ cdef class LogSums:
     cdef double *lo
 
     cdef int prepare(
-        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
-        bint complement,
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, bint complement
     ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
         cdef Py_ssize_t i, cell, width = self.width
-        cdef double alpha, total = 0
+        cdef double total = 0
         self.used += 1
         if width > DENSE:
             self.add_sparse(numbers, columns, n, amount)
@@ -216,13 +213,6 @@ cdef class LogSums:
                 total += numbers[i]
             for i in range(width):
                 self.cells[cell + i] = total - self.cells[cell + i]
-        if self.per_count != 0:
-            alpha = 0
-            for i in range(n):
-                alpha += numbers[i]
-            alpha = self.alpha + self.per_count * alpha
-            for i in range(width):
-                self.cells[cell + i] += alpha
 
     cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil
     cdef void flush(self) noexcept nogil
@@ -234,7 +224,6 @@ cdef class GridSums:
     cdef Py_ssize_t n_alphas, width, held, used
     cdef bint complement
     cdef double *alphas   # [n_alphas]
-    cdef double *factors  # [n_alphas]
     cdef double *less     # [n_alphas * width], like hi and lo
     cdef double *hi
     cdef double *lo
@@ -243,7 +232,7 @@ cdef class GridSums:
     cdef double *amounts  # [GRID_ROWS]
     cdef double *numbers  # [GRID_ROWS * width]
 
-    cdef void prepare(self, const double *totals, Py_ssize_t features, double background)
+    cdef void prepare(self, const double *totals, Py_ssize_t features)
 
     cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row of n counts (all classes, or 0 for a row of zeros)."""

@@ -20,7 +20,6 @@ def log_likelihood_sums(
     totals: list[float],
     features: int,
     alpha: float,
-    background: float = 0.0,
     complement: bool = False,
 ) -> tuple[list[float], int]: ...
 def row_sums(

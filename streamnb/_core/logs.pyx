@@ -94,13 +94,10 @@ def weighted_sums(counts, values, seen=None):
 
 
 cdef class LogSums:
-    """Sums of amount * (log(n_k + a) - log(N_k + A)) over rows of counts n.
+    """Sums of amount * (log(n_k + alpha) - log(N_k + alpha V)) over rows of counts n.
 
-    With `complement`, n_k and N_k are the counts of all other classes, the sums are negated, and there is
-    no background.
-
-    N_k is the total of class k; a is alpha (1 + background V f), with f the fraction of all counts
-    in the row and V the number of features; A is the sum of a over all features.
+    N_k is the total of class k, V the number of features. With `complement`, n_k and N_k are the
+    counts of all other classes, and the sums are negated.
 
     Rows are collected in a buffer, so that logarithms are computed many at a time. The sums do not
     depend on the order of the rows (see `weighted_sums`).
@@ -119,17 +116,13 @@ cdef class LogSums:
         free(self.less)
 
     cdef int prepare(
-        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, double background,
-        bint complement,
+        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, bint complement
     ) except -1:
         """Start a sum with the totals N of `width` classes, V features and the smoothing."""
         cdef Py_ssize_t k
-        cdef double alpha_sum = alpha * features, per_count = 0, hi = 0, lo = 0
-        for k in range(width if background != 0 or complement else 0):
+        cdef double hi = 0, lo = 0
+        for k in range(width if complement else 0):
             snb_accumulate(&hi, &lo, totals[k])
-        if background != 0 and not complement and hi + lo > 0:
-            per_count = alpha_sum * background / (hi + lo)
-            alpha_sum *= 1 + background
         if width != self.width:
             self.width = -1
             self.room = max(1024, width + 1)
@@ -139,29 +132,28 @@ cdef class LogSums:
             self.logs, self.amounts = self.cells + self.room, self.cells + 2 * self.room
             self.columns = <uint32_t *> (self.cells + 3 * self.room)
             self.width = width
-        self.alpha, self.per_count, self.held, self.used, self.complement = alpha, per_count, 0, 0, complement
+        self.alpha, self.held, self.used, self.complement = alpha, 0, 0, complement
         for k in range(width):
             self.hi[k] = hi + lo - totals[k] if complement else totals[k]
-        snb_logs(self.hi, alpha_sum, self.less, width)
+        snb_logs(self.hi, alpha * features, self.less, width)
         memset(self.hi, 0, 2 * (width + 2) * sizeof(double))
         return 0
 
     cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         cdef Py_ssize_t i, cell
-        cdef double alpha, total = 0
+        cdef double total = 0
         if self.held + n + 1 > self.room:
             self.flush()
-        if self.per_count != 0 or self.complement:
+        if self.complement:
             for i in range(n):
                 total += numbers[i]
-        alpha = self.alpha + (total if self.complement else self.per_count * total)
         cell = self.held
-        self.cells[cell], self.columns[cell], self.amounts[cell] = alpha, <uint32_t> self.width, amount
+        self.cells[cell], self.columns[cell], self.amounts[cell] = self.alpha + total, <uint32_t> self.width, amount
         for i in range(n):
             if numbers[i] != 0:
                 cell += 1
                 self.columns[cell] = <uint32_t> i if columns == NULL else columns[i]
-                self.cells[cell] = self.alpha + max(total - numbers[i], 0.0) if self.complement else numbers[i] + alpha
+                self.cells[cell] = self.alpha + (max(total - numbers[i], 0.0) if self.complement else numbers[i])
         self.held = cell + 1
 
     cdef void flush(self) noexcept nogil:
@@ -171,7 +163,7 @@ cdef class LogSums:
         cdef double *less = self.less
         cdef double *hi = self.hi
         cdef double *lo = self.lo
-        snb_logs(self.cells, 0.0 if self.per_count != 0 or width > DENSE else self.alpha, logs, self.held)
+        snb_logs(self.cells, 0.0 if width > DENSE else self.alpha, logs, self.held)
         if width <= DENSE:
             while i < self.held:
                 amount = self.amounts[i]
@@ -211,11 +203,10 @@ cdef class GridSums:
     def __cinit__(self, list alphas, Py_ssize_t width, bint complement):
         cdef Py_ssize_t s, n = len(alphas), cells = len(alphas) * width
         self.n_alphas, self.width, self.complement = n, width, complement
-        self.alphas = <double *> calloc(2 * n + 3 * cells + GRID_ROWS * (2 * cells + 1 + width), sizeof(double))
+        self.alphas = <double *> calloc(n + 3 * cells + GRID_ROWS * (2 * cells + 1 + width), sizeof(double))
         if self.alphas == NULL:
             raise MemoryError
-        self.factors = self.alphas + n
-        self.less = self.factors + n
+        self.less = self.alphas + n
         self.hi, self.lo = self.less + cells, self.less + 2 * cells
         self.cells = self.less + 3 * cells
         self.logs = self.cells + GRID_ROWS * cells
@@ -227,26 +218,22 @@ cdef class GridSums:
     def __dealloc__(self):
         free(self.alphas)
 
-    cdef void prepare(self, const double *totals, Py_ssize_t features, double background):
-        """Start with the totals N of the classes, V features and the background."""
+    cdef void prepare(self, const double *totals, Py_ssize_t features):
+        """Start with the totals N of the classes and V features."""
         cdef Py_ssize_t s, k
-        cdef double hi = 0, lo = 0, alpha_sum
-        for k in range(self.width if background != 0 or self.complement else 0):
-            snb_accumulate(&hi, &lo, totals[k])
+        cdef double hi = 0, lo = 0
         if self.complement:
+            for k in range(self.width):
+                snb_accumulate(&hi, &lo, totals[k])
             for k in range(self.width):
                 self.cells[k] = hi + lo - totals[k]
             totals = self.cells
         for s in range(self.n_alphas):
-            alpha_sum = self.alphas[s] * features
-            if background != 0 and not self.complement and hi + lo > 0:
-                self.factors[s] = alpha_sum * background / (hi + lo)
-                alpha_sum *= 1 + background
-            snb_logs(totals, alpha_sum, self.less + s * self.width, self.width)
+            snb_logs(totals, self.alphas[s] * features, self.less + s * self.width, self.width)
 
     cdef void flush(self) noexcept nogil:
         cdef Py_ssize_t cells = self.n_alphas * self.width
-        snb_smooth_rows(self.numbers, self.alphas, self.factors, self.cells, self.held, self.n_alphas, self.width, self.complement)
+        snb_smooth_rows(self.numbers, self.alphas, self.cells, self.held, self.n_alphas, self.width, self.complement)
         snb_logs(self.cells, 0.0, self.logs, self.held * cells)
         snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
         self.held = 0
@@ -268,7 +255,7 @@ ctypedef fused index_t:
 
 
 def log_likelihood_sums(
-    cells, seen, counts, list totals, Py_ssize_t features, double alpha, double background=0.0, bint complement=False
+    cells, seen, counts, list totals, Py_ssize_t features, double alpha, bint complement=False
 ):
     """Return `CountTable.log_likelihood_sums` of given counts (n, K); `seen` (n,), or None for all rows."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
@@ -277,7 +264,7 @@ def log_likelihood_sums(
     cdef cnp.ndarray totals_array = np.array(totals, dtype=np.float64)
     cdef uint8_t *mask = NULL
     cdef LogSums sums = LogSums()
-    sums.prepare(<double *> cnp.PyArray_DATA(totals_array), width, features, alpha, background, complement)
+    sums.prepare(<double *> cnp.PyArray_DATA(totals_array), width, features, alpha, complement)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
     for i in range(n):

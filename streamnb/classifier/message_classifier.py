@@ -158,7 +158,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return {"text input"}
 
     def count(self, x: Any) -> Any:
-        """Return the features of a message, as the model's methods take them."""
+        """Return the features of a message, the input of the model's methods."""
         return self.tokenizer.count(read_message(x, self.on))
 
     @property
@@ -277,12 +277,12 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     ) -> Verdict:
         """Return the result of `classify` for the features that `count` returned."""
         if reasons < 0:
-            raise ValueError(f"reasons: at least 0, not {reasons}")
+            raise ValueError(f"reasons: expected a number of at least 0, not {reasons}")
         if costs is not None:
             COSTS("costs", tuple(costs))
         chosen_costs = self.costs if costs is None else Costs(*costs)
         with self.model.lock:  # reasons and scores come from the same state of the model
-            # A class whose messages were all unlearned is no class.
+            # Classes whose messages were all unlearned are left out.
             messages = {label: n for label, n in self.messages().items() if n > 0}
             if not messages:
                 return Verdict(None, 0.0, 0.0, True, {}, [], ready=False)

@@ -44,7 +44,6 @@ class PresetParameters(DecisionParameters):
     """Parameters of `TextClassifier` and `MailClassifier`."""
 
     alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
-    background_mass: float = inherited(DiscriminativeMultinomialNB, "background_mass")
     complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
     length_norm: float | None = inherited(DiscriminativeMultinomialNB, "length_norm")
     length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")
@@ -78,8 +77,8 @@ class PresetParameters(DecisionParameters):
     first_bytes: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "The view of bytes reads so many bytes from the start, the view of characters so many "
-        "characters.",
+        'Length of the start of a message to read: in bytes for the view "bytes", in characters '
+        'for the view "characters".',
         default=1500,
     )
     discriminative: bool = parameter(
@@ -161,8 +160,8 @@ class PresetClassifier(PresetParameters, Classifier):
         step = self.ngram_step if self.discriminative else 0
         if step and (self.ngram_max > 6 or self.ngram_max % step) and "bytes" in self._chosen:
             raise ValueError(
-                f"ngram_max: {self.ngram_max} is above 6 or not a multiple of ngram_step ({step}); "
-                "for grams of one size set ngram_step=0"
+                f"ngram_max: {self.ngram_max} is above 6 or not a multiple of ngram_step "
+                f"({step}); for n-grams of one length set ngram_step=0"
             )
         views: dict[str, ScanningTransformer] = {
             "words": words,

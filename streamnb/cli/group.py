@@ -50,7 +50,7 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
         "undo": _Entry("maintenance", "Undo everything learned since a given time."),
         "filter": _Entry("delivery", "Add a message's class to its header, at delivery."),
         "watch": _Entry("watch", "Sort a mail account and learn from moved messages."),
-        "verdicts": _Entry("web", "Show or set how many verdicts are stored."),
+        "verdicts": _Entry("web", "Show or set the limits of stored verdicts."),
     },
     "Server": {
         "serve": _Entry("serve", "Run a server: Unix socket, HTTP, SMTP, LMTP, milter."),
@@ -60,7 +60,7 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
         "status": _Entry("maintenance", "Show what the mailbox has learned and what it needs."),
         "verify": _Entry("maintenance", "Compare the database's counts with its ledger."),
         "compact": _Entry("maintenance", "Drop rare and old features and shrink the file."),
-        "recover": _Entry("maintenance", "Rebuild a damaged database from its sound rows."),
+        "recover": _Entry("maintenance", "Copy the undamaged rows of a database to a new one."),
         "upgrade": _Entry("mailbox", "Relearn the mailbox's messages with this version."),
         "export": _Entry("maintenance", "Write the mailbox to a file."),
         "import": _Entry("maintenance", "Add an export, a model or a bogofilter word list."),

@@ -47,8 +47,8 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
     def write_row(item: Item, label: Any, probability: float, unsure: bool) -> None:
         if is_literal and str(label).translate(_BLANKS) != str(label):
             raise ConfigError(
-                f"the label {label!r:.80} cannot stand between tabs; use --format csv or --format "
-                "jsonl"
+                f"the label {label!r:.80} contains a tab or line end, which tsv cannot store; use "
+                "--format csv or --format jsonl"
             )
         results = (label, f"{probability:.6g}", "true" if unsure else "false")
         write_cells([*map(_to_csv_cell, item.cells), *results])

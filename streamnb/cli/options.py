@@ -65,12 +65,12 @@ class Decorator(Protocol):
 
 
 json_option: Decorator = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, a line a message."
+    "--json", "as_json", is_flag=True, help="Print one line of JSON for each message."
 )
 on_error_option: Decorator = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
-    help="What to do with a message or row that cannot be read. An empty text is no error.",
+    help="Action for a message or row that cannot be read. An empty text is not an error.",
 )
 
 
@@ -104,7 +104,7 @@ def notify_similar_labels(labels: Iterable[object]) -> None:
         if len(names) > 1:
             notify(
                 f"{', '.join(names)} are different classes, though their names differ only in "
-                "upper and lower case; if they are one class, write one name in all labels"
+                "upper and lower case; if they are one class, use the same spelling in all labels"
             )
 
 
@@ -150,7 +150,7 @@ def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -
     user = ctx.meta["streamnb.user"]
     if user is not None:
         if db is not None:
-            raise click.UsageError("--db and --user name two databases")
+            raise click.UsageError("--db and --user cannot be combined; give one of them")
         try:
             db = user_path(user)
         except StreamNBError as error:
@@ -251,6 +251,8 @@ def open_mailbox(create: bool = False) -> Mailbox:
 
 def warn_of_other_owner(path: str | Path) -> None:
     """Warn on standard error if root made a file in another user's folder."""
+    from streamnb.mailbox.location import user_name
+
     folder = os.path.dirname(os.path.abspath(path))
     try:
         file_owner, folder_owner = os.stat(path).st_uid, os.stat(folder).st_uid
@@ -258,9 +260,9 @@ def warn_of_other_owner(path: str | Path) -> None:
         return
     if file_owner != folder_owner and file_owner == 0:
         echo_err(
-            f"{path}: warning: the new database belongs to {_user_name(file_owner)}, its folder to "
-            f"{_user_name(folder_owner)}, who cannot open it; "
-            f"run: chown {_user_name(folder_owner)} {shlex.quote(str(path))}"
+            f"{path}: warning: the new database belongs to {user_name(file_owner)}, its folder to "
+            f"{user_name(folder_owner)}, who cannot open it; "
+            f"run: chown {user_name(folder_owner)} {shlex.quote(str(path))}"
         )
 
 

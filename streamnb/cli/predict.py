@@ -66,9 +66,9 @@ def predict(
     (of that label) and unsure. If DATA has a column of that name, the new one is called
     predicted_label, predicted_probability or predicted_unsure.
 
-    A row is unsure if its most probable label is expected to cost more than a look at it. In a
-    model without the class spam, each wrong label costs MISS: with 10 1 0.2, labels are sure from
-    a probability of 0.8 on.
+    A row is unsure if the expected cost of its most probable label is higher than the cost of a
+    review. In a model without the class spam, each wrong label costs MISS: with 10 1 0.2, labels
+    are sure from a probability of 0.8 on.
 
     \b
     Examples:
@@ -87,7 +87,7 @@ def predict(
     from streamnb.storage import open_output
 
     if as_json and output_format not in (None, "jsonl"):
-        raise ConfigError(f"--json, --format {output_format}: choose one of them")
+        raise ConfigError(f"--json and --format {output_format} cannot be combined")
     options = current_judge_options()
     classifier = _load_classifier(model_file)
     source = open_unlabelled(data, text_column, is_for_mail(classifier))
@@ -149,9 +149,10 @@ def evaluate(
     DATA are corpora as for `streamnb replay`. The model does not learn, so the figures are those
     of the model as it was saved. They are printed as by `streamnb replay`.
 
-    A model file does not name the messages that it has learned. So nothing warns you if DATA
-    contains them, and the figures are then too good. Test on other files, or on the rest of a
-    corpus: `fit --limit N` learns the first N messages of an order, `--skip N` leaves them out.
+    A model file does not contain the messages that it has learned. So the command cannot warn you
+    if DATA contains them, and the figures are then too good. Test on other files, or on the rest
+    of a corpus: `fit --limit N` learns the first N messages of an order, `--skip N` leaves them
+    out.
 
     \b
     Examples:
@@ -167,7 +168,9 @@ def evaluate(
     config = make_config(targets, config_file, settings, options)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or kinds != ("immediate",):
-        raise ConfigError("sweep, feedback: the model does not learn; use `streamnb replay`")
+        raise ConfigError(
+            "`evaluate` does not support the keys sweep and feedback; use `streamnb replay`"
+        )
     classifier = _load_classifier(model_file)
     run_and_print(
         config,
@@ -183,7 +186,7 @@ def _load_classifier(path: str) -> Classifier:
     """Return the classifier of a model file; ModelFileError if it has learned nothing."""
     classifier = load_classifier(path)
     if not any(classifier.messages().values()):
-        raise ModelFileError(f"{path}: it has learned nothing yet; train it with `streamnb fit`")
+        raise ModelFileError(f"{path}: the model is not trained; train it with `streamnb fit`")
     return classifier
 
 

@@ -273,11 +273,11 @@ def make_config(
     if yaml_file is not None:
         if config_file is not None:
             raise ConfigError(
-                f"--config {config_file}: {yaml_file} is a configuration too; name only one"
+                f"--config {config_file}: {yaml_file} is a configuration too; give only one"
             )
         if len(targets) > 1:
             raise ConfigError(
-                f"{yaml_file}: a configuration among corpora; name it with --config {yaml_file}"
+                f"{yaml_file} is a configuration and not a corpus; pass it as --config {yaml_file}"
             )
         config_file, targets = yaml_file, ()
     data: dict[str, Any] = {}

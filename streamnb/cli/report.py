@@ -39,7 +39,9 @@ def report(runs: tuple[str, ...], path: str) -> None:
     folder = os.path.realpath(os.path.dirname(path) or ".")
     is_in_run = folder in map(os.path.realpath, runs)
     if is_in_run and os.path.exists(path) and not path.endswith((".html", ".htm")):
-        raise ConfigError(f"{path}: it is a file of that run; choose another name for the page")
+        raise ConfigError(
+            f"{path}: the run has a file of this name; choose another name for the page"
+        )
     write_report(list(runs), path)
     if path != "-":
         click.echo(path)

@@ -6,14 +6,20 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from streamnb.cli import options
-from streamnb.errors import ConfigError, require_extra
+from streamnb.errors import (
+    ConfigError,
+    OutputError,
+    StreamNBError,
+    convert_os_errors,
+    require_extra,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -32,6 +38,8 @@ _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (
 _MAIL = 20  # connections that bring mail, at once
 
 
+_VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOCKET",
+              "STREAMNB_TRACEBACK", "STREAMNB_USERS")  # fmt: skip
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
 _PAIR = "--certificate and --key need each other"
 # An option, the one that it needs, and the error without that.
@@ -75,15 +83,15 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 
 
 @click.command()
-@click.option("--lmtp", metavar="ADDRESS", help="Take mail by LMTP and pass it to --next.")
-@click.option("--smtp", metavar="ADDRESS", help="Take mail by SMTP and pass it to --next.")
+@click.option("--lmtp", metavar="ADDRESS", help="Receive mail by LMTP and forward it to --next.")
+@click.option("--smtp", metavar="ADDRESS", help="Receive mail by SMTP and forward it to --next.")
 @click.option(
     "--next",
     "hop",
     metavar="KIND:ADDRESS",
     help="Mail server that gets all mail. KIND is lmtp or smtp.",
 )
-@click.option("--milter", metavar="ADDRESS", help="Answer Postfix or Sendmail as a milter.")
+@click.option("--milter", metavar="ADDRESS", help="Run as a milter for Postfix or Sendmail.")
 @click.option(
     "--reject",
     type=options.FiniteRange(0.5, 1),
@@ -94,9 +102,9 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--reject-text",
     callback=_reject_text,
     metavar="TEXT",
-    help="The text of a refusal, for example whom to ask. The message's id follows it.",
+    help="The text of a refusal, for example a contact address. The message's id follows it.",
 )
-@click.option("--http", metavar="ADDRESS", help="Answer programs by HTTP, in JSON.")
+@click.option("--http", metavar="ADDRESS", help="Serve programs by HTTP, in JSON.")
 @click.option(
     "--model",
     "model_file",
@@ -107,7 +115,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 @click.option(
     "--full-address",
     is_flag=True,
-    help="With --users: name users by the whole address. Default: by the part before the @.",
+    help="With --users: use the whole address as the user's name. Default: the part before the @.",
 )
 @click.option(
     "--aliases",
@@ -156,18 +164,19 @@ def serve(
     per_address: int | None,
     log_format: str | None,
 ) -> None:
-    """Run a server for streamnb's own commands, a mail server and programs.
+    """Run a server for streamnb's commands, for a mail server, and for programs.
 
     It listens on a Unix socket beside the database (STREAMNB_SOCKET names another place).
-    `classify`, `filter` and `streamnb-filter` find it by themselves, and work without it.
+    `classify`, `filter` and `streamnb-filter` use the socket if it exists, and the database
+    otherwise.
 
     With --lmtp or --smtp, mail passes through the server, which adds the field `X-Streamnb` and
     returns the answers of the next mail server.
 
     With --http, programs POST a message to /classify, /learn?label=spam or /forget, and GET
-    /status and /metrics. The token is in the file DATABASE.token. GET /health needs no token.
-    With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict;
-    GET /openapi.json describes that.
+    /status and /metrics. Send the token that is in the file DATABASE.token. GET /health needs no
+    token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
+    /openapi.json returns the description of this API.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
     FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
@@ -192,7 +201,8 @@ def serve(
     passed = inherited_sockets()
     if unknown := set(passed) - {*wanted, "ask"}:
         raise ConfigError(
-            f"a socket called {sorted(unknown)[0]!r}: FileDescriptorName is ask or one of "
+            f"the socket {sorted(unknown)[0]!r} is unknown; set FileDescriptorName to ask or one "
+            "of "
             f"{', '.join(wanted)}"
         )
     mail = {"lmtp", "smtp"} & {name for name in wanted if wanted[name] or name in passed}
@@ -215,17 +225,22 @@ def serve(
     )
     next_hop = None if hop is None else _hop(hop)
     if next_hop is not None and next_hop.address in _own(lmtp, smtp):
-        raise click.UsageError(f"--next {next_hop.address}: this is where it takes mail itself")
+        raise click.UsageError(
+            f"--next {next_hop.address}: the server itself listens there; give "
+            "the address of the next mail server"
+        )
     trusted = tuple(map(parse_network, trust))
     tls = None if certificate is None or key is None else _tls(certificate, key)
     configure_logging()
+    for warning in _misspelt_variables(os.environ):
+        options.echo_err(warning)
     with require_extra("server", "{}: not installed"):
         monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
     if model_file is not None:
         _serve_model(model_file, http, passed.get("http", []), monitor)
     with ExitStack() as stack:
         if users:
-            mailboxes = _users_mailboxes(AddressBook(full_address, aliases, monitor.warn))
+            mailboxes = _users_mailboxes(AddressBook(full_address, aliases, monitor.warn), monitor)
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
         monitor.count_databases(lambda: mailboxes.open_count)
@@ -248,10 +263,32 @@ def serve(
                 if isinstance(host, tuple) and not is_loopback(host[0]) and not trusted:
                     raise ConfigError(
                         f"--{listener.name} {listener.address}: other machines could send mail "
-                        "through it: listen on 127.0.0.1, or name with --trust NETWORK who may"
+                        "through it; listen on 127.0.0.1, or name the allowed networks with "
+                        "--trust NETWORK"
                     )
         served(mailboxes, listeners, options.echo_err, monitor)
     _exit()
+
+
+def _misspelt_variables(environment: Iterable[str]) -> list[str]:
+    """Return a line for each variable whose name is nearly one of streamnb's.
+
+    Examples
+    --------
+    >>> _misspelt_variables(["STREAMNB_USER", "STREAMNB_DB", "HOME"])
+    ['STREAMNB_USER: warning: streamnb reads no such variable; is STREAMNB_USERS meant?']
+    """
+    from difflib import get_close_matches
+
+    others = [
+        name for name in environment if name.startswith("STREAMNB") and name not in _VARIABLES
+    ]
+    matches = {name: get_close_matches(name, _VARIABLES, 1, 0.8) for name in sorted(others)}
+    return [
+        f"{name}: warning: streamnb reads no such variable; is {match[0]} meant?"
+        for name, match in matches.items()
+        if match
+    ]
 
 
 def _exit() -> NoReturn:
@@ -260,18 +297,38 @@ def _exit() -> NoReturn:
     os._exit(0)
 
 
-def _users_mailboxes(addresses: AddressBook) -> Mailboxes:
+def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
     """Return the mailboxes of many users, with the site's model."""
     from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.site_model import SiteModel
 
-    os.makedirs(users_folder(), mode=0o700, exist_ok=True)
-    path = options.site_model_path() or base_path("all")
-    site = None if path is None else SiteModel(path, options.shared_value("wait"))
-    if site is not None:
-        _ = site.version  # a file that cannot be read fails now
-    return Mailboxes(None, site, addresses=addresses)
+    folder = users_folder()
+    with convert_os_errors(
+        OutputError, f"{folder}: the folder of the users (STREAMNB_USERS) cannot be made"
+    ):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    named_path, wait = options.site_model_path(), options.shared_value("wait")
+
+    def open_base() -> SiteModel | None:
+        path = named_path or base_path("all")
+        if path is None:
+            return None
+        base = SiteModel(path, wait, monitor.warn)
+        _ = base.version  # a file that cannot be read fails now
+        return base
+
+    def find_base() -> SiteModel | None:
+        try:
+            return open_base()
+        except StreamNBError as error:
+            monitor.warn(f"the site's model is not used: {error}")
+            return None
+
+    mailboxes = Mailboxes(None, open_base(), addresses=addresses, find_base=find_base)
+    monitor.watch_file("aliases", lambda: addresses.is_stale)
+    monitor.watch_file("site", lambda: mailboxes.base is not None and mailboxes.base.is_stale)
+    return mailboxes
 
 
 def _serve_model(
@@ -285,9 +342,10 @@ def _serve_model(
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.service.sockets import listen, parse_address
-    from streamnb.mailbox.service.watched_file import WatchedFile
+    from streamnb.mailbox.watched_file import WatchedFile
 
     model = WatchedFile(path, _read_predictor, monitor.warn)
+    monitor.watch_file("model", lambda: model.is_stale)
     token = database_token(path)
     guard = AuthMiddleware(
         model_api(lambda: model.content, monitor),
@@ -411,7 +469,8 @@ def _listeners(
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
     for name, address in addresses.items():
-        mode = 0o660 if name in most else 0o600  # the mail server is of our group
+        # the mail server is a member of the server's group
+        mode = 0o660 if name in most else 0o600
         sock = stack.enter_context(listen(address, mode))
         listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
     for name, sockets in passed.items():
@@ -449,6 +508,6 @@ def _tls(certificate: str, key: str) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key)
     except OSError as error:
         plain = error.strerror if not isinstance(error, ssl.SSLError) else None
-        reason = plain or "they are no certificate and its key"
+        reason = plain or "they are not a certificate and its key"
         raise ConfigError(f"{certificate}, {key}: cannot be used: {reason}") from None
     return context

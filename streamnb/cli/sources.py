@@ -18,14 +18,22 @@ if TYPE_CHECKING:
 
 # Adds the options of mail servers, for `imap_access`.
 server_options: Decorator = combine_options(
-    shared_option("--password-command", metavar="COMMAND", help="Prints the password of imap://."),
+    shared_option(
+        "--password-command",
+        metavar="COMMAND",
+        help="Command that prints the password for imap://.",
+    ),
     shared_option(
         "--password-file",
         metavar="FILE",
         help="File with the password, readable only by you. Default: STREAMNB_PASSWORD, then the "
         "keyring.",
     ),
-    shared_option("--ca-file", metavar="FILE", help="Certificates to trust besides the system's."),
+    shared_option(
+        "--ca-file",
+        metavar="FILE",
+        help="File of certificates to trust in addition to the system's.",
+    ),
     shared_option(
         "--plaintext", is_flag=True, help="Use imap:// without TLS, on this machine only."
     ),
@@ -33,7 +41,7 @@ server_options: Decorator = combine_options(
 
 
 binary_option: Decorator = click.option(
-    "--binary", is_flag=True, help="Also accept data without a header that is not text."
+    "--binary", is_flag=True, help="Also accept binary data without a header."
 )
 
 

@@ -77,7 +77,7 @@ class UnlabelledData:
     has_header
         Whether the input names its columns.
     is_literal
-        Whether double quotes stand for themselves in the input, whose delimiter is a tab.
+        Whether double quotes are literal in the input, whose delimiter is a tab.
     may_be_empty
         Whether data without messages is no error: a table with a header.
     """
@@ -227,7 +227,7 @@ def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterat
 def _open_lines(path: Path) -> UnlabelledData:
     """Open a file whose lines are texts; a blank line among them is an empty text."""
     if not any(line.strip() for line in decode_head(read_head(path))):
-        raise CorpusError(f"{path}: there are no messages: the lines are blank")
+        raise CorpusError(f"{path}: there are no messages, because all lines are blank")
 
     def items() -> Iterator[Item]:
         with open_decompressed(path) as file:

@@ -49,10 +49,10 @@ def _parse_folders(
         if not equals or not folder:
             raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
         if folder in labels:
-            raise click.BadParameter(f"{folder!r:.80} is the folder of two classes")
+            raise click.BadParameter(f"{folder!r:.80} is given as the folder of two classes")
         labels[folder] = label if label == "?" else parse_label(label)
     if any(label == "?" and folder.upper() != "INBOX" for folder, label in labels.items()):
-        raise click.BadParameter("? is for the inbox only: leave out a folder that is no class")
+        raise click.BadParameter("? is only for the inbox; leave out folders without a class")
     return labels
 
 
@@ -140,7 +140,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     "--folders",
     metavar="LABEL=FOLDER,...",
     callback=_parse_folders,
-    help="The folder of each class. LABEL=INBOX names the inbox's class, ?=INBOX gives it none. "
+    help="The folder of each class. LABEL=INBOX sets the inbox's class, ?=INBOX sets no class. "
     "Default: spam=Junk,ham=INBOX.",
 )
 @click.option("--spam-folder", metavar="NAME", help="Short for --folders spam=NAME,ham=INBOX.")
@@ -152,7 +152,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     help="Another folder to list, so that moves out of it are known. Default: all folders, but "
     "those that a server marks as trash, drafts or sent.",
 )
-@click.option("--unsure", metavar="FOLDER", help="The folder for mail of uncertain class.")
+@click.option("--unsure", metavar="FOLDER", help="Folder for unsure mail.")
 @click.option(
     "--pin",
     "pinned",
@@ -185,7 +185,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     default=30,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks. A server with IDLE reports changes at once.",
+    help="Seconds between two looks. A server with IDLE reports changes at once.",
 )
 @click.option("--once", "looks_once", is_flag=True, help="Look once and exit.")
 @server_options
@@ -216,8 +216,8 @@ def watch(
     from there to the inbox   removes the label; without one, learns the inbox's class (ham)
     anywhere else             learns nothing
 
-    Mail that appears in a class's folder without having been seen elsewhere teaches nothing:
-    another program put it there. Moves made between two runs are found by the next look.
+    Mail that appears in a class's folder, and was seen nowhere before, is not learned: another
+    program put it there. The next look also finds moves made between two runs.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
     status`). SIGTERM ends the command.
@@ -275,7 +275,7 @@ def _folder_plan(
     classes: dict[str, str] = {}
     for folder, label in folders.items():
         if classes.setdefault(canonical(folder), label) != label:
-            raise ConfigError(f"{folder}: the folder of two classes")
+            raise ConfigError(f"{folder} is given as the folder of two classes")
     ham = classes.pop(inbox, "ham")
     unsure_folder = None if unsure is None else canonical(unsure)
     if unsure_folder == inbox or unsure_folder in classes:

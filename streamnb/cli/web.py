@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from contextlib import closing, nullcontext
 from datetime import datetime
 from typing import Any
@@ -27,10 +28,10 @@ from streamnb.errors import ConfigError, printable, require_extra
 @server_options
 @database_options
 def web(account: str | None, listen: str) -> None:
-    """Serve a page for a browser on this machine: mail to check, accuracy, words.
+    """Serve a page for a browser on this machine, with mail to check, accuracy and words.
 
     The page lists mail that `streamnb watch`, `filter` and `serve` were unsure of or have moved.
-    A click labels a message, another one takes the label back. With an ACCOUNT (a Maildir or
+    One click labels a message, and another one removes the label. With an ACCOUNT (a Maildir or
     imap://USER@HOST) it shows the text of messages. It loads nothing from the network.
 
     The printed address contains a secret: anybody who has it can see and label your mail.
@@ -51,7 +52,7 @@ def web(account: str | None, listen: str) -> None:
 
     address = parse_address(listen)
     if not address.is_local or address.path is not None:
-        raise ConfigError(f"{listen}: the page is for this machine alone: 127.0.0.1:PORT")
+        raise ConfigError(f"{listen}: the page is only for this machine; listen on 127.0.0.1:PORT")
     with open_mailbox(create=True) as mailbox:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
         opened = None if account is None else open_account(account)[0]
@@ -81,12 +82,13 @@ def web(account: str | None, listen: str) -> None:
     "--find",
     "text",
     metavar="TEXT",
-    help="List the stored verdicts whose sender, subject or queue id has TEXT.",
+    help="List the stored verdicts whose sender, subject, queue id or Message-ID has TEXT. Exit "
+    "status 1 if there is none.",
 )
 @database_options
 @json_option
 def verdicts(most: int | None, days: float | None, text: str | None, as_json: bool) -> None:
-    """Show or set how many verdicts are stored; find one of them.
+    """Show or set the limits of stored verdicts, or find verdicts.
 
     The database stores sender, subject, verdict and features of classified mail for `streamnb
     web`: at most 500 messages of the last 30 days. `streamnb forget --erase` deletes those of a
@@ -110,11 +112,13 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
     if as_json:
         for entry in entries:
             click.echo(json.dumps({**entry._asdict(), "digest": entry.digest.hex()}))
-        return
-    if text is not None:
+    elif text is not None:
         for entry in entries:
             verdict = f"{entry.label or 'unknown'} {entry.probability:.4f} ({entry.place})"
             time = f"{datetime.fromtimestamp(entry.time):%F %T}"
             click.echo(printable(f"{time} {verdict}: {entry.sender}: {entry.subject}"))
-        return
-    click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")
+    else:
+        click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")
+    if text is not None and not entries:
+        echo_err(f"no stored verdict has {printable(text)!r:.100}")
+        sys.exit(1)

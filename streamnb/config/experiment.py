@@ -168,12 +168,12 @@ class ExperimentConfig(Section):
 
 
 def build_experiment(data: dict[str, Any], source: str = "configuration") -> ExperimentConfig:
-    """Return the configuration of an experiment that plain data describes.
+    """Return the configuration of an experiment for plain data.
 
     Parameters
     ----------
     data
-        Sections and keys, as YAML has them.
+        Sections and keys, as read from YAML.
     source
         The name of the file, for errors.
 

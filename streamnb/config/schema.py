@@ -249,12 +249,12 @@ class Config(Section):
 
 
 def build(data: dict[str, Any], source: str = "configuration") -> Config:
-    """Return the configuration of a replay that plain data describes.
+    """Return the configuration of a replay for plain data.
 
     Parameters
     ----------
     data
-        Sections and keys, as YAML has them.
+        Sections and keys, as read from YAML.
     source
         The name of the file, for errors.
 

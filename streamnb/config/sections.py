@@ -231,7 +231,7 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
             return classes[0].from_dict(path, data)
         kind = data.get("kind", default)
         if kind is None:
-            raise ValueError(f"{path}.kind: missing: one of {', '.join(kinds)}")
+            raise ValueError(f"{path}.kind: missing; set it to one of {', '.join(kinds)}")
         if not isinstance(kind, str) or kind not in kinds:
             raise ValueError(f"{path}.kind: {describe(kind)} is not one of {', '.join(kinds)}")
         return kinds[kind].from_dict(path, data)

@@ -112,7 +112,7 @@ def _label_problem(table: Table, label_index: int, row: Row) -> str:
     if not label.strip():
         return f"no label {column}"
     if label.strip() in MISSING and label.strip() != "?":  # which results have for no prediction
-        return f"{label!r} {column} stands for a missing label; delete the row, or rename the class"
+        return f"{label!r} {column} means a missing label; delete the row, or rename the class"
     if isinstance(row.value(label_index), (list, dict)):
         return f"{label!r:.40} {column} is not a label; expected one text or number"
     return ""
@@ -149,7 +149,7 @@ def is_tabbed(head: bytes) -> bool:
 
 
 def has_known_header(head: bytes) -> bool:
-    """Return whether the first line names columns of labels and texts, between any delimiter."""
+    """Return whether the first line has known names of label and text columns."""
     if b"\0" in head[:HEADER_BYTES]:
         return False
     lines = decode_head(head[:HEADER_BYTES].lstrip())

@@ -130,8 +130,8 @@ class _Opener:
             )
         if self.label_header is not None and corpus.kind not in ("mbox", "maildir"):
             raise ConfigError(
-                f"corpus.label_header: it is for mbox and Maildir, and {path} is "
-                f"{corpus.description}; leave it out"
+                f"corpus.label_header: {path} is {corpus.description}, but the option is for mbox "
+                "and Maildir; leave it out"
             )
         return corpus
 

@@ -118,7 +118,6 @@ class SqlCounts(Places):
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
@@ -128,7 +127,7 @@ class SqlCounts(Places):
         arguments = cells, mask, tokens.counts, self.totals, self.features
         grid, used = [], 0
         for alpha in alphas:
-            values, used = _core.log_likelihood_sums(*arguments, alpha, background, complement)
+            values, used = _core.log_likelihood_sums(*arguments, alpha, complement)
             grid.append(values)
         return grid, used
 

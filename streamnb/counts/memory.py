@@ -213,17 +213,16 @@ class MemoryCounts:
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         return self.table.log_likelihood_grid(
-            tokens.fingerprints, tokens.counts, alphas, background, unseen, complement
+            tokens.fingerprints, tokens.counts, alphas, unseen, complement
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
         return self.table.count_histogram()
 
     def merge(self, other: Counts) -> None:

@@ -123,16 +123,14 @@ class Counts(Protocol):
         self,
         tokens: TokenCounts,
         alphas: list[float],
-        background: float,
         unseen: bool,
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods of a message for each alpha and class, and the features used.
 
-        The log-likelihood is the sum over features of x_i (log(n_ic + alpha_i) - log(N_c + A)).
-        n_ic is the count of feature i in class c, x_i its count in the message. alpha_i is alpha
-        (1 + background V f_i), f_i the feature's share of all counts, A the sum of alpha_i over
-        the V features. With `complement`, n_ic and N_c are the counts of all other classes, and
+        The log-likelihood is the sum over features of x_i (log(n_ic + alpha) - log(N_c + A)). n_ic
+        is the count of feature i in class c, x_i its count in the message, and A is alpha times the
+        number of features. With `complement`, n_ic and N_c are the counts of all other classes, and
         the sums are negated. Features that were never learned are included if `unseen` is true. The
         second result is the number of features included.
         """
@@ -150,7 +148,7 @@ class Counts(Protocol):
         """Remove the rarest features if there are more than `max_features`."""
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
 
     def merge(self, other: Counts) -> None:
         """Add other counts, with the same result as learning both streams."""

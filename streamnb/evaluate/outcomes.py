@@ -197,7 +197,7 @@ class Outcomes:
     def _indicators(self) -> tuple[NDArray[np.int64], ...]:
         """For each message, 0 or 1: negative, positive, false positive, false negative."""
         if self.positive is None or self.predicted_positive is None:
-            raise ValueError("there are not two classes")
+            raise ValueError("this figure needs exactly two classes")
         indicators = (
             ~self.positive,
             self.positive,

@@ -46,8 +46,8 @@ class CallableTokenizer(ScanningTransformer):
         if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
             name = getattr(self.function, "__qualname__", repr(self.function))
             raise TypeError(
-                f"the tokenizer {name} returned {tokens!r:.80}: it must return the tokens of a "
-                "text, such as a list of str"
+                f"the tokenizer {name} returned {tokens!r:.80}: expected the tokens of a text, "
+                "such as a list of str"
             )
         counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
         return TokenCounts.from_dict(counts, None, self.keep_names)

@@ -116,7 +116,7 @@ class TokenCounts:
         if type(x) is not dict and not isinstance(x, Mapping):
             raise TypeError(
                 f"a message must be a TokenCounts or a dict of features and counts, not "
-                f"{type(x).__name__}; a Tokenizer makes one of text"
+                f"{type(x).__name__}; use a Tokenizer for text"
             )
         binary_threshold = np.nan if threshold is None else threshold
         plain = x if type(x) is dict else dict(x)

@@ -61,7 +61,7 @@ def is_tokenizer(value: Any) -> bool:
 
 
 def as_tokenizer(value: Any) -> Any:
-    """Return a tokenizer of streamnb as it is, and a function of yours as `CallableTokenizer`.
+    """Return a tokenizer of streamnb unchanged, and a function as `CallableTokenizer`.
 
     If the value is not a function but has a method `count`, that method is used.
 
@@ -127,7 +127,7 @@ def tokenizer_from_config(config: Any) -> Any:
         raise ValueError("the views are damaged")
     other = Tokenizer if mail else MailTokenizer
     if any(isinstance(view, other) or view.on is not None for view in views):
-        raise ValueError("a view reads another kind of message than the others")
+        raise ValueError("the views read different kinds of messages")
     return Views(views, mail)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
-from streamnb.mailbox.location import WAIT, is_url
+from streamnb.mailbox.location import WAIT, is_url, owner_advice
 from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
 
 if TYPE_CHECKING:
@@ -116,8 +116,17 @@ class Database(Transactions):
                 from pathlib import Path
 
                 Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):
+            try:
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                pass
+            except PermissionError:
+                advice = owner_advice(self.path)
+                if advice is None:
+                    raise
+                raise OutputError(
+                    f"{self.path}: the database cannot be created: {advice}"
+                ) from None
 
     def _check_file(self) -> None:
         with convert_os_errors(StateError, f"{self.path}: the database cannot be read", ValueError):
@@ -241,6 +250,9 @@ class Database(Transactions):
                 path for path in companions if os.path.exists(path) and not os.access(path, os.W_OK)
             ]
             reason = f"{locked[0]} is read-only (chmod u+w)" if locked else error
+            owner = None if locked else owner_advice(self.path)
+            if owner is not None:
+                return OutputError(f"{self.path}: the database cannot be used: {owner}")
             return OutputError(
                 f"{self.path}: the database cannot be used: {reason}; allow this user to write "
                 "the file and its folder, or use a copy"

@@ -123,7 +123,7 @@ def digest(message: bytes) -> bytes:
     True
     """
     if not isinstance(message, bytes):
-        raise ValueError(f"a message is bytes, not {type(message).__name__}")
+        raise ValueError(f"expected a message as bytes, not {type(message).__name__}")
     mail = _parse(message)
     sha = _hash(_identity_fields(mail))
     sha.update(_hash(_content(mail)).digest())

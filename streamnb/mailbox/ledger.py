@@ -145,22 +145,23 @@ def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
     """Return the row of columns of the table. Damage raises any exception."""
     *plain, receipt, tokens = columns
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
-        raise ValueError("a column of another type")
+        raise ValueError("a column has another type")
     views = None if tokens is None else unpack_tokens(tokens, features_at)
     return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
 def check_row(row: Row, model: TextModel, classes: int) -> None:
     """Raise ValueError for a row of another model or of more classes."""
-    if row.label not in range(classes) or row.predicted not in (None, *range(classes)):
+    predicted_classes = () if row.predicted is None else (row.predicted,)
+    if any(k not in range(classes) for k in (row.label, *predicted_classes)):
         raise ValueError("unknown class")
     if row.tokens is not None and len(row.tokens) != len(model.view_models):
-        raise ValueError("another number of views")
+        raise ValueError("the number of views differs")
     model.check_receipt(row.receipt, classes)
     if row.receipt.decay_halvings != 0:
-        raise ValueError("counts in a database do not age")
+        raise ValueError("the receipt has decay, which a database does not support")
     if row.removed_at is not None and not row.added_at <= row.removed_at < math.inf:
-        raise ValueError("removed before it was added")
+        raise ValueError("the row was removed before it was added")
     if row.labelled_by not in LABELLERS:
         raise ValueError(f"labelled_by: expected one of {', '.join(LABELLERS)}")
 

@@ -92,3 +92,28 @@ def socket_path(database: str | os.PathLike[str], user: str | None = None) -> st
     if user is not None:
         return os.path.join(os.path.realpath(users_folder()), "streamnb.sock")
     return companion_path(database, ".sock")
+
+
+def user_name(user_id: int) -> str:
+    """Return the name of a user, the number if it has no name."""
+    import pwd  # not on Windows
+
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
+
+
+def owner_advice(path: str | os.PathLike[str]) -> str | None:
+    """Return how to make a file or its folder accessible; None if both are this user's."""
+    import shlex  # here: few processes need it
+
+    own_id = os.geteuid()
+    for name in (os.path.abspath(path), os.path.dirname(os.path.abspath(path))):
+        if os.path.exists(name) and (owner_id := os.stat(name).st_uid) != own_id:
+            owner, own_name = user_name(owner_id), user_name(own_id)
+            return (
+                f"{name} belongs to {owner}; run the command as {owner}, or as root: "
+                f"chown {own_name} {shlex.quote(name)}"
+            )
+    return None

@@ -96,7 +96,7 @@ class Mailbox(StoredClassifier):
         check_origin(labelled_by, source)
         check_feedback(feedback)
         if timestamp is not None and not math.isfinite(timestamp):
-            raise ValueError(f"timestamp: a finite number, not {timestamp}")
+            raise ValueError(f"timestamp: expected a finite number, not {timestamp}")
         counted = counted_by(self, message)
 
         def count() -> tuple[Any, Opinion | None]:

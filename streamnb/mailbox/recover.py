@@ -30,7 +30,8 @@ from streamnb.mailbox.upgrade import copy_settings
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json
 
-_PROBES = 20_000  # consecutive row numbers to try after an unreadable page
+_PROBES = 20_000  # numbers that are tried in a row where no page can be read
+_ANY_CLASS = 1 << 16  # more classes than a database has
 
 
 class Recovered(NamedTuple):
@@ -113,9 +114,11 @@ def _absorbed(
 ) -> MergeResult:
     """Create a database from the readable rows of a damaged one."""
     classifier = _classifier(database)
-    labels = _labels(database, classes)
     views = len(classifier.models)
     places = [_Places(database, view) for view in range(views)]
+    labels = _labels(database) or list(classes)
+    if not labels:
+        raise StateError(f"{database.path}: {_what_to_name(database, places, classifier.model)}")
 
     def rows() -> Iterator[Row]:
         for number in _numbers(database, "ledger", "id", losses):
@@ -163,18 +166,31 @@ def _classifier(database: Database) -> Classifier:
     )
 
 
-def _labels(database: Database, classes: Sequence[str]) -> list[Label]:
+def _labels(database: Database) -> list[Label] | None:
+    """Return the classes, None if they are lost."""
+
     def read(now: Any) -> list[Label]:
         return [label_from_json(pair) for pair in now["views"][0]["labels"]]
 
-    stored_labels = _state(database, STATE, read)
-    labels: list[Label] = list(stored_labels or classes)
-    if not labels and stored_labels is None:
-        raise StateError(
-            f"{database.path}: the names of the classes are damaged; name them in the order in "
-            "which they were first learned, such as --class ham --class spam"
-        )
+    labels: list[Label] | None = _state(database, STATE, read)
     return labels
+
+
+def _what_to_name(database: Database, places: Sequence[_Places], model: TextModel) -> str:
+    """Return what the user can do if the names of the classes are lost."""
+    lost: Counter[str] = Counter()
+    rows = (
+        _row(database, number, places, model, _ANY_CLASS, lost)
+        for number in _numbers(database, "ledger", "id", lost)
+    )
+    messages = Counter(row.label for row in rows if row is not None)
+    if not messages:
+        return "no row of its ledger can be kept; nothing was made"
+    counts = ", ".join(str(messages[k]) for k in range(max(messages) + 1))
+    return (
+        "the names of the classes are lost; name all of them in the order in which they were first "
+        f"learned, as --class ham --class spam (messages left of each, in this order: {counts})"
+    )
 
 
 def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> Iterator[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
@@ -14,6 +15,7 @@ from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.blend import Opinion, opinion_of
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.watched_file import WatchedFile, file_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +23,21 @@ if TYPE_CHECKING:
 _SQLITE = b"SQLite format 3\0"
 
 
+class _Content(NamedTuple):
+    """A model file's classifier and its version, or an open mailbox."""
+
+    source: Classifier | Mailbox
+    version: str = ""
+
+    @property
+    def classifier(self) -> Classifier:
+        return self.source.classifier if isinstance(self.source, Mailbox) else self.source
+
+
 class SiteModel:
     """The model or mailbox of a site, opened at its first use and only read.
+
+    A file that has changed is read again. If it is damaged, its earlier content is used.
 
     Parameters
     ----------
@@ -30,102 +45,110 @@ class SiteModel:
         A model that `export --format model` or `replay --save` wrote, or a mailbox's database.
     wait
         Seconds to wait for other processes.
+    warn
+        Called with a line if the file has changed and cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str], wait: float = WAIT) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        wait: float = WAIT,
+        warn: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.path: str = os.fspath(path)
         self.wait = wait
-        self._mailbox: Mailbox | None = None
-        self._classifier: Classifier | None = None
-        self._version = ""
+        self._warn = warn
+        self._file: WatchedFile[_Content] | None = None
         self._lock = ForkSafeLock()  # threads of a server share it
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether the file has changed and cannot be read: its earlier content is used."""
+        return self._file is not None and self._file.is_stale
 
     def close(self) -> None:
         """Close the database, if it is one."""
-        if self._mailbox is not None:
-            self._mailbox.close()
-            self._mailbox = None
+        if self._file is not None and isinstance(self._file.content.source, Mailbox):
+            self._file.content.source.close()
+        self._file = None
 
     def __del__(self) -> None:
         # Several mailboxes can share it, so none of them closes it.
         with suppress(Exception):
             self.close()
 
-    def _opened(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def _opened(self) -> Iterator[_Content]:
         with self._lock:
-            if self._classifier is None and self._mailbox is None:
-                self._open()
-        return nullcontext() if self._mailbox is None else self._mailbox.reading()
+            if self._file is None:
+                self._file = WatchedFile(self.path, self._read, self._warn, _state)
+            content = self._file.content
+        with nullcontext() if isinstance(content.source, Classifier) else content.source.reading():
+            yield content
 
-    def _open(self) -> None:
-        if is_url(self.path):
-            self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
-            return
-        if os.path.exists(self.path) and not os.path.isfile(self.path):
-            raise StateError(f"{self.path}: the site's model cannot be read: not a regular file")
-        with (
-            convert_os_errors(StateError, f"{self.path}: the site's model cannot be read"),
-            open(self.path, "rb") as file,
-        ):
-            head = file.read(len(_SQLITE))
-            if head != _SQLITE:
-                import hashlib
+    def _read(self, path: str) -> _Content:
+        if is_url(path) or _is_database(path):
+            return _Content(Mailbox(path, create=False, wait=self.wait))
+        import hashlib
 
-                self._version = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        if head == _SQLITE:
-            self._mailbox = Mailbox(self.path, create=False, wait=self.wait)
-        else:
-            self._classifier = Classifier.load(self.path)
-            self._classifier.on = None
-
-    @property
-    def _open_classifier(self) -> Classifier:
-        classifier = self._classifier if self._mailbox is None else self._mailbox.classifier
-        assert classifier is not None  # noqa: S101 (it was opened)
-        return classifier
+        with open(path, "rb") as file:
+            version = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        classifier = Classifier.load(path)
+        classifier.on = None
+        return _Content(classifier, version)
 
     @property
     def version(self) -> str:
         """The state of the model."""
-        with self._opened():
-            if self._mailbox is None:
-                return self._version
-            (last,) = self._mailbox.database.connection.execute(
+        with self._opened() as content:
+            if isinstance(content.source, Classifier):
+                return content.version
+            (last,) = content.source.database.connection.execute(
                 "SELECT coalesce(max(id), 0) FROM ledger"
             ).fetchone()
             return f"row {last}"
 
     def opinion(self, message: bytes) -> Opinion:
         """Return the opinion on a message; without scores before anything was learned."""
-        with self._opened():
-            classifier = self._open_classifier
-            return opinion_of(classifier, classifier.count(message))
+        with self._opened() as content:
+            return opinion_of(content.classifier, content.classifier.count(message))
 
     def is_ready(self, label: str) -> bool:
-        """Return whether a class has enough correct predictions for sure verdicts."""
-        with self._opened():
-            known_label = self._label_of_name(label)
-            return known_label is not None and self._open_classifier.model.is_ready(known_label)
+        """Return whether a class was predicted correctly often enough to be sure."""
+        with self._opened() as content:
+            known_label = _label_of_name(content.classifier, label)
+            return known_label is not None and content.classifier.model.is_ready(known_label)
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features with the strongest evidence for or against a class."""
-        with self._opened():
-            known_label, classifier = self._label_of_name(label), self._open_classifier
-            return (
-                []
-                if known_label is None
-                else classifier.reasons(classifier.count(message), known_label, most)
-            )
+        """Return the features that speak most for or against a class."""
+        with self._opened() as content:
+            classifier = content.classifier
+            known_label = _label_of_name(classifier, label)
+            if known_label is None:
+                return []
+            return classifier.reasons(classifier.count(message), known_label, most)
 
-    def _label_of_name(self, label: str) -> Label | None:
-        return next(
-            (
-                known_label
-                for known_label in self._open_classifier.labels
-                if str(known_label) == label
-            ),
-            None,
-        )
+
+def _label_of_name(classifier: Classifier, name: str) -> Label | None:
+    return next((label for label in classifier.labels if str(label) == name), None)
+
+
+def _is_database(path: str) -> bool:
+    """Return whether a file is a database, by its first bytes."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise StateError(f"{path}: the base cannot be read: not a regular file")
+    with (
+        convert_os_errors(StateError, f"{path}: the base cannot be read"),
+        open(path, "rb") as file,
+    ):
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def _state(path: str) -> tuple[int, ...]:
+    """Return the state of a model file. Of a database, only the file counts."""
+    if is_url(path):
+        return ()
+    return file_state(path)[:2] if _is_database(path) else file_state(path)
 
 
 def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:

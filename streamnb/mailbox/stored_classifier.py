@@ -212,7 +212,7 @@ class StoredClassifier:
 
     @property
     def tokenizer_id(self) -> str:
-        """The identity of the tokenizer's settings, as rows of the ledger name it."""
+        """The identity of the tokenizer's settings, which rows of the ledger store."""
         return _short_hash(self._tokenizer_text)
 
     def untrained_model(self) -> TextModel:

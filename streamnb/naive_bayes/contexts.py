@@ -27,11 +27,11 @@ class ContextNB(DiscriminativeMultinomialNB):
 
         P(g) = (n_g + u P(g')) / (n_h + u),   u = spread sqrt(n_h)
 
-    and for the shortest grams (n_g + alpha) / (N + 256^s alpha), or with the alpha of `background`,
-    where V is 256^s. So the probability of a gram that is rare in a class comes from shorter
-    contexts, as in models that compress text. The log-likelihood is the sum of log P over the
-    longest grams. It is divided by s, since each byte is in s of them, and by the length
-    normalisation. The counts of grams add, subtract and merge, and are learned as in
+    and for the shortest grams (n_g + alpha) / (N + 256^s alpha). So the probability of a gram that
+    is rare in a class comes from shorter contexts, as in models that compress text. The
+    log-likelihood is the sum of log P over the longest grams. It is divided by s, since each byte
+    is in s of them, and by the length normalisation. The counts of grams add, subtract and merge,
+    and are learned as in
     `DiscriminativeMultinomialNB`.
 
     A feature that is not a gram of `ByteGrams` has no context.
@@ -70,8 +70,8 @@ class ContextNB(DiscriminativeMultinomialNB):
         super()._check_change(name, value)
         if name == "max_features" and value is not None:
             raise ValueError(
-                "max_features: a gram needs the counts of its parts, so none are evicted; use "
-                "grams of one size (ngram_step=0)"
+                "max_features: not supported with ngram_step > 0, because an n-gram needs the "
+                "counts of its parts; set ngram_step=0"
             )
 
     def _weights_of(
@@ -93,7 +93,6 @@ class ContextNB(DiscriminativeMultinomialNB):
             self._smoothing(factor),
             spread,
             self.step,
-            self._background,
         )
 
     def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:

@@ -8,7 +8,7 @@ from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
-from streamnb.naive_bayes.multinomial import BACKGROUND, COMPLEMENT, MultinomialNB
+from streamnb.naive_bayes.multinomial import COMPLEMENT, MultinomialNB
 from streamnb.parameters import MIN_POSITIVE, POSITIVE, Boolean, Number, parameter, parameter_class
 
 
@@ -67,7 +67,6 @@ class DiscriminativeParameters(CountingParameters):
         "The power of the number of features in `length_norm`, from 0 to 2.",
         default=2 / 3,
     )
-    background_mass: float = parameter(Number(0, 1e6), "teaching", BACKGROUND, default=0.0)
     complement: bool = parameter(Boolean(), "teaching", COMPLEMENT, default=False)
     min_update: float = parameter(
         Number(0, 1),

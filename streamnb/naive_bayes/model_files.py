@@ -70,8 +70,8 @@ class SaveLoadMixin:
         Raises
         ------
         ModelFileError
-            If the file is missing or damaged, is no model file of streamnb, or holds a model of
-            another class.
+            If the file is missing or damaged, is not a model file of streamnb, or contains a model
+            of another class.
         """
         return read(path, cls)[0]
 

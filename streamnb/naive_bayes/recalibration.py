@@ -367,5 +367,5 @@ class Recalibration(OnlineEstimator):
 
 def _check_length_bin(length_bin: Any) -> int:
     if type(length_bin) is not int or not 0 <= length_bin < _MAX_LENGTH_BINS:
-        raise ValueError(f"recalibration: no message has the length bin {length_bin!r}")
+        raise ValueError(f"recalibration: the length bin {length_bin!r} is not valid")
     return length_bin

@@ -548,7 +548,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         for estimator in self._estimators.values():
             names.update(estimator.delta_names)
         if not names >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED) not in _FEEDBACK:
-            raise ValueError("the receipt is of another kind of model")
+            raise ValueError("the receipt comes from another kind of model")
         for estimator in self._estimators.values():
             estimator.check(receipt.deltas, classes)
 

@@ -52,7 +52,7 @@ class LabelledRow(NamedTuple):
     label
         The class.
     x
-        The message as the learner takes it: bytes, a text, a dict.
+        The message or row: bytes, a text or a dict, as required by the learner.
     """
 
     position: int
@@ -156,7 +156,7 @@ def convert_errors() -> Iterator[None]:
     except ModelFileError:
         raise
     except Exception as error:
-        raise ModelFileError(f"damaged partial counts ({error!s:.100})") from None
+        raise ModelFileError(f"the partial counts are damaged ({error!s:.100})") from None
 
 
 def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
@@ -365,7 +365,8 @@ def merge(
         parts, total = merged[key]
         if parts != header["parts"]:
             raise ModelFileError(
-                f"partial counts of tables split into {parts} and into {header['parts']} parts"
+                f"partial counts have different numbers of parts, {parts} and {header['parts']} "
+                "parts"
             )
         add_counts(total, counts)
     for (view, part), (parts, total) in sorted(merged.items(), key=itemgetter(0)):

@@ -162,7 +162,7 @@ def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[
         header, arrays = unpack(spec, item.data)
         block, view, part = key = header.get("block", -1), header["view"], header["part"]
         if total is not None and (block <= previous[0] or key[1:] != previous[1:]):
-            raise ModelFileError("blocks must be in order, and all of one view and part")
+            raise ModelFileError("blocks must be in order, and all from one view and part")
         previous = key
         if total is None:
             total = MergedCounts(empty_counts(spec, view), FirstPositions())

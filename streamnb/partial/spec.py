@@ -67,7 +67,7 @@ def new_model(spec: str) -> Any:
     try:
         content = json.loads(spec)
         if content["version"] != VERSION:
-            raise ValueError(f"it has version {content['version']!r:.20}, expected {VERSION}")
+            raise ValueError(f"its version is {content['version']!r:.20}, expected {VERSION}")
         if "table" in content:
             model_class = SaveLoadMixin.saved_classes[content["table"]]
             return model_class(**parameters_from_json(content["parameters"], model_class))

@@ -40,7 +40,7 @@ def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iter
         header = config.corpus.label_header
         reason = f"has no {f'field {header}' if header else 'label'}"
         if entry.label:
-            reason = "has the label '?', which stands for no prediction in results; rename it"
+            reason = "has the label '?', which means no prediction in results; rename the label"
         error = entry.problem or f"{entry.path}: message {entry.name} {reason}"
         skip_or_stop(config, error, skipped)
 

@@ -259,7 +259,7 @@ class RunRecord:
         if report.interrupted and not self.metrics.messages and not report.learned:
             self.files.discard()
         elif report.interrupted and self.files.has_earlier_results:
-            report.not_written.append(f"{self.files.folder}: the earlier results stay as they are")
+            report.not_written.append(f"{self.files.folder}: the earlier results are not changed")
         else:
             tokens = {} if self.files.folder is None else top_tokens(classifier)
             self.files.finish(report.as_dict(), tokens)

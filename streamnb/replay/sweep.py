@@ -115,7 +115,7 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
         if is_complete or not path.exists():
             _write_ranking(path, results)
         else:
-            results[0].report.not_written.append(f"{path}: the earlier ranking stays as it is")
+            results[0].report.not_written.append(f"{path}: the earlier ranking is not changed")
     if failure is not None:
         raise failure
     return results
@@ -212,11 +212,12 @@ def _list_settings(config: Config) -> list[Settings]:
     else:
         settings = list(listed)
     if len(settings) > MAX_SETTINGS:
-        raise ConfigError(f"sweep: more than {MAX_SETTINGS} settings")
+        raise ConfigError(f"sweep: there are more than {MAX_SETTINGS} settings; use fewer values")
     for key in {key: None for run_settings in settings for key in run_settings}:
         if key.partition(".")[0] not in _SECTIONS:
             raise ConfigError(
-                f"sweep.{key}: only keys of {', '.join(_SECTIONS)} can be swept: model.alpha"
+                f"sweep.{key}: only keys of the sections {', '.join(_SECTIONS)} can be swept, "
+                "such as model.alpha"
             )
     return settings
 

@@ -223,7 +223,7 @@ class BernoulliNB(BernoulliParameters, _CountsEstimator, model=naive_bayes.Berno
 class ComplementNB(ComplementParameters, _CountsEstimator, model=naive_bayes.ComplementNB):
     """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`.
 
-    `feature_log_prob_` has the weights of the formula, which are no probabilities.
+    `feature_log_prob_` has the weights of the formula, which are not probabilities.
     """
 
 
@@ -259,7 +259,7 @@ class _TableEstimator(Estimator):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
             if not len(table.values):
-                raise ValueError("found 0 samples where at least one is wanted")
+                raise ValueError("found 0 samples, but at least one is needed")
         else:
             if isinstance(X, list) and not self.is_numeric:
                 X = Columns.from_data(X).values  # numpy would convert numbers to text

@@ -207,7 +207,7 @@ class _Parents(NameList):
         Constraint.__init__(self, fits, description, none=True)
 
     def plain(self, value: Any) -> Any:
-        """Return a number as it is, names as a list."""
+        """Return a number unchanged, or names as a list."""
         return value if isinstance(value, int) else super().plain(value)
 
 

@@ -39,7 +39,7 @@ CLASSIFIERS = {
         for model_class in (MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB)
     },
     "normalised": lambda: Classifier(
-        Tokenizer(), MultinomialNB(length_norm=0.8, unseen="smooth", background_mass=2.0)
+        Tokenizer(), MultinomialNB(length_norm=0.8, unseen="smooth", complement=True)
     ),
     "decay": lambda: Classifier(Tokenizer(), MultinomialNB(decay=0.9)),
     "limit": lambda: Classifier(Tokenizer(), MultinomialNB(max_features=10)),

@@ -305,7 +305,7 @@ def test_wrong_options_are_one_line(sample, tmp_path):
         (["classfy", sample], "did you mean 'classify'?"),
         (["undo", "--db", tmp_path / "db"], "one of --since"),
         (["undo", "--redo", "--last", "--db", tmp_path / "db"], "one of --since"),
-        (["status", "--db", tmp_path / "db", "--user", "ann"], "name two databases"),
+        (["status", "--db", tmp_path / "db", "--user", "ann"], "cannot be combined"),
     ):
         status, out, error = streamnb_command(*arguments)
         assert (status, out, error.count("\n")) == (2, "", 1)

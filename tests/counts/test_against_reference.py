@@ -33,13 +33,13 @@ class Histories(RuleBasedStateMachine):
         alpha=st.sampled_from([0.01, 1.0, 2.5]),
         unseen=st.sampled_from(["ignore", "smooth"]),
         length_norm=st.sampled_from([None, 2.0]),
-        background=st.sampled_from([0.0, 3.0]),
+        complement=st.booleans(),
     )
-    def begin(self, kind, alpha, unseen, length_norm, background):
+    def begin(self, kind, alpha, unseen, length_norm, complement):
         self.model = MODELS[kind](alpha=alpha, unseen=unseen, length_norm=length_norm)
         self.slow = Reference(kind, alpha, self.model.prior, unseen, length_norm)
         if kind == "multinomial":
-            self.model.background_mass = self.slow.background = background
+            self.model.complement = self.slow.complement = complement
 
     @rule(target=learned, x=messages, y=labels, w=weights)
     def learn(self, x, y, w):

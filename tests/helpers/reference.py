@@ -34,7 +34,7 @@ class Reference:
         unseen: str = "ignore",
         length_norm: float | None = None,
         binarize: float = 0.0,
-        background: float = 0.0,
+        complement: bool = False,
     ) -> None:
         """Set the formula; `prior` may also be "none" when `kind` is "complement"."""
         if kind not in ("multinomial", "bernoulli", "complement"):
@@ -58,7 +58,7 @@ class Reference:
         self.unseen = unseen
         self.length_norm = length_norm
         self.binarize = binarize
-        self.background = background
+        self.complement = complement
         self.observations: list[Observation] = []
         self.ever_seen: list[Label] = []
 
@@ -172,23 +172,11 @@ class Reference:
         self, values: dict[Feature, float], vocabulary: set[Feature], label: Label
     ) -> float:
         """Sum of x_w [log(n_cw + alpha) - log(N_c + alpha V)], McCallum & Nigam 1998."""
+        if self.complement and len(self.labels()) > 2:
+            return self._complement(values, vocabulary, label)
         n = self._counts(self._of_class(label))
-        weights = [math.fsum(w for _, _, w in self._of_class(y)) for y in self.labels()]
-        shares = [weight / math.fsum(weights) for weight in weights if weight > 0]
-        classes = math.exp(-math.fsum(share * math.log(share) for share in shares))
-        background_share = (
-            max(0.0, 1 - 1 / (classes - 1)) if len(shares) > 2 and classes > 1 else 0.0
-        )
-        background = self.background * background_share
-        everything = self._counts(self.observations)
-        total = math.fsum(everything.values())
-        alphas = {
-            word: self.alpha * (1 + background * len(vocabulary) * everything[word] / total)
-            for word in vocabulary
-        }
-        denominator = math.fsum(n.values()) + math.fsum(alphas.values())
-        smoothed = {word: n[word] + alphas.get(word, self.alpha) - self.alpha for word in values}
-        return self._word_evidence(values, vocabulary, smoothed, denominator)
+        denominator = math.fsum(n.values()) + self.alpha * len(vocabulary)
+        return self._word_evidence(values, vocabulary, n, denominator)
 
     def _complement(
         self, values: dict[Feature, float], vocabulary: set[Feature], label: Label

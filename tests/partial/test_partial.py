@@ -41,7 +41,7 @@ from streamnb.partial.partial_counts import pack_counts, unpack
 WORDS = [f"w{i}" for i in range(40)]
 MODELS = {
     "multinomial": lambda: MultinomialNB(),
-    "background": lambda: MultinomialNB(background_mass=0.5, length_norm=0.3),
+    "multinomial of all others": lambda: MultinomialNB(complement=True, length_norm=0.3),
     "unseen": lambda: MultinomialNB(unseen="smooth", alpha=0.01),
     "bernoulli": lambda: BernoulliNB(),
     "bernoulli unseen": lambda: BernoulliNB(unseen="smooth"),

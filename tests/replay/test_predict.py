@@ -268,7 +268,7 @@ HOSTILE = {
     "no text in JSON": (b'{"text": "a"}\n{"text": 3}\n', [], 3, "new:2: no text in the key 'text'"),
     "output as Parquet": (b"text\nrefund\n", ["-o", "x.parquet"], 2, "Parquet cannot be written"),
     "output in Zstandard": (b"text\nrefund\n", ["-o", "x.csv.zst"], 2, ".zst cannot be written"),
-    "two formats": (b"text\nrefund\n", ["--json", "--format", "csv"], 2, "choose one"),
+    "two formats": (b"text\nrefund\n", ["--json", "--format", "csv"], 2, "cannot be combined"),
     "no folder": (b"text\nrefund\n", ["-o", "/no/such/out.csv"], 5, "cannot be written"),
 }
 
@@ -288,7 +288,7 @@ def test_what_a_model_must_be(tmp_path):
     Classifier(Tokenizer(), MultinomialNB()).save(tmp_path / "untrained.snb")
     MultinomialNB().save(tmp_path / "no-tokenizer.snb")
     for name, message in (
-        ("untrained.snb", "it has learned nothing yet; train it with `streamnb fit`"),
+        ("untrained.snb", "the model is not trained; train it with `streamnb fit`"),
         ("no-tokenizer.snb", "without its tokenizer"),
         ("new.csv", "not a streamnb model"),
         ("none.snb", "cannot be read"),
@@ -348,7 +348,7 @@ def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
     assert "no label is a class of the model; labels: a, b; classes: " in error
     feedback = ["--set", "feedback.kind=on_error"]
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv", *feedback)
-    assert (status, "the model does not learn" in error) == (2, True)
+    assert (status, "does not support the keys" in error) == (2, True)
     (tmp_path / "known.csv").write_text("label,text\n" + "login,a\nrefund,b\n" * 5)
     positive = ["--set", "evaluate.positive=refunds", "--out", tmp_path / "results"]
     status, _, error = streamnb_command("evaluate", model, tmp_path / "known.csv", *positive)

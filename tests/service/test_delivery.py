@@ -846,7 +846,8 @@ def test_a_busy_server_says_so(trained, server, monkeypatch):
 
 def test_a_client_imports_next_to_nothing(trained, server, sample):
     program = (
-        "import sys; sys.argv = ['streamnb', 'classify', sys.argv[1], '--db', sys.argv[2]]\n"
+        "import os, sys; sys.argv = ['streamnb', 'classify', sys.argv[1], '--db', sys.argv[2]]\n"
+        "os._exit = sys.exit\n"
         "from streamnb.cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "print(sorted({'numpy', 'river', 'scipy', 'sqlite3'} & set(sys.modules)))"

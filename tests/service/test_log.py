@@ -15,9 +15,10 @@ from serving import FIELD, HAM, SPAM, MailServer, Web, poll, port_of
 
 from streamnb import Mailbox
 from streamnb.errors import BusyError, StateError
+from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service import mailboxes as mailboxes_module
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
-from streamnb.mailbox.service.monitor import Monitor, message_id
+from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response
 
 KEYS = ["listener", "message_id", "recipient", "class", "probability", "score", "ready", "sure",

@@ -46,6 +46,9 @@ def samples(tmp_path):
         monitor.message("smtp", BusyError("x"), "unmarked", time.monotonic(), b"")
         monitor.refuse("milter", "spam")
         monitor.opened("smtp")
+        monitor.learned("http", "spam", "learned", b"")
+        monitor.show_accepting({"smtp": True})
+        monitor.watch_file("site", lambda: False)
         text = generate_latest(monitor.registry).decode()
     # A metric of requests has no sample before the first one.
     requests = {

@@ -679,16 +679,17 @@ def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
     assert faults == []
 
 
+async def greet(connection, activity):
+    reader, writer = await asyncio.open_connection(sock=connection)
+    writer.write(b"hello\n")
+    await reader.read()
+    writer.close()
+
+
 @pytest.mark.parametrize("clients", [1, 2, 3, 4, 7])
 def test_a_listener_that_was_full_accepts_again(clients):
     """Also if all clients left at once, and none was waiting."""
     limit = 3
-
-    async def greet(connection, activity):
-        reader, writer = await asyncio.open_connection(sock=connection)
-        writer.write(b"hello\n")
-        await reader.read()
-        writer.close()
 
     async def come_and_go(address):
         reader, writer = await asyncio.open_connection(*address)
@@ -883,7 +884,7 @@ def limit_descriptors():
         (("--reject-text", "x\ny"), "characters of ASCII"),
         (("--reject-text", "ü"), "characters of ASCII"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
-         "they are no certificate and its key"),
+         "they are not a certificate and its key"),
     ],
 )  # fmt: skip
 def test_misuse_is_one_line(tmp_path, options, text):

@@ -351,7 +351,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
         ("unsure: true\n", (), "w.yaml: unsure: expected text"),
         ("folders: {spam: [Junk, Work]}\n", (), "names and folders must be text"),
         ("", ("--folders", "S=Work"), "S is what"),
-        ("", ("--folders", "?=Work"), "? is for the inbox"),
+        ("", ("--folders", "?=Work"), "? is only for the inbox"),
         ("", ("--folders", "spam=../a"), "cannot be the name of a folder"),
         ("", ("--folders", "work=.Junk,spam=Junk"), "the folder of two classes"),
         ("", ("--unsure", "Junk"), "a folder of its own"),

@@ -391,7 +391,7 @@ def test_what_is_erased_leaves_no_trace(tmp_path, home):
 @pytest.mark.parametrize(
     ("options", "report_lines"),
     [
-        (("--listen", "0.0.0.0:8026"), "this machine alone"),
+        (("--listen", "0.0.0.0:8026"), "only for this machine"),
         (("--listen", "nonsense"), "not an address"),
         (("/nonexistent",), "not a Maildir"),
     ],

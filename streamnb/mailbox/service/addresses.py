@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from streamnb.errors import ConfigError, convert_os_errors
 from streamnb.mailbox.location import user_path
-from streamnb.mailbox.service.watched_file import WatchedFile
+from streamnb.mailbox.watched_file import WatchedFile
 
 _LARGEST = 64 << 20  # limit in bytes of a file of aliases
 
@@ -39,6 +39,11 @@ class AddressBook:
     ) -> None:
         self.whole_address = whole_address
         self._aliases = None if aliases is None else WatchedFile(aliases, read_aliases, warn)
+
+    @property
+    def is_stale(self) -> bool:
+        """Return whether the file of aliases has changed and cannot be read."""
+        return self._aliases is not None and self._aliases.is_stale
 
     def user(self, address: str) -> str:
         """Return the user of an address.

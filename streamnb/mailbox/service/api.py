@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from starlette.applications import Starlette
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from streamnb import __version__
 from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mailbox.digest import of_hex
+from streamnb.mailbox.digest import digest, of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
@@ -29,7 +29,15 @@ from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 
-Action = Callable[[Mailbox, Request, bytes], Any]
+
+class Change(NamedTuple):
+    """A label that a request changed, "" if there is none now, and the result as in `Outcome`."""
+
+    label: str
+    result: str
+
+
+Action = Callable[[Mailbox, Request, bytes], tuple[Any, Change | None]]
 
 
 class RequestError(StreamNBError):
@@ -59,41 +67,43 @@ def _label(request: Request) -> str:
 def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
     value = request.query_params.get(name)
     if value is not None and value not in values:
-        raise RequestError(f"{name}: {' or '.join(values)}, not {value!r:.40}")
+        raise RequestError(f"{name}: expected {' or '.join(values)}, not {value!r:.40}")
     return value
 
 
-def _classify(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+def _classify(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
     reasons = int(_number(request, "reasons", 0, 100) or 0)
     options = JudgeOptions(reasons, _number(request, "threshold", 0.5, 1))
     response = judge(mailbox, message, options)
+    change = None
     if _one_of(request, "learn", ("sure",)):
-        learn_if_sure(mailbox, message, response)
-    return response._asdict()
+        outcome = learn_if_sure(mailbox, message, response)
+        change = outcome and Change(response.label or "", outcome.result)
+    return response._asdict(), change
 
 
-def _learn(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+def _learn(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
         raise RequestError("the body is not a mail: it is empty or binary")
     feedback = _one_of(request, "feedback", ("all", "errors"))
-    outcome = mailbox.learn(message, _label(request), labelled_by, "http", feedback=feedback)
-    return outcome._asdict()
+    label = _label(request)
+    outcome = mailbox.learn(message, label, labelled_by, "http", feedback=feedback)
+    return outcome._asdict(), Change(label, outcome.result)
 
 
-def _forget(mailbox: Mailbox, request: Request, message: bytes) -> Any:
+def _forget(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
     hexadecimal = request.query_params.get("digest")
-    if hexadecimal is None:
-        return mailbox.forget(message)._asdict()
     try:
-        key = of_hex(hexadecimal)
+        key = digest(message) if hexadecimal is None else of_hex(hexadecimal)
     except ValueError:
-        raise RequestError("digest: expected 64 hexadecimal digits") from None
-    return mailbox.forget_digest(key)._asdict()
+        raise RequestError("digest: 64 hexadecimal digits") from None
+    outcome = mailbox.forget_digest(key)
+    return outcome._asdict(), Change("", outcome.result)
 
 
-def _status(mailbox: Mailbox, request: Request, message: bytes) -> Any:
-    return status(mailbox).as_json()
+def _status(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
+    return status(mailbox).as_json(), None
 
 
 _PARAMETERS: dict[Action, tuple[str, ...]] = {
@@ -105,8 +115,10 @@ _PARAMETERS: dict[Action, tuple[str, ...]] = {
 _STATUSES = ((RequestError, 400), (BusyError, 503), (StreamNBError, 500))
 
 
-def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes) -> tuple[int, Any]:
-    """Return the HTTP status with the answer or the exception."""
+def _act(
+    mailboxes: Mailboxes, action: Action, request: Request, message: bytes, monitor: Monitor
+) -> tuple[int, Any]:
+    """Return the HTTP status, and the answer or the exception in its place."""
     try:
         for name in request.query_params:
             if name not in _PARAMETERS[action]:
@@ -116,7 +128,10 @@ def _act(mailboxes: Mailboxes, action: Action, request: Request, message: bytes)
         writes = action in (_learn, _forget) or "learn" in request.query_params
         user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
         with mailboxes.borrow(user, writes=writes) as mailbox:
-            return 200, action(mailbox, request, message)
+            answer, change = action(mailbox, request, message)
+        if change is not None:
+            monitor.learned("http", *change, message, user)
+        return 200, answer
     except StreamNBError as error:
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
     except NoMailboxError as error:
@@ -148,7 +163,8 @@ class RequestMetrics:
     """The metrics of requests, and applications that publish them."""
 
     def __init__(self, monitor: Monitor | None) -> None:
-        self.registry = (monitor and monitor.registry) or CollectorRegistry()
+        self.monitor = monitor or Monitor()
+        self.registry: CollectorRegistry = self.monitor.registry or CollectorRegistry()
         self._requests = Counter(
             "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
         )
@@ -177,10 +193,13 @@ class RequestMetrics:
             return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
         async def health(request: Request) -> Response:
-            error = outage()
-            if error is None:
-                return JSONResponse({"status": "ok", "version": __version__})
-            return JSONResponse({"status": "away", "error": error, "version": __version__}, 503)
+            answer = {"status": "ok", "version": __version__}
+            full = ", ".join(self.monitor.not_accepting)
+            if (error := outage()) is not None:
+                answer |= {"status": "away", "error": error}
+            elif full:
+                answer |= {"status": "full", "error": f"{full}: connections wait, none is accepted"}
+            return JSONResponse(answer, 200 if answer["status"] == "ok" else 503)
 
         monitoring = [Route("/metrics", metrics), Route("/health", health)]
         return Starlette(routes=[*routes, *monitoring], exception_handlers=_ERROR_HANDLERS)
@@ -188,9 +207,11 @@ class RequestMetrics:
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
     """Return the application with which programs ask and teach mailboxes."""
+    monitor = monitor or Monitor()
     metrics = RequestMetrics(monitor)
     verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=metrics.registry)
-    pool = ThreadPoolExecutor(64, "streamnb-http")  # a locked database holds up nobody else
+    # a locked database does not delay other requests
+    pool = ThreadPoolExecutor(64, "streamnb-http")
 
     def endpoint_of(name: str, action: Action) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
@@ -198,7 +219,7 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
             message = await read_body(request) if request.method == "POST" else b""
             loop = asyncio.get_running_loop()
             code, result = await loop.run_in_executor(
-                pool, _act, mailboxes, action, request, message
+                pool, _act, mailboxes, action, request, message, monitor
             )
             if action is _classify and code == 200:
                 verdicts.labels(result["mark"]).inc()

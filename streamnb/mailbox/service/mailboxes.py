@@ -6,16 +6,17 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from streamnb.errors import BusyError, StateError, StreamNBError
+from streamnb.errors import BusyError, StateError, StreamNBError, printable
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.addresses import AddressBook
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.site_model import SiteModel
@@ -34,7 +35,7 @@ def learn_if_sure(mailbox: Mailbox, message: bytes, response: Response) -> Outco
 
 def record_verdict(
     mailbox: Mailbox, message: bytes, response: Response, place: str, learn: bool
-) -> None:
+) -> Outcome | None:
     """Record a verdict after it was sent, and learn the message if the verdict is sure.
 
     Parameters
@@ -44,9 +45,15 @@ def record_verdict(
     message, response
         The message and its verdict.
     place
-        Name of the listener that received the message.
+        Name of the way by which the message came, and the mail server's queue id if it is known.
+        The Message-ID is added.
     learn
         Whether to learn the message if the verdict is sure.
+
+    Returns
+    -------
+    Outcome or None
+        The result of learning, None if the message was not learned.
 
     Raises
     ------
@@ -55,9 +62,9 @@ def record_verdict(
     """
     from streamnb.mailbox.verdict_log import VerdictLog
 
+    place = f"{place} {printable(message_id(message))}".strip()
     VerdictLog(mailbox).note(message, response, place)
-    if learn:
-        learn_if_sure(mailbox, message, response)
+    return learn_if_sure(mailbox, message, response) if learn else None
 
 
 class NoMailboxError(LookupError):
@@ -78,12 +85,15 @@ class Mailboxes:
         Number of users' mailboxes that are open at once. The least recently used is closed first.
     addresses
         The users of mail addresses.
+    find_base
+        Returns the site's model if it was made since the server started. None to look for none.
     """
 
     single: Mailbox | None
     base: SiteModel | None = None
     open_limit: int = 200
     addresses: AddressBook = field(default_factory=AddressBook)
+    find_base: Callable[[], SiteModel | None] | None = None
 
     def __post_init__(self) -> None:
         self.pending: list[Future[None]] = []  # work that continues after the replies were sent
@@ -197,7 +207,11 @@ class Mailboxes:
         if entry.mailbox is not None and entry.borrowers == 1 and entry.mailbox.database.replaced():
             entry.mailbox.close()
             entry.mailbox = None
-        if entry.mailbox is None:
+        if self.base is None and self.find_base is not None:
+            self.base = self.find_base()
+        if entry.mailbox is not None:
+            entry.mailbox.base = self.base
+        else:
             if self.base is None and not os.path.exists(user_path(user)):
                 raise NoMailboxError(f"{user}: this user has no database yet")
             entry.mailbox = Mailbox(user_path(user), True, WAIT, base=self.base)

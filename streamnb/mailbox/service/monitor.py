@@ -8,22 +8,21 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import BusyError, StreamNBError, printable
+from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.mailboxes import NoMailboxError
 from streamnb.mailbox.service.response import Response
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+    from prometheus_client import CollectorRegistry, Gauge
 
 _REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
-_MAX_KINDS = 1000  # number of warnings that are remembered; clients influence their texts
-_HEADER = 1 << 15  # bytes at the start of a message that are searched for its Message-ID
-_MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
-_LONGEST_REASONS = 300  # limit in characters of the reasons in a log line
-_HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
+_MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
+_LONGEST_REASONS = 300  # characters of a line's reasons
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
@@ -58,20 +57,6 @@ def configure_logging() -> None:
     logger.propagate = False
 
 
-def message_id(message: bytes) -> str:
-    r"""Return the Message-ID in a message's header, unchanged; "" without one.
-
-    Examples
-    --------
-    >>> message_id(b"Subject: x\r\nMessage-ID: <1@example.org>\r\n\r\n")
-    '<1@example.org>'
-    """
-    header = message[:_HEADER]
-    end = _HEADER_END.search(header)
-    match = _MESSAGE_ID.search(header, 0, end.start() + 1 if end else len(header))
-    return "" if match is None else match[1].decode("utf-8", "replace")
-
-
 class _NoMetric:
     """A metric that ignores all updates."""
 
@@ -81,6 +66,8 @@ class _NoMetric:
     def inc(self) -> None: ...
 
     def dec(self) -> None: ...
+
+    def set(self, value: float) -> None: ...
 
     def observe(self, value: float) -> None: ...
 
@@ -100,9 +87,12 @@ class Monitor:
     def __init__(self, log_format: str | None = None, metrics: bool = False) -> None:
         self.log_format = log_format
         self.registry: CollectorRegistry | None = None
+        self._stale: Gauge | None = None
         self._last_warned: dict[str, float] = {}  # by kind of warning, in monotonic seconds
         none: Any = _NoMetric()
         self._judged = self._seconds = self._refused = self._unmarked = self._open = none
+        self._labels = self._accepting = none
+        self.not_accepting: list[str] = []  # listeners that let connections wait
         if metrics:
             from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -136,6 +126,25 @@ class Monitor:
                 "streamnb_connections", "Open connections.", ["listener"], registry=registry
             )
 
+            self._accepting = Gauge(
+                "streamnb_accepting",
+                "0 if connections wait and none is accepted.",
+                ["listener"],
+                registry=registry,
+            )
+            self._labels = Counter(
+                "streamnb_labels",
+                "Labels that messages were given through the server, by class and result.",
+                ["listener", "class", "result"],
+                registry=registry,
+            )
+            self._stale = Gauge(
+                "streamnb_stale_files",
+                "Files whose earlier content is used, because the new one is damaged.",
+                ["file"],
+                registry=registry,
+            )
+
     def count_databases(self, count: Any) -> None:
         """Register the gauge `streamnb_databases`, whose value is `count()`."""
         if self.registry is not None:
@@ -143,6 +152,11 @@ class Monitor:
 
             gauge = Gauge("streamnb_databases", "Open databases.", registry=self.registry)
             gauge.set_function(count)
+
+    def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
+        """Export whether the earlier content of a file is used, because the new is damaged."""
+        if self._stale is not None:
+            self._stale.labels(name).set_function(is_stale)
 
     def warn(self, kind: str, detail: object = "") -> None:
         """Log a warning; one of the same kind at most once a minute."""
@@ -162,6 +176,7 @@ class Monitor:
         message: bytes,
         recipient: str | None = None,
         queue_id: str = "",
+        user: str | None = None,
     ) -> None:
         """Log and count a message with its verdict or error.
 
@@ -182,6 +197,8 @@ class Monitor:
             Address of its recipient, or the user. None if it is not known.
         queue_id
             The mail server's queue id, if it is known.
+        user
+            The user whose database judged. None if there is one database, or several judged.
         """
         seconds = time.monotonic() - started
         self._seconds.labels(listener).observe(seconds)
@@ -199,6 +216,8 @@ class Monitor:
         fields["message_id"] = message_id(message)
         if recipient is not None:
             fields["recipient"] = recipient
+        if user is not None:
+            fields["user"] = user
         if isinstance(result, Response):
             fields["class"] = result.label or ""
             fields["probability"] = round(result.probability, 4)
@@ -213,6 +232,40 @@ class Monitor:
         fields["action"] = action
         fields["ms"] = round(seconds * 1000, 1)
         _messages.info("%s", self._line(fields))
+
+    def learned(
+        self, listener: str, label: str, result: str, message: bytes, user: str | None = None
+    ) -> None:
+        """Log and count a label that a program or the server itself gave to a message.
+
+        Parameters
+        ----------
+        listener
+            Name of the listener by which it came.
+        label
+            The class; "" if the message was unlearned.
+        result
+            The result, as in `Outcome`.
+        message
+            The message; empty if its digest was given.
+        user
+            The user whose database learned it. None if there is one database.
+        """
+        self._labels.labels(listener, label, result).inc()
+        if self.log_format is None:
+            return
+        fields = {"listener": listener, "message_id": message_id(message)}
+        if user is not None:
+            fields["user"] = user
+        _messages.info("%s", self._line({**fields, "label": label, "action": result}))
+
+    def show_accepting(self, listeners: dict[str, bool]) -> None:
+        """Export which listeners accept the connections that come."""
+        for name, accepts in listeners.items():
+            self._accepting.labels(name).set(int(accepts))
+            if not accepts:
+                self.warn(f"{name}: connections wait, and none is accepted")
+        self.not_accepting = [name for name, accepts in listeners.items() if not accepts]
 
     def _line(self, fields: dict[str, Any]) -> str:
         if self.log_format == "json":

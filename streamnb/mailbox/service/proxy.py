@@ -31,7 +31,8 @@ from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
 
-LARGEST = 50 << 20  # limit in bytes of a message
+LARGEST = 50 << 20  # bytes of a message
+_TOO_LARGE = "552 Error: "  # how aiosmtpd's reply to a larger one begins
 _LONGEST_LINE = 1 << 20
 _RECORD_AFTER_S = 0.05  # seconds after an answer
 _STRESS_S = 10.0  # seconds that a client can be silent within a message while others wait
@@ -191,7 +192,9 @@ class _Connection(SMTP):
         self.line_length_limit = _LONGEST_LINE
 
     async def push(self, status: AnyStr) -> None:
-        """Send a reply, and end the connection after the last one if it is to end."""
+        """Send a reply, and end the connection behind the last one if it is to end."""
+        if str(status).startswith(_TOO_LARGE):
+            self.event_handler.refuse_size()
         if self.line_length_limit == 0 and str(status).startswith("500 Line too long"):
             await super().push(f"552 5.3.4 more than {_MOST_LINES:,} lines")
         else:
@@ -260,13 +263,18 @@ class _Relay:
         self._mail_options: list[str] = []
         self._sender = ""
         self._handing: asyncio.Task[list[str]] | None = None
-        self._unrecorded: list[tuple[str, bytes, Response]] = []
+        self._unrecorded: list[tuple[str, bytes, Response, str]] = []
         self._recording: asyncio.Task[None] | None = None
 
     @property
     def is_handing_on(self) -> bool:
         """Return whether a message is being sent to the next hop."""
         return self._handing is not None and not self._handing.done()
+
+    def refuse_size(self) -> None:
+        """Log and count a message that is larger than the server takes."""
+        listener = "lmtp" if self.lmtp else "smtp"
+        self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
 
     def forward(self, argument: str) -> str:
         """Store attributes of the original client for the next message. Return the reply."""
@@ -428,12 +436,15 @@ class _Relay:
             result = results[user]
             marked = "marked" if isinstance(result, Response) else "unmarked"
             action = {"2": marked, "4": "deferred"}.get(reply[:1], "refused")
-            self.monitor.message(listener, result, action, started, message, recipient, queue_id)
+            self.monitor.message(
+                listener, result, action, started, message, recipient, queue_id, user
+            )
             if action in ("deferred", "refused"):
                 self.monitor.refuse(listener, f"next_hop_{reply[:1]}xx")
             elif isinstance(result, Response) and user not in recorded:
                 recorded.add(user)
-                self._unrecorded.append((recipient, message[:MAX_MESSAGE], result))
+                place = f"{listener} {queue_id}".strip()
+                self._unrecorded.append((recipient, message[:MAX_MESSAGE], result, place))
 
     def _user(self, recipient: str) -> str | None:
         single = self.mailboxes.single
@@ -442,8 +453,7 @@ class _Relay:
     def _record(self) -> None:
         """Record the last verdicts, whose messages are answered already."""
         unrecorded, self._unrecorded = self._unrecorded, []
-        place = "lmtp" if self.lmtp else "smtp"
-        for recipient, message, response in unrecorded:
+        for recipient, message, response, place in unrecorded:
             try:
                 self.mailboxes.record(self._user(recipient), message, response, place)
             except Exception as error:  # the message was answered: the connection goes on

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 import time
@@ -32,7 +33,8 @@ _REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
 _PENDING_S = 10.0  # seconds to record and learn the last messages when the server stops
 _CHECK_S = 1.0  # seconds between checks that the database is still the same file
 _PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
-IDLE_S = 2.0  # seconds that a connection can be idle while another one waits
+WAITING_S = 5.0  # seconds that a connection waits until its listener counts as not accepting
+IDLE_S = 2.0  # seconds that a connection may be idle while another one waits
 
 
 class Activity:
@@ -92,8 +94,9 @@ class Listener:
     trusted
         Networks that can connect in addition to this machine. None for all.
     is_owned
-        Whether the server created the socket, and not systemd. Its path is then removed at the
-        end.
+        Whether the socket was made here, not by systemd: its path is removed in the end.
+    accepted
+        Number of connections accepted so far.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Listener:
     address_limit: int | None = None
     trusted: tuple[Network, ...] | None = None
     is_owned: bool = True
+    accepted: int = 0
 
     @property
     def address(self) -> str:
@@ -186,8 +190,10 @@ async def _serve(
         announce(f"listening on {listener.address}{suffix}")
     notify_systemd("READY=1")
     single = mailboxes.single
+    watch = _AcceptWatch(listeners, monitor)
     try:
         while not stop.is_set():
+            watch.check()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             if single is not None and single.database.replaced():
@@ -199,6 +205,37 @@ async def _serve(
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)
+
+
+class _AcceptWatch:
+    """Looks whether connections wait at a listener that accepts none.
+
+    It asks the kernel, so it also sees a fault of the loop that accepts.
+    """
+
+    def __init__(self, listeners: Sequence[Listener], monitor: Monitor) -> None:
+        self._listeners = listeners
+        self._monitor = monitor
+        self._accepted = [listener.accepted for listener in listeners]
+        self._accepted_at = [time.monotonic()] * len(listeners)  # or none was waiting
+
+    def check(self) -> None:
+        """Look at all listeners, and tell the monitor."""
+        now = time.monotonic()
+        accepting: dict[str, bool] = {}
+        for i, listener in enumerate(self._listeners):
+            if listener.accepted != self._accepted[i] or not _is_waited_for(listener.socket):
+                self._accepted[i], self._accepted_at[i] = listener.accepted, now
+            accepts = now - self._accepted_at[i] < WAITING_S
+            accepting[listener.name] = accepting.get(listener.name, True) and accepts
+        self._monitor.show_accepting(accepting)
+
+
+def _is_waited_for(listening: socket.socket) -> bool:
+    """Return whether a connection waits to be accepted."""
+    poll = select.poll()
+    poll.register(listening, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class _Connections:
@@ -318,6 +355,7 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
                 monitor.warn("connections cannot be accepted", f"{error.strerror}; trying again")
                 await asyncio.sleep(_PAUSE_S)
                 continue
+            listener.accepted += 1
             connections.add(connection)
     finally:
         if listener.is_owned:  # later clients are refused, and try again
@@ -419,6 +457,8 @@ def _record(
 ) -> None:
     try:
         with mailboxes.borrow(request.user, _file(request), writes=True) as mailbox:
-            record_verdict(mailbox, message, response, "filter", request.learn)
+            outcome = record_verdict(mailbox, message, response, "filter", request.learn)
+        if outcome is not None:
+            monitor.learned("ask", response.label or "", outcome.result, message, request.user)
     except Exception as error:  # no message may end the server
         monitor.warn(f"not recorded: {error!s:.300}")

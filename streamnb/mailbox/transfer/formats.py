@@ -148,8 +148,8 @@ def _imported_digests(mailbox: Mailbox, path: str) -> list[bytes]:
     if source not in sources and len(sources) > 1:
         names = ", ".join(sorted(name.removeprefix("import ") for name in sources))
         raise StateError(
-            f"{path}: --replace: several files were imported ({names}); rename the new file like "
-            "the one that it replaces"
+            f"{path}: --replace: several files were imported ({names}); give the new file the "
+            "name of the one that it replaces"
         )
     return [digest for name, digest in rows if name == source or source not in sources]
 

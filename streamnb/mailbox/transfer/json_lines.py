@@ -142,7 +142,7 @@ def read_lines(path: str, name: str) -> LedgerExport:
         labels = [label_from_json(label) for label, _ in header["classes"]]
         weights = [float(weight) for _, weight in header["classes"]]
         if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
-            raise ValueError("duplicate classes or impossible weights")
+            raise ValueError("a class occurs twice, or a weight is not valid")
         if header.get("ends"):
             _check_whole(path, name)
     label_index = {str(label): k for k, label in enumerate(labels)}
@@ -192,7 +192,7 @@ def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel)
     tokens = line["tokens"]
     receipt = Receipt.from_json(line["receipt"])
     if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
-        raise ValueError("a weight below zero")
+        raise ValueError("a weight is below zero")
     if not abs(float(line["time"])) < 1e12:
         raise ValueError("the time is not valid")
     digest = bytes.fromhex(line["digest"])
@@ -226,7 +226,7 @@ def _tables(path: str, name: str, label_index: dict[str, int], views: int) -> li
                 class_counts = [0.0] * len(label_index)
                 for label, count in line["counts"].items():
                     if not 0 <= float(count) < 1e100:
-                        raise ValueError("a count below zero, or too large")
+                        raise ValueError("a count is below zero, or too large")
                     class_counts[label_index[label]] = float(count)
                 keys[line["view"]].append(int(line["fingerprint"], 16))
                 cells[line["view"]].append(class_counts)

@@ -281,7 +281,7 @@ class Watcher:
         old_keyword: str,
         previous: MessageLocation | None = None,
     ) -> None:
-        """Learn what a new keyword says; without one, remove the label that the old one gave."""
+        """Learn the class of a new keyword. Without one, remove the label of the old keyword."""
         label = self._keyword_label(location.keyword)
         removed = self._keyword_label(old_keyword) if label is None else None
         self._learn(location, label, previous, is_explicit=True, removed=removed)

@@ -24,6 +24,13 @@ class WatchedFile(Generic[T]):
         Reads it.
     warn
         Called with a line if the changed file cannot be read. The earlier content then stays.
+    state
+        Returns what differs if the file has changed. None for device, inode, size and time.
+
+    Attributes
+    ----------
+    is_stale
+        Whether the earlier content is used, because the changed file cannot be read.
 
     Raises
     ------
@@ -31,14 +38,22 @@ class WatchedFile(Generic[T]):
         If the file cannot be read the first time.
     """
 
-    def __init__(self, path: str, read: Callable[[str], T], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        path: str,
+        read: Callable[[str], T],
+        warn: Callable[[str], None],
+        state: Callable[[str], tuple[int, ...]] | None = None,
+    ) -> None:
         self.path = path
+        self.is_stale: bool = False
+        self._state_of = state or file_state
         self._read = read
         self._warn = warn
         self._lock = ForkSafeLock()
         self._state: tuple[int, ...] = ()
-        with suppress(ConfigError):  # `read` raises the better error
-            self._state = _file_state(path)
+        with suppress(StreamNBError):  # `read` has the better error
+            self._state = self._state_of(path)
         self._content = read(path)
 
     @property
@@ -46,16 +61,19 @@ class WatchedFile(Generic[T]):
         """Return the content of the file as it is now."""
         with self._lock:
             try:
-                state = _file_state(self.path)
+                state = self._state_of(self.path)
                 if state != self._state:
                     self._state = state
                     self._content = self._read(self.path)
+                    self.is_stale = False
             except StreamNBError as error:
-                self._warn(f"the earlier content is still used: {error}")
+                self.is_stale = True
+                self._warn(f"the earlier content is used: {error}")
             return self._content
 
 
-def _file_state(path: str) -> tuple[int, ...]:
+def file_state(path: str) -> tuple[int, ...]:
+    """Return device, inode, size and time of a file."""
     with convert_os_errors(ConfigError, f"{path}: cannot be read"):
         status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,0 +1,242 @@
+"""The server in operation: files that change, labels in the log, refusals, full listeners."""
+
+import asyncio
+import json
+import os
+import smtplib
+import socket
+from types import SimpleNamespace
+
+import pytest
+from commands import streamnb_command
+from servers import free_port
+from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of
+from test_serve import greet
+
+from streamnb import Mailbox, MailClassifier
+from streamnb.mailbox.service import api, server
+from streamnb.mailbox.service.client import MailboxClient
+from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.server import Listener
+from streamnb.mailbox.service.sockets import Address, listen
+
+XFORWARD = "XFORWARD NAME=x.example ADDR=192.0.2.1 IDENT=E1B116D260D"
+
+
+def make_site_model(path, swapped=False, kind="snb"):
+    labels = ("ham", "spam") if swapped else ("spam", "ham")
+    partial = path.with_name("partial")
+    if kind == "db":
+        with Mailbox(partial) as box:
+            for i in range(60):
+                box.learn(SPAM % i, labels[0])
+                box.learn(HAM % i, labels[1])
+    else:
+        classifier = MailClassifier()
+        for i in range(60):
+            classifier.learn_one(SPAM % i, labels[0])
+            classifier.learn_one(HAM % i, labels[1])
+        classifier.save(partial)
+    os.replace(partial, path)  # another file: a database in use must not change under its readers
+
+
+@pytest.mark.parametrize("kind", ["snb", "db"])
+def test_the_model_of_a_site_is_used_as_soon_as_it_is_there_or_changes(
+    serve, lmtp_sink, tmp_path, kind
+):
+    users, path, http = tmp_path / "users", tmp_path / "in", f"127.0.0.1:{free_port()}"
+    environment = {**os.environ, "STREAMNB_USERS": str(users)}
+    process = serve("--users", "--lmtp", path, "--next", lmtp_sink.address, "--http", http,
+                    env=environment, lines=3)  # fmt: skip
+    web = Web(port_of(process, "http"), (users / "metrics.token").read_text().strip())
+    site = users / f"site.{kind}"
+
+    def mark():
+        with smtplib.LMTP() as client:
+            client.connect(str(path))
+            client.sendmail("a@b.c", ["ann@d.e"], SPAM % 99)
+        match = FIELD.match(lmtp_sink.messages[-1][1])
+        return match and match[1]
+
+    def is_stale():
+        return 'streamnb_stale_files{file="site"} 1.0' in web("GET", "/metrics")[1]
+
+    assert mark() is None
+    make_site_model(site, kind=kind)
+    assert mark() == b"Spam"
+    make_site_model(site, swapped=True, kind=kind)
+    assert mark() == b"Ham"
+    assert not is_stale()
+    (users / "damaged").write_bytes(b"damaged")
+    os.replace(users / "damaged", site)
+    earlier = b"Ham" if kind == "snb" else None  # a database whose file is gone is not read
+    assert [mark(), mark()] == [earlier, earlier]
+    assert is_stale()
+    make_site_model(site, kind=kind)
+    assert mark() == b"Spam"
+    assert not is_stale()
+    warnings = [line for line in process.stop().splitlines() if "the earlier content" in line]
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("listener", ["smtp", "milter"])
+def test_a_listener_that_was_full_serves_all_who_come_later(serve, trained_db, smtp_sink, listener):
+    options = ["--next", smtp_sink.address] if listener == "smtp" else []
+    process = serve("--db", trained_db, f"--{listener}", "127.0.0.1:0", *options, lines=2)
+    port = port_of(process, listener)
+    limit = 20 if listener == "smtp" else 100
+    for count in (limit, limit + 5, limit):
+        connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+        for connection in connections:
+            connection.close()
+        if listener == "smtp":
+            with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
+                assert client.noop()[0] == 250
+        else:
+            with MailServer(port) as mail_server:
+                assert mail_server.bring(HAM % 99)[1] in (b"a", b"c")
+
+
+def test_a_listener_that_lets_connections_wait_is_seen(monkeypatch):
+    monkeypatch.setattr(server, "WAITING_S", 0.0)
+    monitor = Monitor(metrics=True)
+    scope = {"type": "http", "method": "GET", "path": "/health", "headers": [], "query_string": b""}
+    health = []
+
+    async def send(part):
+        health.append(part)
+
+    async def look():
+        health.clear()
+        mailboxes = SimpleNamespace(outage=None, single=None)
+        await api.api(mailboxes, Monitor())(scope, None, send)
+        assert health[0]["status"] == 200
+        application = api.api(mailboxes, monitor)
+        for waiting, status in ((False, 200), (True, 503), (False, 200)):
+            with listen(Address(None, "127.0.0.1")) as listening:
+                watch = server._AcceptWatch([Listener("smtp", listening, greet, 1)], monitor)
+                if waiting:
+                    with socket.create_connection(listening.getsockname()):
+                        monkeypatch.setattr(server, "WAITING_S", 0.0)
+                        watch.check()
+                else:
+                    monkeypatch.setattr(server, "WAITING_S", 60.0)
+                    watch.check()
+            health.clear()
+            await application(scope, None, send)
+            assert health[0]["status"] == status
+            assert ("smtp" in json.loads(health[1]["body"]).get("error", "")) == waiting
+            value = monitor.registry.get_sample_value("streamnb_accepting", {"listener": "smtp"})
+            assert value == (not waiting)
+
+    asyncio.run(look())
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_each_label_that_is_learned_through_the_server_is_in_the_log(serve, tmp_path, log_format):
+    path, http = tmp_path / "mail.db", f"127.0.0.1:{free_port()}"
+    with Mailbox(path) as box:
+        for i in range(70):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    process = serve("--db", path, "--http", http, "--log", log_format, lines=2)
+    web = Web(port_of(process, "http"), (tmp_path / "mail.db.token").read_text().strip())
+    message = b"Message-ID: <1@x>\n" + SPAM % 99
+    web("POST", "/learn?label=ham", message)
+    web("POST", "/learn?label=spam", message)
+    web("POST", "/learn?label=a%0Ab", message)  # is refused, and is not in the log
+    web("POST", "/forget", message)
+    web("POST", "/classify?learn=sure", SPAM % 98)
+    with MailboxClient(path, learn=True) as client:
+        client.ask_server(SPAM % 97)
+    samples = 'streamnb_labels_total{class="spam",listener="%s",result="learned"} 1.0'
+    for listener in ("http", "ask"):
+        poll(lambda name=listener: samples % name in web("GET", "/metrics")[1])
+    lines = [line for line in process.stop().splitlines() if "label" in line]
+    if log_format == "json":
+        lines = [json.loads(line) for line in lines]
+        actions = [(line["label"], line["action"]) for line in lines]
+        assert lines[0]["message_id"] == "<1@x>"
+    else:
+        actions = [tuple(word.split("=")[1] for word in line.split()[-2:]) for line in lines]
+        assert "message_id=<1@x>" in lines[0]
+    assert actions[:4] == [("ham", "learned"), ("spam", "corrected"), ('""', "forgotten"),
+                           ("spam", "learned")][:4] or actions[2][0] == ""  # fmt: skip
+    assert len(actions) == 5
+
+
+@pytest.mark.parametrize("kind", ["lmtp", "smtp"])
+@pytest.mark.parametrize("text", ["E1B116D260D", "<77@example.org>", "e1b116d260d"])
+def test_a_message_is_found_by_queue_id_and_message_id(
+    serve, smtp_sink, tmp_path, trained_db, kind, text
+):
+    path = tmp_path / "mail.db"
+    path.write_bytes(trained_db.read_bytes())
+    process = serve("--db", path, f"--{kind}", "127.0.0.1:0", "--next", smtp_sink.address, lines=2)
+    client_kind = smtplib.LMTP if kind == "lmtp" else smtplib.SMTP
+    with client_kind("127.0.0.1", port_of(process, kind)) as client:
+        client.ehlo()
+        client.docmd(XFORWARD)
+        client.sendmail(
+            "a@b.c", ["ann@d.e"], as_sent(b"Message-ID: <77@example.org>\n" + SPAM % 99)
+        )
+    line = poll(lambda: streamnb_command("verdicts", "--find", text, "--db", path)[1])
+    assert f"({kind} E1B116D260D <77@example.org>)" in line
+    assert streamnb_command("verdicts", "--find", "4fWxyz12AbC", "--db", path)[:2] == (1, "")
+    status, out, error = streamnb_command("verdicts", "--json", "--find", "none", "--db", path)
+    assert (status, out, error.count("\n")) == (1, "", 1)
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_message_that_is_too_large_is_in_the_log(
+    serve, smtp_sink, trained_db, tmp_path, is_announced
+):
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address,
+                    lines=2)  # fmt: skip
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=60) as client:
+        client.ehlo()
+        if is_announced:
+            code, _ = client.mail("a@b.c", ["SIZE=70000000"])
+        else:
+            client.mail("a@b.c")
+            client.rcpt("ann@d.e")
+            code, _ = client.data(as_sent(HAM % 1 + (b"x" * 998 + b"\r\n") * 53_000))
+        assert code == 552
+    (line,) = [line for line in process.stop().splitlines() if "size" in line]
+    assert "52428800 bytes" in line
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take on another user")
+@pytest.mark.parametrize("owned", ["file", "folder"])
+def test_an_owner_who_is_another_is_named(tmp_path, owned):
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o711)
+    path = tmp_path / "mail.db"
+    if owned == "file":
+        with Mailbox(path) as box:
+            box.learn(SPAM % 1, "spam")
+        os.chmod(path, 0o600)
+        os.chown(tmp_path, 12345, 12345)
+    os.seteuid(12345)
+    try:
+        with pytest.raises(Exception, match=r"belongs to root; .* chown 12345 ") as raised:
+            Mailbox(path)
+    finally:
+        os.seteuid(0)
+    assert str(path if owned == "file" else tmp_path) in str(raised.value)
+
+
+def test_a_folder_of_users_that_cannot_be_made_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("STREAMNB_USERS", str(tmp_path / "file" / "users"))
+    status, _, error = streamnb_command("serve", "--users")
+    assert (status, error.count("\n")) == (5, 1)
+    assert "STREAMNB_USERS" in error
+    assert str(tmp_path / "file" / "users") in error
+
+
+@pytest.mark.parametrize("name", ["STREAMNB_USER", "STREAMNB_DBS", "STREAMNB_USRES"])
+def test_a_variable_that_is_misspelt_is_named(serve, trained_db, name):
+    process = serve("--db", trained_db, env={**os.environ, name: "x"}, lines=2)
+    assert name in process.lines[0]
+    assert "meant" in process.lines[0]
