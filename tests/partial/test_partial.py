@@ -239,7 +239,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
         (MailClassifier(), "depends on the order of messages"),
         (Classifier(Tokenizer(), MultinomialNB(decay=0.9)), "decay"),
         (Classifier(Tokenizer(), MultinomialNB(max_features=9)), "set max_features=None"),
-        (LazyBayesianRules(), "in their order"),
+        (LazyBayesianRules(), "depends on the order of its rows"),
     ],
 )
 def test_what_is_no_sum_is_refused(learner, reason):
