@@ -156,7 +156,7 @@ def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
             raise ValueError(f"array {name} has type {file_dtype} and shape {shape}")
         data = file.read(size)
     if len(data) != size:
-        raise ValueError(f"array {name} is cut off")
+        raise ValueError(f"array {name} is truncated")
     return np.frombuffer(data, dtype=dtype).reshape(shape)
 
 

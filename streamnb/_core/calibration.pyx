@@ -37,7 +37,7 @@ cdef inline double round_to(double step, double number) noexcept:
     return rint(number / step) * step
 
 
-cdef double MIN_SLOPE = 0.02  # a view can become worthless, but never counts in reverse
+cdef double MIN_SLOPE = 0.02  # minimum of slopes, so that a view never counts in reverse
 cdef double RUN_SLOPE_WEIGHT = 0.1  # part of the common slope gradient that is kept inside a run of one class
 # Updates are multiples of these steps, so that sums of them are exact and any can be undone.
 cdef double WEIGHT_STEP = 2.0**-36, SQUARE_STEP = 2.0**-16
@@ -210,7 +210,7 @@ cdef enum:
     CREDIT_EARNED = 7         # times the expected number of messages, for a message of another class
     CREDIT_LIMIT = 20         # times that number, but at most
     LARGEST_CREDIT = 1 << 16
-    UNCOUNTED_RUN = 10        # a run of one in this many messages learned is not counted
+    UNCOUNTED_RUN = 10        # runs of up to this fraction (1 / N) of all messages are not counted
     RUNS_REMEMBERED = 20      # runs over which their length is averaged
 
 cdef double MIN_MEAN_RUN = 0.03  # a shorter mean is taken for 0
@@ -243,8 +243,8 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     Returns
     -------
     list, list
-        The weight that the message lacks and that is counted, and the change of each credit; triples of
-        class index, change of its length and of its mean.
+        The part of 1 minus the message's weight that is counted, and the change of each credit;
+        triples of class index, change of its length and of its mean.
     """
     cdef Py_ssize_t k
     cdef double share = 1.0 / max(len(active) - 1, 1)
@@ -252,7 +252,8 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     cdef double credit, length, mean, after, expected, own_limit = limit
     cdef list changes = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 2)
     cdef list run_changes = [<double> class_index, 1.0, 0.0]
-    cdef set has_messages = set(active)  # a class can have runs, and all its messages undone
+    # a class can have runs although all its messages were undone
+    cdef set has_messages = set(active)
     for k in active:
         credit = credits[k]
         changes[k + 1] = max(min(credit + earned, limit) - credit, 0.0)
@@ -298,7 +299,8 @@ def add_runs(dict runs, changes, double factor):
 
 # Label noise (see `LabelNoise`).
 cdef double LABEL_STEP = 2.0**-30     # sums of posteriors are multiples of this
-cdef double MIN_POSTERIOR = 1e-4      # a class with less learns nothing, which keeps receipts short
+# a class with a smaller posterior is not updated, which keeps receipts short
+cdef double MIN_POSTERIOR = 1e-4
 
 
 def noise_rates(
@@ -432,14 +434,14 @@ def probabilities(list scores) -> list:
 
 
 def best_index(list scores) -> int:
-    """Return the index of the largest score: the first that is smaller by no more than rounding."""
+    """Return the index of the largest score: the first one that is equal to it up to rounding."""
     cdef double top = -INFINITY
     cdef object score
     cdef Py_ssize_t i
     for score in scores:
         top = max(top, <double> score)
     if not scores:
-        raise ValueError("cannot choose among no classes")
+        raise ValueError("cannot choose a class: there are no classes")
     if fabs(top) < INFINITY:
         top -= 1e-9 + 1e-12 * fabs(top)
     for i in range(len(scores)):

@@ -144,7 +144,7 @@ cdef class CountTable:
         return 0
 
     cdef int find_same(self, const uint64_t *f, Py_ssize_t n) except -1:
-        """Reuse the last look-up if it is of these features and nothing has changed since."""
+        """Reuse the last look-up if it has the same features and nothing has changed since."""
         if self.found_size == n and self.found_changes == self.changes and self.found_sum == fingerprint_sum(f, n):
             return 0
         return self.find(f, n)
@@ -158,7 +158,8 @@ cdef class CountTable:
             memcpy(&bits, &before, 8)
             row = table_find(&self.values, bits)
             if row < 0:
-                raise RuntimeError("count histogram out of step: a count is missing")
+                raise RuntimeError("the count histogram does not match the counts: a count is "
+                                   "missing")
             row_cell(&self.values, table_at(&self.values, row), k)[0] -= 1
             if row_is_empty(&self.values, table_at(&self.values, row)):
                 table_remove(&self.values, row)
@@ -246,7 +247,7 @@ cdef class CountTable:
 
     cdef int enter(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
                    Py_ssize_t n, bytes names, ends) except -1:
-        """Add the amounts [n, width] of features to classes: all or nothing."""
+        """Add the amounts [n, width] of features to classes, completely or not at all."""
         cdef Py_ssize_t i, j
         cdef uint32_t *e = NULL
         cdef const char *text = b""

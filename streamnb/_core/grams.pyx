@@ -36,7 +36,7 @@ cdef uint64_t unmixed(uint64_t x) noexcept nogil:
 
 
 cdef inline bint enter_hash(uint64_t *slots, uint64_t mask, uint64_t hash) noexcept nogil:
-    """Enter a hash into a table of distinct ones; return False if it was there."""
+    """Add a hash to a table of distinct hashes. Return False if the table has it."""
     cdef uint64_t slot = hash & mask
     while slots[slot] and slots[slot] != hash:
         slot = (slot + 1) & mask
@@ -54,10 +54,10 @@ cdef class GramScanner:
     n
         Length of an n-gram, 1 to 8 bytes.
     step
-        Also count the suffixes of n - step, n - 2 step ... bytes, once for each n-gram; 0 for none.
-        Otherwise n is a multiple of step, and at most 6.
+        Also count the suffixes of n - step, n - 2 step ... bytes, once for each n-gram; 0 for
+        none. Otherwise n is a multiple of step, and at most 6.
     max_bytes
-        Number of bytes read from the start; fields left out do not count.
+        Number of bytes read from the start, without the header fields that are left out.
     casefold
         True to lower ASCII letters.
     key
@@ -137,7 +137,7 @@ cdef class GramScanner:
                     name = slice_of(p, begin, j)
                     decision = field_is_read.get(name)
                     keep = reads_field(name) if decision is None else decision
-                else:  # damaged lines are kept: a mail program may show them
+                else:  # damaged lines stay, because a mail program can show them
                     keep = not is_separator(p + i, next_line - i)
             if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
                 digest = digest or find_bytes(p, i, next_line, b"multipart/digest") >= 0
@@ -318,7 +318,8 @@ def backoff_log_probabilities(
                 for k in range(width):
                     count = v[i * width + k]
                     back = q[shorter * width + k] if shorter >= 0 else alpha / base[k]
-                    if known == 0:  # its suffix was never seen, so the context tells nothing
+                    # its suffix was never learned, so the context has no information
+                    if known == 0:
                         q[i * width + k] = back
                         continue
                     m = max(v[before * width + k] if before >= 0 else 0.0, count)

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, embedsignature=True
-"""Header fields, character references and the text of HTML that no reader sees, each in one linear pass."""
+"""Header fields, character references and the invisible text of HTML, each in one linear pass."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
@@ -45,7 +45,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
     cdef dict index = {}
     cdef bint is_cut = False, has_blank_line = False
     if not 0 <= start <= end <= len(data):
-        raise ValueError("no such slice of the message")
+        raise ValueError("the slice is outside the message")
     while i < end and p[i] != c"\n":
         newline = <const uint8_t *> memchr(p + i, c"\n", end - i)
         next_line = end if newline == NULL else newline - p + 1

@@ -286,7 +286,7 @@ cdef class Scanner:
             return self.ascii[c]
         c = decode_utf8(p, left, size)
         point[0] = c
-        if 0xD800 <= c < 0xE000:  # a lone surrogate, from a str that is no valid text
+        if 0xD800 <= c < 0xE000:  # a lone surrogate, from a str that is not valid text
             known[0] = c
             return BREAK
         known[0] = characters[c]
@@ -590,7 +590,7 @@ cdef class Scanner:
         return fingerprints, counts, names, ends
 
 
-# HTML to the text that a reader sees, without a tree or recursion
+# HTML to its visible text, without a tree or recursion
 
 _LINKS = frozenset((b"href", b"src", b"action", b"background"))
 _SEEN_TEXT = frozenset((b"alt", b"title"))

@@ -158,7 +158,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return {"text input"}
 
     def count(self, x: Any) -> Any:
-        """Return the features of a message, as the model's methods take them."""
+        """Return the features of a message, the input of the model's methods."""
         return self.tokenizer.count(read_message(x, self.on))
 
     @property

@@ -105,9 +105,9 @@ def _classify_file(client: MailboxClient, path: str) -> int | None:
 
 
 def notify_not_ready(labels: set[str]) -> None:
-    """Print the classes of which no verdict can be sure yet."""
+    """Print the classes whose verdicts cannot be sure yet."""
     sys.stderr.write(
-        f"streamnb: not ready to be sure of {printable(', '.join(sorted(labels)))} yet: "
+        f"streamnb: no sure verdicts yet for {printable(', '.join(sorted(labels)))}: "
         "`streamnb status` shows the progress\n"
     )
 
@@ -157,7 +157,7 @@ def filter_stream(client: MailboxClient, strict: bool, unsure_field: str | None 
 
 
 def give_up(error: BaseException) -> NoReturn:
-    """Report that a message was not passed on, and exit with 75: the caller must keep it."""
+    """Report that a message was not passed on, and exit with 75, so that the caller keeps it."""
     reason = getattr(error, "strerror", None) or type(error).__name__
     sys.stderr.write(f"streamnb: the message was not passed on: {reason}\n")
     sys.stderr.flush()

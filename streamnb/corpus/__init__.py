@@ -1,8 +1,8 @@
 """Corpora: readers that stream labelled messages, and the detection of the reader that fits.
 
-A corpus yields `Entry` objects, which say where a message lies; `read` returns its content. A
-corpus of any size therefore needs the memory of its file names only, and worker processes read
-the messages themselves.
+A corpus yields `Entry` objects with the location of a message; `read` returns its content. A
+corpus of any size therefore needs the memory of its file names only, and worker processes read the
+messages themselves.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -92,8 +92,8 @@ class Table:
     delimiter
         The delimiter of a CSV file.
     quoting
-        How double quotes are read in a CSV file: "csv" as RFC 4180 has it, "line" the same within
-        one line and literally where that fails, "none" literally.
+        How double quotes are read in a CSV file: "csv" by RFC 4180; "line" by RFC 4180 within one
+        line, or literally if that fails; "none" literally.
     is_last_wide
         Whether delimiters in the last column belong to its text.
     skips_blanks
@@ -509,7 +509,7 @@ def _read_json_lines(table: Table) -> Iterator[Row]:
 
 
 def to_csv_cell(value: Any) -> str:
-    """Return a value of JSON or Parquet as a CSV file of the same table has it.
+    """Return a value of JSON or Parquet as in a CSV file of the same table.
 
     A label is then the same class in every format. A column of integers and missing values is one
     of floats in pandas: a whole number has no decimal point.

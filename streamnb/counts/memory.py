@@ -222,7 +222,7 @@ class MemoryCounts:
         )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
         return self.table.count_histogram()
 
     def merge(self, other: Counts) -> None:

@@ -361,7 +361,7 @@ class Places:
     def erase(self, fingerprints: Keys, named: Bools) -> None:
         """Delete features without a count that the ledger does not refer to.
 
-        `named` tells for each place whether the ledger refers to it. The names of those of
+        `named` is a mask of the places that the ledger refers to. The names of those of
         `fingerprints` without a count are deleted, too.
         """
         located = self._everywhere()

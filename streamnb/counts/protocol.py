@@ -148,7 +148,7 @@ class Counts(Protocol):
         """Remove the rarest features if there are more than `max_features`."""
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the distinct counts (m,) and how many features have each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
 
     def merge(self, other: Counts) -> None:
         """Add other counts, with the same result as learning both streams."""

@@ -27,7 +27,7 @@ class PendingLabel(NamedTuple):
     Attributes
     ----------
     x
-        The features, as the model takes them.
+        The input of the model.
     y
         The label.
     predicted, scores

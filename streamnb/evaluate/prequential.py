@@ -16,7 +16,7 @@ class Example(NamedTuple):
     Attributes
     ----------
     x
-        The features, as the model takes them: a dict, a `TokenCounts`, a text.
+        The input of the model: a dict, a `TokenCounts` or a text.
     y
         The label.
     tag

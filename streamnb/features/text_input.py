@@ -9,7 +9,7 @@ import numpy as np
 
 
 def as_sequence(X: Any) -> Any:
-    """Return an iterator as a list, and anything else as it is.
+    """Return an iterator as a list, and any other value unchanged.
 
     Raises
     ------

@@ -36,7 +36,7 @@ class Class(NamedTuple):
         Numbers of correct and wrong predictions of the class, each made before the message was
         learned. None if the model has no such record.
     ready
-        Whether verdicts can be sure, with these numbers and those of messages of other classes.
+        Whether verdicts of the class can be sure.
     """
 
     label: str

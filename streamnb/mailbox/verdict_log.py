@@ -258,7 +258,7 @@ class VerdictLog:
             ]
 
     def counted(self, number: int) -> Any:
-        """Return the features of a logged message, as the mailbox's model takes them.
+        """Return the features of a logged message, in the form for the mailbox's model.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class VerdictLog:
                     "SELECT tokenizer, tokens, names FROM verdicts WHERE id = ?", (number,)
                 ).fetchone()
             if row is None:
-                raise LookupError("no such message in the record")
+                raise LookupError("the log of verdicts does not have this message")
             if row[0] != self.mailbox.tokenizer_id:
                 raise StateError(
                     "another tokenizer made the features of this message; learn it from the mail "
@@ -295,7 +295,7 @@ class VerdictLog:
         """Learn a logged message with the label of a person."""
         entry = self.entry(number)
         if entry is None:
-            raise LookupError("no such message in the record")
+            raise LookupError("the log of verdicts does not have this message")
         return self.mailbox.learn_counted(
             self.counted(number), entry.digest, label, source=WEB, feedback="errors"
         )

@@ -143,7 +143,7 @@ class Explanation:
 def margin_over_runner_up(weights: Floats) -> Floats:
     """Return weights (n, K) minus the largest weight of the other classes in each row.
 
-    With one class the weights are returned as they are.
+    With one class, the weights are returned unchanged.
 
     Examples
     --------

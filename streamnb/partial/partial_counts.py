@@ -52,7 +52,7 @@ class LabelledRow(NamedTuple):
     label
         The class.
     x
-        The message as the learner takes it: bytes, a text, a dict.
+        The message or row: bytes, a text or a dict, as required by the learner.
     """
 
     position: int

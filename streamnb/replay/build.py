@@ -34,7 +34,8 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
     if kind != "mail" and corpus.drop_headers:
         raise ConfigError(
             f"tokenizer.kind: {kind!r} would read the field {corpus.drop_headers[0]}, which holds "
-            "the label, as part of the message; corpus.label_header goes with kind 'mail'"
+            "the label, as part of the message; with corpus.label_header, set tokenizer.kind to "
+            "'mail'"
         )
     options = config.tokenizer.options()
     for key in options:
@@ -86,8 +87,8 @@ def prior_error(
 ) -> ConfigError | None:
     """Return the error if the classes of the configured prior are not the labels; else None.
 
-    A prior may name a class of which no message was read if the run is of a part of the corpus, or
-    was interrupted.
+    A prior can name a class without messages if the run reads a part of the corpus, or was
+    interrupted.
     """
     prior = getattr(config.model, "prior", None)
     if not isinstance(prior, Mapping):

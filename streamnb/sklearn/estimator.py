@@ -13,7 +13,8 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
-from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
+from streamnb.naive_bayes.mini_batches import as_labels, as_weights, log_normalised
+from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.parameters import Parameter, translate_names, unknown_name_error
 from streamnb.scores import best_columns
 
@@ -28,7 +29,7 @@ def is_same_value(first: Any, second: Any) -> bool:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy of a parameter that has parameters itself, and any other value as it is."""
+    """Return a copy of a value that has parameters itself, and any other value unchanged."""
     return clone(value) if hasattr(value, "get_params") else value
 
 
@@ -72,6 +73,28 @@ def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     return converted if converted.tolist() == labels else classes
 
 
+def _check_one_type(classes: list[Any], y: Any) -> None:
+    """Raise ValueError if some labels are text and others are not: 0 and "0" would be two classes.
+
+    Parameters
+    ----------
+    classes
+        The known and the declared classes.
+    y
+        The labels.
+    """
+    labels = y if isinstance(y, (list, tuple)) else np.ravel(y).tolist()
+    first_labels: dict[bool, Any] = {}
+    for label in (*classes, *labels):
+        if not is_missing(label):
+            first_labels.setdefault(isinstance(label, str), label)
+    if len(first_labels) > 1:
+        raise ValueError(
+            f"labels of mixed types: {first_labels[True]!r:.80} is text and "
+            f"{first_labels[False]!r:.80} is not; convert them to one type"
+        )
+
+
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of the estimators.
 
@@ -102,7 +125,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     # Methods that depend on the kind of input
 
     def _read(self, X: Any, reset: bool) -> Any:
-        """Return validated rows as the model takes them; `reset` is True in `fit`."""
+        """Return validated rows in the form for the model. `reset` is True in `fit`."""
         raise NotImplementedError
 
     def _validate(self, X: Any, reset: bool, **options: Any) -> Any:
@@ -197,6 +220,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
         rows = self._read(X, reset)
+        known_classes = [] if reset else self.classes_.tolist()
+        _check_one_type([*known_classes, *(() if classes is None else as_labels(classes))], y)
         with name_row(y):
             labels = validation.column_or_1d(y, warn=True)
             if labels.dtype == object:
@@ -211,6 +236,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
         declared = np.unique(labels if classes is None else classes).tolist()
+        if reset and isinstance(getattr(self, "prior", None), Mapping):
+            check_whole_prior(self.prior, declared)
         model = self._new_model(declared) if reset else self._fitted_model()
         if reset or classes is not None:
             self._declare(model, declared)

@@ -58,7 +58,7 @@ def test_a_model_of_one_class_gets_a_notice(tmp_path):
     table = write_table(tmp_path / "t.csv", ["spam"] * 10)
     status, _, error = streamnb_command("fit", table, "-o", tmp_path / "m.snb")
     assert status == 0
-    assert "all messages are of class spam" in error
+    assert "all messages have the label spam" in error
 
 
 FAILURES = {

@@ -89,7 +89,7 @@ def test_other_models_are_kept_too(sample, tmp_path):
 
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [(BernoulliNB(), "BernoulliNB cannot be kept"), (MultinomialNB(decay=0.9), "decay < 1")],
+    [(BernoulliNB(), "BernoulliNB cannot be stored"), (MultinomialNB(decay=0.9), "decay < 1")],
 )
 def test_models_that_need_the_whole_table_are_refused(tmp_path, model, reason):
     with pytest.raises(StateError, match=reason):
@@ -471,7 +471,7 @@ def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_p
     assert (verdict.label, verdict.ready) == ("spam", False)
     code, out, err = streamnb_command("classify", query, "--db", box.path)
     assert (code, out[:2]) == (2, "U ")
-    assert "not ready to be sure of spam" in err
+    assert "no sure verdicts yet for spam" in err
     code, out, _ = streamnb_command("status", "--db", box.path)
     assert "sure after about" in out
     for i in range(15, 90):

@@ -129,7 +129,7 @@ def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
         code, out, err = streamnb_command(*command)
         assert code == 4
         assert ("40 learned" in out, "1 unknown" in out) == (not reopened, True)
-        assert "1 messages of the old database are in none" in err
+        assert "1 messages of the old database were not found" in err
     with Mailbox(tmp_path / "new.db") as new, Mailbox(tmp_path / "old.db") as old:
         assert len(new.counts) == 4
         assert new.classifier.costs == old.classifier.costs

@@ -263,7 +263,7 @@ def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
     assert {name: (run / name).read_bytes() for name in before} == before
     assert (model.read_bytes(), plot.read_text()) == (saved, "earlier")
     assert "model.snb: the model was not written because the replay was interrupted" in error
-    assert "run: the earlier results stay as they are" in error
+    assert "run: the earlier results are not changed" in error
     interrupt(sample, "--out", tmp_path / "none", after=0)
     assert not (tmp_path / "none").exists()
 

@@ -260,8 +260,8 @@ def test_ctrl_c_leaves_an_earlier_sweep_alone(sample, tmp_path):
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     error = interrupt(sample, *sweep)
     assert {file: file.read_bytes() for file in before} == before
-    assert "sweep.json: the earlier ranking stays as it is" in error
-    assert "1: the earlier results stay as they are" in error
+    assert "sweep.json: the earlier ranking is not changed" in error
+    assert "1: the earlier results are not changed" in error
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])

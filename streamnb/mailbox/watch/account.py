@@ -13,7 +13,7 @@ class ListedMessage(NamedTuple):
     Attributes
     ----------
     keyword
-        "junk" or "notjunk" if all such keywords of the message have this meaning; else "".
+        "junk" or "notjunk" if the message has keywords with only one of these meanings; else "".
     is_read
         Whether the message is marked as read.
     """

@@ -409,7 +409,7 @@ class ImapAccount:
         return True
 
     def wait(self, folder: str, seconds: float, should_stop: Callable[[], bool]) -> None:
-        """Wait for a change in a folder, at most so many seconds."""
+        """Wait for a change in a folder, at most `seconds`."""
         end = time.monotonic() + min(seconds, _IDLE_S)
         with self._connected():
             self._selected = None
@@ -426,7 +426,7 @@ class ImapAccount:
                     return
 
     def _idle(self, seconds: float, should_stop: Callable[[], bool]) -> bool:
-        """Idle for so many seconds and return whether the server reported a change.
+        """Idle for `seconds`, and return whether the server reported a change.
 
         A report that arrives with the server's answer to IDLE stays in a buffer until idling ends,
         so steps are short.
@@ -473,7 +473,7 @@ def _flags(data: dict[bytes, Any]) -> set[bytes]:
 
 
 def _keyword(flags: set[bytes]) -> str:
-    """Return "junk" or "notjunk" if all such keywords have this meaning; else ""."""
+    """Return "junk" or "notjunk" if there are keywords with only one of these meanings."""
     is_junk, is_not_junk = bool(flags & _JUNK), bool(flags & _NOT_JUNK)
     return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
 

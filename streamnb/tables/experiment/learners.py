@@ -46,7 +46,7 @@ class Learner:
 
 
 def _model_input(model: Any, rows: Columns) -> Any:
-    """Return rows as a model takes them; for a model of counts a missing value is 0."""
+    """Return rows in the form for a model. For a model of counts, missing values become 0."""
     return rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
 
 
