@@ -109,7 +109,9 @@ class Number(Constraint):
         self, low: float = 0.0, high: float = 1e100, below: bool = False, *, none: bool = False
     ) -> None:
         def fits(value: Any) -> bool:
-            return is_number(value) and low <= value <= high and not (below and value == high)
+            # numpy would convert the bounds to the precision of its own numbers.
+            number = value.item() if isinstance(value, np.generic) else value
+            return is_number(value) and low <= number <= high and not (below and number == high)
 
         bounds = f"from {low:g} to {'below ' * below}{high:g}"
         text = f"a number > 0 ({bounds})" if low == MIN_POSITIVE else f"a number {bounds}"
@@ -597,7 +599,13 @@ class ParametersMixin:
             else:
                 setattr(self, name, value)
         for name, values in nested.items():
-            getattr(self, name).set_params(**values)
+            owner = getattr(self, name)
+            if not hasattr(owner, "set_params"):
+                raise ValueError(
+                    f"{name}: {owner!r:.80} has no parameters; make a new {type(self).__name__} "
+                    f"with {name}="
+                )
+            owner.set_params(**values)
             self._changed(name)
         return self
 

@@ -81,8 +81,9 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
     >>> evidence_of(Opinion({}, {}), site)
     {'ham': (0.0, -1.0), 'spam': (0.0, 1.0)}
     >>> own = Opinion({"work": 2.0, "ham": 0.0}, {"work": 10.0, "ham": 10.0})
-    >>> evidence_of(own, site)["work"]  # as the site's ham; 10 of 100 messages are the user's ham
-    (1.0, -3.3025850929940455)
+    >>> own_evidence, site_evidence = evidence_of(own, site)["work"]
+    >>> own_evidence, round(site_evidence, 9)  # as the site's ham, of which the user has 10 of 100
+    (1.0, -3.302585093)
     """
     own_scores, site_scores = _centred(own.scores), _centred(site.scores)
     own_only = [label for label in own_scores if label not in site_scores]

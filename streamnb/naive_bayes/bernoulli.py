@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats
+from streamnb.counts.protocol import Counts, Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
 from streamnb.parameters import Number, parameter, parameter_class
@@ -18,8 +18,11 @@ from streamnb.parameters import Number, parameter, parameter_class
 class BernoulliParameters(CountingParameters):
     """Parameters of `BernoulliNB`."""
 
-    binarize: float = parameter(
-        Number(), "counts", "A feature is present if its value is above this.", default=0.0
+    binarize: float | None = parameter(
+        Number(none=True),
+        "counts",
+        "A feature is present if its value is above this. None for 0: features are binary.",
+        default=0.0,
     )
 
 
@@ -80,16 +83,21 @@ class BernoulliNB(BernoulliParameters, CountingNB):
     """
 
     track_values = True
+    unpickled_attributes: ClassVar[tuple[str, ...]] = (
+        *CountingNB.unpickled_attributes,
+        "_absent_cache",
+    )
+    _absent_cache: tuple[Counts, tuple[Any, ...], list[float]] | None = None
 
     @property
     def _threshold(self) -> float:
-        return self.binarize
+        return self.binarize or 0.0
 
     def as_tokens(self, x: Any) -> TokenCounts:
         """Return a message as the model counts it: each value above the threshold becomes 1."""
         if not isinstance(x, TokenCounts):
-            return TokenCounts.from_dict(x, self.binarize, self.keep_names)
-        present = x.counts > self.binarize
+            return TokenCounts.from_dict(x, self._threshold, self.keep_names)
+        present = x.counts > self._threshold
         if not present.all():
             x = x.select(present)
         return TokenCounts.unchecked(x.fingerprints, np.ones(len(x)), x.names, x.ends)
@@ -106,7 +114,18 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
     def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
-        """Return the log-likelihood of a message without features for each class, (K,)."""
+        """Return the log-likelihood of a message without features for each class, (K,).
+
+        The result is cached until something is learned or a parameter changes.
+        """
+        counts, cached = self.counts, self._absent_cache
+        key = (counts.version, self._params_version, factor)
+        if cached is None or cached[0] is not counts or cached[1] != key:
+            cached = (counts, key, self._sum_absent(factor))
+            object.__setattr__(self, "_absent_cache", cached)
+        return cached[2]
+
+    def _sum_absent(self, factor: float) -> list[float]:
         values, features = self.counts.count_histogram()
         alpha = self._smoothing(factor)
         base = []

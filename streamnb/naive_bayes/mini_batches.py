@@ -240,7 +240,11 @@ def values_of(column: Any) -> NDArray[Any]:
 def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
     X = X if hasattr(X, "tocsr") else np.asarray(X)
     if len(X.shape) != 2:
-        raise ValueError(f"expected a matrix with a row for each example, got shape {X.shape}")
+        has_texts = X.dtype.kind in "UOST" and any(isinstance(x, (str, bytes)) for x in X.flat)
+        hint = "; for texts use Tokenizer() | model, or TextClassifier" if has_texts else ""
+        raise ValueError(
+            f"expected a matrix with a row for each example, got shape {X.shape}{hint}"
+        )
     if hasattr(X, "tocsr"):
         csr = X.tocsr()
         if csr.dtype.kind not in "biuf":
@@ -351,6 +355,14 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return True
 
     @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, sorted: the order of the columns of all arrays.
+
+        `labels` has the order in which the classes came.
+        """
+        return self._label_array(np.array(self._class_order(), dtype=np.intp))
+
+    @property
     def _scoring(self) -> threading.RLock:
         """Return the lock that keeps scores and labels unchanged."""
         return self.lock
@@ -393,10 +405,11 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return array[columns]
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities: a row for each example of X, a column for each class.
+        """Return probabilities: a row for each example of X, a column for each of `classes_`.
 
-        If X is a frame, the result is one of the same library with the same index. Columns of
-        polars and pyarrow are named by the label as text. Otherwise the result is an array.
+        The columns are in the order of `classes_`, not in that of `labels`. If X is a frame, the
+        result is one of the same library with the same index. Columns of polars and pyarrow are
+        named by the label as text. Otherwise the result is an array.
         """
         X = as_list(X)
         with self._scoring:
@@ -414,7 +427,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return _series_like(X, predicted)
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
-        """Return log of prior times likelihood: a row for each of X, a column for each class."""
+        """Return log of prior times likelihood, shape (n, K), columns as in `classes_`."""
         X = as_list(X)
         with self._scoring:
             labels = [self.labels[k] for k in self._class_order()]
@@ -452,11 +465,6 @@ class MiniBatchMixin(PredictManyMixin):
             self._learn_rows(X, y, w)
 
     # scikit-learn
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The classes, sorted as the columns of `predict_proba` are."""
-        return self._label_array(np.array(self._class_order(), dtype=np.intp))
 
     def partial_fit(
         self,

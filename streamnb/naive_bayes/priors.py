@@ -37,6 +37,17 @@ def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
     raise PriorError(f"prior: no share for class {missing!r:.80}, only for {named}; {hint}")
 
 
+def check_whole_prior(prior: Prior, labels: Iterable[Label]) -> None:
+    """Raise PriorError unless a prior that is a mapping has a share for each class and no other."""
+    if not isinstance(prior, Mapping):
+        return
+    known_labels = set(labels)
+    check_prior(prior, known_labels)
+    for label in prior:
+        if label not in known_labels:
+            raise PriorError(f"prior: no example is of class {label!r:.80}; remove its share")
+
+
 def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[float]:
     """Return the log prior of each class, shape (K,).
 

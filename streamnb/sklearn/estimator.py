@@ -13,7 +13,8 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
-from streamnb.naive_bayes.mini_batches import as_weights, log_normalised
+from streamnb.naive_bayes.mini_batches import as_labels, as_weights, log_normalised
+from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.parameters import Parameter, translate_names, unknown_name_error
 from streamnb.scores import best_columns
 
@@ -70,6 +71,28 @@ def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     except (TypeError, ValueError, OverflowError):
         return classes
     return converted if converted.tolist() == labels else classes
+
+
+def _check_one_type(classes: list[Any], y: Any) -> None:
+    """Raise ValueError if some labels are text and others are not: 0 and "0" would be two classes.
+
+    Parameters
+    ----------
+    classes
+        The known and the declared classes.
+    y
+        The labels.
+    """
+    labels = y if isinstance(y, (list, tuple)) else np.ravel(y).tolist()
+    first_labels: dict[bool, Any] = {}
+    for label in (*classes, *labels):
+        if not is_missing(label):
+            first_labels.setdefault(isinstance(label, str), label)
+    if len(first_labels) > 1:
+        raise ValueError(
+            f"labels of mixed types: {first_labels[True]!r:.80} is text and "
+            f"{first_labels[False]!r:.80} is not; convert them to one type"
+        )
 
 
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -197,6 +220,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
         rows = self._read(X, reset)
+        known_classes = [] if reset else self.classes_.tolist()
+        _check_one_type([*known_classes, *(() if classes is None else as_labels(classes))], y)
         with name_row(y):
             labels = validation.column_or_1d(y, warn=True)
             if labels.dtype == object:
@@ -211,6 +236,8 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
         declared = np.unique(labels if classes is None else classes).tolist()
+        if reset and isinstance(getattr(self, "prior", None), Mapping):
+            check_whole_prior(self.prior, declared)
         model = self._new_model(declared) if reset else self._fitted_model()
         if reset or classes is not None:
             self._declare(model, declared)

@@ -287,6 +287,24 @@ def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
     assert recover(path, new) == (10, [])
 
 
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_lost_names_of_classes_are_asked_for_only_if_they_help(tmp_path, is_empty):
+    path, new = tmp_path / "a.db", tmp_path / "new.db"
+    learn_ten(path)
+    with Mailbox(path) as mailbox:
+        mailbox.learn(b"Subject: more\n\nmore spam", "spam")
+    damage(path, "UPDATE state SET value = '{' WHERE name = 'known'")
+    if is_empty:
+        damage(path, "UPDATE ledger SET receipt = 'x'")
+    status, _, error = streamnb_command("recover", new, "--db", path)
+    assert (status, error.count("\n")) == (4, 1)
+    assert ("--class" in error, "(messages left of each, in this order: 6, 5)" in error) == (
+        not is_empty, not is_empty
+    )  # fmt: skip
+    assert ("nothing was made" in error) == is_empty
+    assert not new.exists()
+
+
 def lost_pages(path, every):
     """A database of sixty messages, again and again, each time with another page lost."""
     with Mailbox(path) as mailbox:

@@ -444,7 +444,7 @@ def test_predicting_changes_nothing_and_learning_keeps_no_reference(model):
     x["a"] = 100
     before = pickle.dumps(tested)
     tested.predict_proba_one({"a": 1, "new": 3})
-    tested.predict(np.ones((2, 9)))
+    tested.predict(pd.DataFrame(np.ones((2, 9)), columns=list("abcdefghi")))
     tested.explain_one({"z": 1})
     tested.top_features("x")
     assert pickle.dumps(tested) == before

@@ -220,7 +220,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
         assemble(spec, items[:1])
     with pytest.raises(ModelFileError, match="duplicate"):
         assemble(spec, [*items, *items])
-    with pytest.raises(ModelFileError, match="2 and into 1 parts"):
+    with pytest.raises(ModelFileError, match="different numbers of parts, 2 and 1"):
         list(merge(spec, [*items, *count(spec, [LabelledRow(1, "spam", "free")], parts=1)]))
     whole = items[0].data
     for location in range(len(whole)):
@@ -239,7 +239,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
         (MailClassifier(), "depends on the order of messages"),
         (Classifier(Tokenizer(), MultinomialNB(decay=0.9)), "decay"),
         (Classifier(Tokenizer(), MultinomialNB(max_features=9)), "set max_features=None"),
-        (LazyBayesianRules(), "in their order"),
+        (LazyBayesianRules(), "depends on the order of its rows"),
     ],
 )
 def test_what_is_no_sum_is_refused(learner, reason):

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 from servers import UID, Dovecot, free_port
-from serving import HAM, SPAM, poll
+from serving import SPAM, poll
+from test_mail_server import block
 
 from streamnb import Mailbox
 from streamnb.mailbox.ledger import HUMAN
@@ -77,24 +78,77 @@ def labels(path):
     return counts
 
 
+# Moves from a folder to another one, and what they teach.
+MOVES = [
+    ("INBOX", "Junk", "spam"),
+    ("INBOX", "Work", "work"),
+    ("INBOX", "Archive", None),
+    ("INBOX", "Trash", None),
+    ("INBOX", "Client letters", None),
+    ("INBOX", "Junk/2024", None),
+    ("Junk", "INBOX", "ham"),
+    ("Junk/2024", "INBOX", "ham"),
+    ("Work", "INBOX", "ham"),
+    ("Work", "Archive", None),
+    ("Junk", "Archive", None),
+    ("Junk", "Trash", None),
+    ("Archive", "INBOX", None),
+    ("Trash", "INBOX", None),
+    ("Trash", "Junk", "spam"),
+    ("Work", "Junk", "spam"),
+]
+
+
 def test_moves_reach_the_database_of_the_user(moving):
-    moving.put_files("ann", "", [SPAM % 1, HAM % 2, HAM % 3, HAM % 4])
     client = moving.client("ann")
-    for folder in ("Work", "Archive"):
-        client.create_folder(folder)
-    client.select_folder("INBOX")
-    uids = client.search()
-    client.move(uids[:1], "Junk")
-    client.copy(uids[1:2], "Work")
-    client.move(uids[2:3], "Archive")
-    client.move(uids[3:4], "Trash")
-    poll(lambda: labels(moving.users / "ann.db") == {"ham": 1, "spam": 1, "work": 1})
+    for folder in ("Work", "Archive", "Client letters", "Junk/2024", "Junk", "Trash"):
+        if not client.folder_exists(folder):
+            client.create_folder(folder)
+    expected = Counter()
+    for number, (source, target, label) in enumerate(MOVES):
+        client.append(source, SPAM % number)
+        client.select_folder(source)
+        client.move(client.search()[-1:], target)
+        # Scripts end before Dovecot answers: what is learned is in the database now.
+        expected += Counter([label] if label else [])
+        assert labels(moving.users / "ann.db") == expected, (source, target)
     client.select_folder("Junk")
-    client.move(client.search(), "INBOX")  # a correction
-    poll(lambda: labels(moving.users / "ann.db") == {"ham": 2, "work": 1})
+    client.move(client.search()[:1], "INBOX")  # a correction: the first one
+    expected += Counter(ham=1)
+    expected -= Counter(spam=1)
+    poll(lambda: labels(moving.users / "ann.db") == expected)
     client.logout()
     assert labels(moving.users / "bob.db") == {}
     assert (moving.base / "direct").read_text() == ""
+
+
+@pytest.mark.parametrize("order", ["moves last", "filter last"])
+def test_moves_teach_where_sieve_filters_too(repository, serve, order):
+    """Dovecot reads one value of each setting, so both guides must have the same."""
+
+    def configuration(base):
+        parts = [moves_configuration(repository, base)]
+        text = block(repository, "sieve-filter-configuration")
+        text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
+        parts.insert(0 if order == "moves last" else 1, text)
+        return "\n".join(parts)
+
+    dovecot = Dovecot(configuration=configuration)
+    try:
+        users = dovecot.base / "users"
+        install_moves(repository, dovecot, users, free_port())
+        script = dovecot.base / "sieve" / "filter.sieve"
+        script.write_text(block(repository, "sieve-filter"))
+        subprocess.run(["sievec", "-c", dovecot.configuration, script], check=True)
+        dovecot.put_files("cat", "", [SPAM % 1])
+        client = dovecot.client("cat")
+        client.select_folder("INBOX")
+        client.move(client.search(), "Junk")
+        client.logout()
+        direct = dovecot.base / "direct"
+        poll(lambda: direct.read_text().startswith("learn --user cat spam /"))
+    finally:
+        dovecot.close()
 
 
 def test_the_first_move_and_those_while_the_server_is_away_teach_the_database_itself(moving):

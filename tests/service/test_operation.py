@@ -5,10 +5,12 @@ import json
 import os
 import smtplib
 import socket
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
-from commands import streamnb_command
+from commands import STREAMNB, streamnb_command
 from servers import free_port
 from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of
 from test_serve import greet
@@ -95,6 +97,48 @@ def test_a_listener_that_was_full_serves_all_who_come_later(serve, trained_db, s
         else:
             with MailServer(port) as mail_server:
                 assert mail_server.bring(HAM % 99)[1] in (b"a", b"c")
+
+
+@pytest.mark.parametrize(("listener", "limit"), [("smtp", 20), ("milter", 100)])
+def test_a_socket_that_outlives_a_killed_server_is_served_again(trained_db, listener, limit):
+    """As with socket activation: connections wait in the socket while the server is killed."""
+    begin = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES=sys.argv[2]);"
+        "os.execv(sys.argv[3], sys.argv[3:])"
+    )
+    options = ["--next", "smtp:127.0.0.1:9"] if listener == "smtp" else []
+    with socket.create_server(("127.0.0.1", 0), backlog=300) as listening:
+        number, address = listening.fileno(), listening.getsockname()
+
+        def start():
+            process = subprocess.Popen(
+                [sys.executable, "-c", begin, str(number), listener, *STREAMNB, "serve",
+                 "--db", str(trained_db), *options],
+                pass_fds=[number], stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
+            assert [process.stderr.readline() for _ in range(2)][1].startswith("listening")
+            return process
+
+        process = start()
+        try:
+            waiting = [socket.create_connection(address) for _ in range(limit + 100)]
+            process.kill()
+            process.communicate()
+            for connection in waiting[::2]:
+                connection.close()
+            process = start()
+            for connection in waiting[1::2]:
+                connection.close()
+            if listener == "smtp":
+                with smtplib.SMTP(*address, timeout=60) as client:
+                    assert client.noop()[0] == 250
+            else:
+                with MailServer(address[1]) as mail_server:
+                    assert mail_server.bring(HAM % 99)[1] in (b"a", b"c")
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def test_a_listener_that_lets_connections_wait_is_seen(monkeypatch):

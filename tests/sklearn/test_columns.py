@@ -35,30 +35,32 @@ def model(request):
     return getattr(streamnb, request.param)()
 
 
-def problem(learned, given):
+def problem(learned, predicted):
     """The words of the error, which are scikit-learn's; "" without one."""
-    if (learned in NAMED) == (given in NAMED):
+    if (learned in NAMED) == (predicted in NAMED):
         return ""
     return "does not have valid feature names" if learned in NAMED else "X has feature names, but"
 
 
-@pytest.mark.parametrize("given", INPUTS)
+@pytest.mark.parametrize("predicted", INPUTS)
 @pytest.mark.parametrize("learned", INPUTS)
-def test_columns_by_name_and_by_number_are_not_mixed(model, learned, given):
+def test_columns_by_name_and_by_number_are_not_mixed(model, learned, predicted):
     for learn in LEARN.values():
         learn(model, INPUTS[learned]())
-        expected = problem(learned, given)
+        expected = problem(learned, predicted)
         for name in ASK:
             if expected:
                 with pytest.raises(ValueError, match=expected):
-                    getattr(model, name)(INPUTS[given]())
+                    getattr(model, name)(INPUTS[predicted]())
             else:
-                getattr(model, name)(INPUTS[given]())
+                getattr(model, name)(INPUTS[predicted]())
         if expected:
             with pytest.raises(ValueError, match=expected):
-                model.partial_fit(INPUTS[given](), LABELS)
+                model.partial_fit(INPUTS[predicted](), LABELS)
         else:
-            assert list(model.predict(INPUTS[given]())) == list(model.predict(INPUTS[learned]()))
+            assert list(model.predict(INPUTS[predicted]())) == list(
+                model.predict(INPUTS[learned]())
+            )
 
 
 def test_a_renamed_frame_is_reported(model):

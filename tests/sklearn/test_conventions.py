@@ -144,3 +144,76 @@ def test_words_of_scikit_learn_that_mean_something_else_are_refused(word):
     """There, complement Naive Bayes ignores the prior of two classes or more."""
     with pytest.raises(TypeError, match="scikit-learn ignores it"):
         estimators.ComplementNB(**{word: True})
+
+
+# Labels of two types in one estimator, by the calls that bring them in.
+MIXED_LABELS = {
+    "fit": lambda model, X: model.fit(X, [0, "a"]),
+    "declared": lambda model, X: model.partial_fit(X, [0, 1], classes=["0", "1"]),
+    "later": lambda model, X: model.partial_fit(X, [0, 1]).partial_fit(X, ["0", "1"]),
+    "declared later": lambda model, X: model.fit(X, ["a", "b"]).partial_fit(X, ["a", "b"], [0, 1]),
+    "array": lambda model, X: model.fit(X, np.array([True, "a"], dtype=object)),
+}
+ALL_ESTIMATORS = [getattr(streamnb.sklearn, name) for name in streamnb.sklearn.__all__]
+
+
+def two_rows(estimator):
+    texts = ["free pills", "lunch at noon"]
+    return texts if estimator.__name__.endswith("Classifier") else [[1.0, 0.0], [0.0, 2.0]]
+
+
+@pytest.mark.parametrize("estimator", ALL_ESTIMATORS)
+@pytest.mark.parametrize("call", MIXED_LABELS)
+def test_labels_are_of_one_type(estimator, call):
+    with pytest.raises(ValueError, match="labels of mixed types"):
+        MIXED_LABELS[call](estimator(), two_rows(estimator))
+
+
+@pytest.mark.parametrize(
+    "estimator", [each for each in ALL_ESTIMATORS if "prior" in each().get_params()]
+)
+def test_a_prior_names_the_classes_and_no_other(estimator):
+    X = two_rows(estimator)
+    estimator(prior={"a": 0.3, "b": 0.7}).fit(X, ["a", "b"])
+    with pytest.raises(ValueError, match="no example is of class 'c'"):
+        estimator(prior={"a": 0.3, "b": 0.5, "c": 0.2}).fit(X, ["a", "b"])
+    estimator(prior={"a": 0.3, "b": 0.5, "c": 0.2}).partial_fit(X, ["a", "b"], ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_parameters_may_be_floats_of_numpy(kind):
+    model = streamnb.sklearn.MultinomialNB(alpha=kind(0.5)).fit([[1, 0], [0, 1]], [0, 1])
+    assert model.predict_proba([[1, 0]])[0, 0] == pytest.approx(0.75)
+
+
+def test_binary_features_need_no_threshold():
+    X = [[1, 0], [0, 1], [1, 1]]
+    binary, default = (
+        streamnb.sklearn.BernoulliNB(**options).fit(X, [0, 1, 0]).predict_proba(X)
+        for options in ({"binarize": None}, {})
+    )
+    assert binary.tolist() == default.tolist()
+
+
+@pytest.mark.parametrize("name", ["words__ngrams", "alpha__x"])
+def test_a_parameter_without_parameters_is_named(name):
+    with pytest.raises(ValueError, match=rf"{name.partition('__')[0]}: .* has no parameters"):
+        streamnb.TextClassifier().set_params(**{name: (1, 2)})
+
+
+@pytest.mark.parametrize("model", ["MultinomialNB", "BernoulliNB", "ComplementNB"])
+def test_a_model_of_counts_names_the_tokenizer_that_texts_need(model):
+    with pytest.raises(ValueError, match=r"for texts use Tokenizer\(\)"):
+        getattr(streamnb, model)().learn_many(["free pills", "lunch"], ["spam", "ham"])
+
+
+def test_columns_are_in_the_order_of_classes():
+    model = streamnb.TextClassifier()
+    for text, label in (("x", "z"), ("y", "a"), ("w", "m")):
+        model.learn_one(text, label)
+    assert (model.labels, model.classes_.tolist()) == (["z", "a", "m"], ["a", "m", "z"])
+    for text in "xyw":
+        shares = dict(
+            zip(model.classes_.tolist(), model.predict_proba_many([text])[0], strict=True)
+        )
+        assert shares == pytest.approx(model.predict_proba_one(text))
