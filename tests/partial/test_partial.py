@@ -220,7 +220,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
         assemble(spec, items[:1])
     with pytest.raises(ModelFileError, match="duplicate"):
         assemble(spec, [*items, *items])
-    with pytest.raises(ModelFileError, match="2 and into 1 parts"):
+    with pytest.raises(ModelFileError, match="different numbers of parts, 2 and 1"):
         list(merge(spec, [*items, *count(spec, [LabelledRow(1, "spam", "free")], parts=1)]))
     whole = items[0].data
     for location in range(len(whole)):
