@@ -111,9 +111,9 @@ def fit(
 def merge_models(models: tuple[str, ...], output: str) -> None:
     """Merge models that were trained on different messages.
 
-    The models must be of one kind, with the same tokenizer. The models multinomial, bernoulli and
-    complement become the model trained on all the messages. For the default model the counts are
-    added, and the calibration of the model with most messages is kept.
+    The models must be of one kind, with the same tokenizer. For the models multinomial, bernoulli
+    and complement, the result equals training on all messages. For the default model the counts
+    are added, and the calibration of the model with most messages is kept.
 
     \b
     Example:

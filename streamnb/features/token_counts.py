@@ -108,8 +108,8 @@ class TokenCounts:
         Raises
         ------
         ValueError
-            If a count is NaN, infinite, not a number or (without a threshold) negative; names the
-            feature.
+            If a count is NaN, infinite, not a number or (without a threshold) negative. The error
+            names the feature.
         TypeError
             If x is not a mapping, or a name is of another type.
         """

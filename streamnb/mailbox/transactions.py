@@ -158,7 +158,7 @@ class Transactions:
         raise NotImplementedError
 
     def numbers(self, numbers: list[int]) -> Any:
-        """Return a list of integers as the value of the dialect's `number_table`."""
+        """Return a list of integers in the form for the `?` of `Dialect.number_table`."""
         raise NotImplementedError
 
     def size(self) -> int:

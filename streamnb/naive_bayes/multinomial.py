@@ -96,7 +96,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     @property
     def _has_complement(self) -> bool:
         """Return whether the formula of the complement is used. With two classes it is the same."""
-        return self.complement and len(self.counts.labels) > 2
+        # A class whose messages were all unlearned is no class.
+        return self.complement and sum(weight > 0 for weight in self.counts.weights) > 2
 
     def _length_power(self) -> float:
         power = self.length_norm_power

@@ -65,7 +65,7 @@ def test_labels_that_lines_between_tabs_cannot_hold_are_refused(tmp_path):
     status, _, error = streamnb_command("predict", tmp_path / "m.snb", tmp_path / "new.tsv")
     assert status == 2
     assert error == (
-        "streamnb: the label 'a\\tb' cannot stand between tabs; use --format csv or --format "
+        "streamnb: the label 'a\\tb' contains a tab or line end, which tsv cannot store; use --format csv or --format "
         "jsonl\n"
     )
 

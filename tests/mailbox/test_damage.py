@@ -445,7 +445,7 @@ def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
     monkeypatch.setattr(
         os, "access", lambda path, mode: not str(path).endswith("-shm") and access(path, mode)
     )
-    expected = f"{box.path}-shm is read-only (chmod u+w); whoever"
+    expected = f"{box.path}-shm is read-only (chmod u+w); allow this user"
     assert expected in str(box.database._convert_error(error))
 
 

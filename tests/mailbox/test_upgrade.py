@@ -237,7 +237,7 @@ def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_pa
     with Mailbox(tmp_path / "other.db", classifier=MailClassifier(views=("words",))) as other:
         other.learn(message, label)
     code, _, err = streamnb_command(*command[:1], tmp_path / "other.db", *command[2:])
-    assert (code, "with other views" in err) == (4, True)
+    assert (code, "has other views" in err) == (4, True)
     by_hand = ("upgrade", tmp_path / "third.db", folder, "--db", tmp_path / "other.db")
     code, _, err = streamnb_command(*by_hand)
     assert (code, "its views were chosen by hand" in err) == (4, True)

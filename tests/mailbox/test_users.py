@@ -93,9 +93,9 @@ def test_a_base_can_be_a_model_or_a_database(users, kind):
         (version,) = box.database.connection.execute("SELECT version FROM site").fetchone()
         assert version == base.version
         assert version == ("row 120" if kind == "db" else version)
-        opened = base._mailbox, base._classifier
+        opened = base._file.content
         box.classify(SPAM % 98)
-        assert (base._mailbox, base._classifier) == opened  # it is opened once
+        assert base._file.content is opened  # it is opened once
         assert box.verify() == []
     base.close()
     assert (users / f"base.{kind}").read_bytes() == before

@@ -577,7 +577,7 @@ def test_a_classifier_is_asked_about_many_messages_as_about_each(name):
     np.testing.assert_allclose(classifier.predict_proba_many(texts), expected, rtol=1e-12)
     assert classifier.predict_many(texts).tolist() == [classifier.predict_one(x) for x in texts]
     assert classifier.joint_log_likelihood_many(iter(texts)).shape == (2, 2)
-    with pytest.raises(TypeError, match="one message"):
+    with pytest.raises(TypeError, match="single message"):
         classifier.predict_many("free lunch")
     column = pd.Series(texts, index=[7, 9])
     assert classifier.predict_many(column).index.tolist() == [7, 9]

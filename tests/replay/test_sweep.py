@@ -101,7 +101,10 @@ def test_sweeps_rank_and_print(sample):
 @pytest.mark.parametrize(
     ("grid", "message"),
     [
-        ({"corpus.path": ["a"]}, "sweep.corpus.path: only keys of model, tokenizer, feedback"),
+        (
+            {"corpus.path": ["a"]},
+            "sweep.corpus.path: only keys of the sections model, tokenizer, feedback",
+        ),
         ([{"output.folder": "x"}], "sweep.output.folder: only keys"),
         (
             [{"feedback": {"kind": "late"}}],

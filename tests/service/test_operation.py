@@ -101,7 +101,7 @@ def test_a_listener_that_was_full_serves_all_who_come_later(serve, trained_db, s
 
 @pytest.mark.parametrize(("listener", "limit"), [("smtp", 20), ("milter", 100)])
 def test_a_socket_that_outlives_a_killed_server_is_served_again(trained_db, listener, limit):
-    """As with socket activation: connections wait in the socket while the server is killed."""
+    """Connections wait in the socket of systemd while the server is killed."""
     begin = (
         "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
         "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES=sys.argv[2]);"

@@ -695,7 +695,7 @@ MISUSES = {
     "out": (
         ["{weather}", "--out", "/dev/null/x", "--set", "splits.trials=1"],
         5,
-        "/dev/null/x: the folder cannot be made: Not a directory",
+        "/dev/null/x: the folder cannot be created: Not a directory",
     ),
     "folder of --plot": (
         ["{weather}", "--plot", "no/such.svg"],

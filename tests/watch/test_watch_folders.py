@@ -350,7 +350,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
         ("pin: {a@b: null}\n", (), "w.yaml: pin: names and folders must be text"),
         ("unsure: true\n", (), "w.yaml: unsure: expected text"),
         ("folders: {spam: [Junk, Work]}\n", (), "names and folders must be text"),
-        ("", ("--folders", "S=Work"), "S is what"),
+        ("", ("--folders", "S=Work"), "the label S is a verdict"),
         ("", ("--folders", "?=Work"), "? is only for the inbox"),
         ("", ("--folders", "spam=../a"), "cannot be the name of a folder"),
         ("", ("--folders", "work=.Junk,spam=Junk"), "the folder of two classes"),
