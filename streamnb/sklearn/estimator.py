@@ -83,7 +83,7 @@ def _check_one_type(classes: list[Any], y: Any) -> None:
     y
         The labels.
     """
-    labels = y if isinstance(y, (list, tuple)) else np.ravel(y).tolist()
+    labels = y if isinstance(y, (list, tuple)) else np.asarray(y).ravel().tolist()
     first_labels: dict[bool, Any] = {}
     for label in (*classes, *labels):
         if not is_missing(label):

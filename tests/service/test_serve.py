@@ -501,7 +501,7 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     for path in ("/learn?label=spam&feedback=all", "/learn?label=ham&feedback=errors"):
         assert web("POST", path, SPAM % 99)[1]["result"] == "corrected"
     status, response = web("POST", "/learn?label=ham&feedback=mistakes", SPAM % 99)
-    assert (status, response["error"]) == (400, "feedback: all or errors, not 'mistakes'")
+    assert (status, response["error"]) == (400, "feedback: expected all or errors, not 'mistakes'")
     assert web("POST", "/forget", SPAM % 99) == (200, {"result": "forgotten", "before": "ham"})
     assert web("POST", f"/forget?digest={digest(SPAM % 99).hex()}")[1]["result"] == "unknown"
     assert web("GET", "/status")[1]["learned"]
@@ -535,7 +535,7 @@ def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypa
         monkeypatch.setitem(api._PARAMETERS, broken, ("user",))
         for query, status in (("", 500), ("user=ann", 404)):
             request = SimpleNamespace(query_params=QueryParams(query))
-            assert api._act(mailboxes, broken, request, b"")[0] == status
+            assert api._act(mailboxes, broken, request, b"", Monitor())[0] == status
         assert isinstance(server._judge(mailboxes, near, b""), KeyError)
         with pytest.raises(NoMailboxError):
             server._judge(mailboxes, far, b"")
@@ -866,8 +866,8 @@ def limit_descriptors():
     [
         (("--smtp", "127.0.0.1:1"), "need --next"),
         (("--next", "smtp:127.0.0.1:1"), "needs one of them"),
-        (("--smtp", "127.0.0.1:1", "--next", "smtp:127.0.0.1:1"), "takes mail itself"),
-        (("--lmtp", "/l", "--next", "lmtp:unix:/l"), "takes mail itself"),
+        (("--smtp", "127.0.0.1:1", "--next", "smtp:127.0.0.1:1"), "the server itself listens"),
+        (("--lmtp", "/l", "--next", "lmtp:unix:/l"), "the server itself listens"),
         (("--smtp", "nonsense", "--next", "smtp:127.0.0.1:1"), "not an address"),
         (("--smtp", "[]:25", "--next", "smtp:127.0.0.1:1"), "not an address"),
         (("--smtp", "127.0.0.1:99999", "--next", "smtp:127.0.0.1:1"), "not an address"),
