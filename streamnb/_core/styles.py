@@ -44,6 +44,7 @@ _MAX_VALUE = 200  # bytes of a value that are read
 _MAX_SHEETS = 65536  # bytes of the style sheets of a page that are read
 _MAX_SHEET_COUNT = 64  # each has a cost of its own
 _MAX_SELECTOR = 200  # bytes
+_MAX_SELECTORS = _MAX_SHEETS // 2  # of a page; rules in rules repeat those around them
 _MAX_CLASSES = 16  # of an element
 _MAX_ANCESTORS = 62  # tags, classes and ids that selectors name as ancestors; bits of a mask
 _MAX_NESTING = 8  # of rules with @
@@ -681,6 +682,7 @@ class StyleRules:
         self._styles: dict[tuple[bytes, bytes, bytes, int], _Styles] = {}
         self._size_left = _MAX_SHEETS
         self._sheets_left = _MAX_SHEET_COUNT
+        self._selectors_left = _MAX_SELECTORS
         self._order = 0
         self._checks = 0
 
@@ -696,8 +698,12 @@ class StyleRules:
             style, important_style = map(read_style, _split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
-            for selector in selectors.split(b","):
+            every_selector = selectors.split(b",", self._selectors_left)[: self._selectors_left]
+            self._selectors_left -= len(every_selector)
+            for selector in every_selector:
                 self._add_rule(selector, style, important_style)
+            if not self._selectors_left:
+                break
         if before == (self._order, self.has_unknown_background):
             return False
         self._styles.clear()
@@ -797,7 +803,7 @@ def _nested_selector(preludes: list[bytes]) -> bytes:
     if len(selectors) == 1:
         return selectors[0]
     outer = b" ".join(selectors[:-1])
-    if b"," in outer:  # each of a list would have to be combined with each of the other
+    if b"," in outer or len(outer) > _MAX_SELECTOR:  # two lists would have to be combined
         return b":unknown"
     return b",".join(
         inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()

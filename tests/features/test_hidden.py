@@ -1,6 +1,7 @@
 """Text of HTML that no reader sees, and characters that nobody sees."""
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -418,6 +419,21 @@ def test_hidden_ham_does_not_cover_spam(page):
 
 
 INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u180b\u180e\u200b\u200d\u2060\u2064\u2065\u3164\ufe00\ufe0f\ufeff\uffa0\U000e0001\U000e0100\U000e01ef\0"
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [b",.a" * 4_000 + b"{" + b"color:red;b{}" * 3_000 + b"}",
+     b"a" * 30_000 + b"{" + b"," * 30_000 + b"{color:red}}",
+     b"a" * 30_000 + b"{" + b"&" * 20_000 + b"{color:red}}",
+     b"a" * 190 + b"{" + b"&," * 20_000 + b"{color:red}}"],
+    ids=["declarations between rules", "a list in a long selector", "&", "a list of &"],
+)  # fmt: skip
+def test_rules_in_rules_take_bounded_memory(sheet):
+    tracemalloc.start()
+    hidden_spans(b"<style>" + sheet + b"</style>text")
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("character", INVISIBLE, ids=[f"{ord(c):04x}" for c in INVISIBLE])
