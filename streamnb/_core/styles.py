@@ -203,6 +203,8 @@ def _read_colour(text: bytes) -> int:
         return UNKNOWN if b"(" in text else INHERITED
     digits, function, arguments, name = match.groups()
     if digits:
+        if len(digits) not in (3, 4, 6, 8):
+            return INHERITED
         if len(digits) in (4, 8) and int(digits[len(digits) // 4 * 3 :], 16) == 0:
             return TRANSPARENT
         if len(digits) < 6:
@@ -577,11 +579,25 @@ def cascade(styles: Iterable[Style]) -> Style:
     flags, colour, background, pending = NO_STYLE
     for style in styles:
         flags = _combine(flags, style.flags)
-        colour = colour if style.colour == INHERITED else style.colour
-        background = background if style.background == INHERITED else style.background
+        if style.colour != INHERITED:
+            colour, pending = style.colour, _without(pending, _COLOUR_NAMES)
+        if style.background != INHERITED:
+            background, pending = style.background, _without(pending, _BACKGROUND_NAMES)
         if style.pending:
             pending += b";" + style.pending
     return Style(flags, colour, background, pending)
+
+
+_COLOUR_NAMES = frozenset((b"color",))
+_BACKGROUND_NAMES = frozenset((b"background", b"background-color", b"background-image"))
+
+
+def _without(pending: bytes, names: frozenset[bytes]) -> bytes:
+    """Return declarations without those of some properties, which stronger ones replace."""
+    if not pending:
+        return pending
+    parts = pending.split(b";")
+    return b";".join(part for part in parts if part.partition(b":")[0].strip() not in names)
 
 
 def combine_styles(sheet_style: Style, own: bytes, important_style: Style) -> Style:

@@ -382,7 +382,8 @@ def decode_words(value: bytes, fallback: str = "") -> str:
 
 
 def _base64(data: bytes) -> bytes:
-    if b"=" not in data.rstrip().rstrip(b"="):  # a2b_base64 would drop data after padding
+    # Elsewhere a2b_base64 would drop data after padding, and decode a footer's words.
+    if b"=" not in data.rstrip().rstrip(b"=") and not data.translate(None, _BASE64_LINES):
         try:
             return binascii.a2b_base64(data)
         except binascii.Error:

@@ -60,15 +60,17 @@ class WatchedFile(Generic[T]):
     def content(self) -> T:
         """Return the content of the file as it is now."""
         with self._lock:
-            try:
+            state: tuple[int, ...] = ()  # of a file that is not there
+            with suppress(StreamNBError):  # `read` has the better error
                 state = self._state_of(self.path)
-                if state != self._state:
-                    self._state = state
+            if state != self._state:
+                self._state = state
+                try:
                     self._content = self._read(self.path)
                     self.is_stale = False
-            except StreamNBError as error:
-                self.is_stale = True
-                self._warn(f"the earlier content is used: {error}")
+                except StreamNBError as error:
+                    self.is_stale = True
+                    self._warn(f"the earlier content is used: {error}")
             return self._content
 
 

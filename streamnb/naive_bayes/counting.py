@@ -97,6 +97,12 @@ class LearnerParameters:
     )
 
 
+_MAX_COLUMNS, _COLUMN_BLOCK = (
+    1 << 22,
+    1 << 16,
+)  # columns of a matrix that are looked up, and at once
+
+
 @parameter_class()
 class CountingParameters(LearnerParameters):
     """Parameters of every counting model: alpha, prior and unseen also by position."""
@@ -445,12 +451,18 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         if not counts.features or not len(rows.features):
             return
         has_known = bool(counts.get_counts(rows.features.fingerprints)[0].any())
-        has_numbers = False
-        if not has_known:
-            numbers = np.arange(rows.width, dtype=np.int64)
-            has_numbers = bool(counts.get_counts(_core.fingerprint_columns(numbers))[0].any())
+        has_numbers = not has_known and self._has_learned_numbers(rows.width)
         has_known |= has_numbers and not rows.is_named
-        check_column_names(self, rows.is_named, has_known, has_numbers, is_learning)
+        is_part = rows.columns is not None  # of the columns: the others may be known
+        check_column_names(self, rows.is_named, has_known, has_numbers, is_learning or is_part)
+
+    def _has_learned_numbers(self, width: int) -> bool:
+        """Return whether one of so many columns was learned by its number; True if unknown."""
+        for start in range(0, min(width, _MAX_COLUMNS), _COLUMN_BLOCK):
+            numbers = np.arange(start, min(start + _COLUMN_BLOCK, width), dtype=np.int64)
+            if self.counts.get_counts(_core.fingerprint_columns(numbers))[0].any():
+                return True
+        return width > _MAX_COLUMNS
 
     def _score_rows(self, X: Any) -> Floats:
         """Return joint log-likelihoods (n, K), each row bit for bit that of `_scores`."""

@@ -356,9 +356,11 @@ def test_japanese_text_without_its_label_is_read(kind, label):
 
 
 @pytest.mark.parametrize("footer", [b"list\nhttp://list.example/x\nshort words\n", b"__\nlist\n"])
-def test_footers_of_lists_behind_base64_are_text(footer):
+@pytest.mark.parametrize("padding", range(3))
+def test_footers_of_lists_behind_base64_are_text(footer, padding):
     raw = b"Content-Transfer-Encoding: base64\n\n"
-    raw += base64.encodebytes("naïve words ".encode() * 20) + b"____________\n" + footer
+    text = "naïve words ".encode() * 20 + b"." * padding
+    raw += base64.encodebytes(text) + b"____________\n" + footer
     tokens = MailTokenizer().transform_one(raw)
     assert {"naïve", "words", "list"} <= set(tokens)
     assert not [name for name in tokens if not name.isascii() and name != "naïve"]

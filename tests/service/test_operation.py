@@ -16,11 +16,13 @@ from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of
 from test_serve import greet
 
 from streamnb import Mailbox, MailClassifier
+from streamnb.errors import ConfigError, convert_os_errors
 from streamnb.mailbox.service import api, server
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.server import Listener
 from streamnb.mailbox.service.sockets import Address, listen
+from streamnb.mailbox.watched_file import WatchedFile
 
 XFORWARD = "XFORWARD NAME=x.example ADDR=192.0.2.1 IDENT=E1B116D260D"
 
@@ -284,3 +286,19 @@ def test_a_variable_that_is_misspelt_is_named(serve, trained_db, name):
     process = serve("--db", trained_db, env={**os.environ, name: "x"}, lines=2)
     assert name in process.lines[0]
     assert "meant" in process.lines[0]
+
+
+def test_a_file_that_comes_back_is_no_stale_one(tmp_path):
+    path, warnings = tmp_path / "file", []
+    path.write_text("first")
+    watched = WatchedFile(str(path), read_text, warnings.append)
+    path.rename(tmp_path / "moved")
+    assert (watched.content, watched.content, watched.is_stale) == ("first", "first", True)
+    assert len(warnings) == 1
+    (tmp_path / "moved").rename(path)
+    assert (watched.content, watched.is_stale) == ("first", False)
+
+
+def read_text(path):
+    with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path) as file:
+        return file.read()

@@ -1,5 +1,6 @@
 """Columns by name and by number: no model mixes them, or answers with the prior, silently."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -91,3 +92,19 @@ def test_a_number_as_text_is_refused_if_numbers_were_learned():
                 predict(row)
         for row in ({"n": 5, "s": "x"}, {"both": "2"}, {"n": None, "s": "1"}, {"new": "5", "n": 1}):
             predict(row)
+
+
+def test_a_row_of_a_wide_frame_with_known_columns_is_no_surprise():
+    frame = pd.DataFrame(np.eye(9), columns=[f"c{number}" for number in range(9)])
+    model = streamnb.MultinomialNB()
+    model.learn_many(frame[:4], ["a", "b", "a", "b"])
+    assert len(model.predict_many(frame[6:7])) == 1  # its only column above 0 was 0 in training
+
+
+def test_the_width_of_a_matrix_takes_no_memory():
+    model = streamnb.MultinomialNB()
+    model.learn_many(csr_matrix(([2.0, 1.0], ([0, 1], [3, 5])), (2, 2**27)), ["a", "b"])
+    tracemalloc.start()
+    assert len(model.predict_many(csr_matrix(([1.0], ([0], [2**26])), (1, 2**27)))) == 1
+    assert tracemalloc.get_traced_memory()[1] < 1e8
+    tracemalloc.stop()
