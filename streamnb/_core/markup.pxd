@@ -152,5 +152,7 @@ cdef inline Py_ssize_t read_attribute(const uint8_t *p, Py_ssize_t i, Py_ssize_t
     return i
 
 
-cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1
+cdef Py_ssize_t read_entity(
+    Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bint in_attribute,
+) except -1
 cdef bytes unescaped(const uint8_t *p, Py_ssize_t n)

@@ -159,8 +159,14 @@ cdef tuple entity(bytes name):
     return found
 
 
-cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-    """Append the character of the reference at p[i] == '&'; return the position after it."""
+cdef Py_ssize_t read_entity(
+    Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, bint in_attribute,
+) except -1:
+    """Append the character of the reference at p[i] == '&'; return the position after it.
+
+    In an attribute, a name without a semicolon before a letter, a digit or = is no reference: it is
+    a parameter of a link.
+    """
     cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
     cdef uint32_t number = 0
     cdef int base = 10, digit
@@ -195,8 +201,11 @@ cdef Py_ssize_t read_entity(Buffer *out, const uint8_t *p, Py_ssize_t i, Py_ssiz
             buffer_put(out, b"&", 1)
             return i + 1
         character, size = found
-        buffer_put(out, PyBytes_AS_STRING(character), len(character))
         j = i + 1 + <Py_ssize_t> size
+        if in_attribute and j < n and (is_letter(p[j]) or c"0" <= p[j] <= c"9" or p[j] == c"="):
+            buffer_put(out, b"&", 1)
+            return i + 1
+        buffer_put(out, PyBytes_AS_STRING(character), len(character))
     return j + 1 if j < n and p[j] == c";" else j
 
 
@@ -208,7 +217,7 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
     try:
         while i < n:
             if p[i] == c"&":
-                i = read_entity(&out, p, i, n)
+                i = read_entity(&out, p, i, n, True)
             else:
                 buffer_put(&out, p + i, 1)
                 i += 1

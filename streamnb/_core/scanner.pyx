@@ -622,7 +622,7 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
                 i += 1
             buffer_put(&scanner.attributes, p + run, i - run)
             if i < n:
-                i = read_entity(&scanner.attributes, p, i, n)
+                i = read_entity(&scanner.attributes, p, i, n, True)
         buffer_put(&scanner.attributes, b" ", 1)
     elif n <= scanner.longest:
         scanner.line.size = 0
@@ -717,7 +717,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
         if i >= n:
             break
         if p[i] == c"&":
-            i = read_entity(out, p, i, n)
+            i = read_entity(out, p, i, n, False)
         elif i < raw_end:
             buffer_put(out, b" ", 1)
             i += 1

@@ -120,7 +120,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     part: str = parameter(
         Choice(("all", "header", "body")),
         "counts",
-        '"header" for header fields alone, "body" for everything else, None for all.',
+        '"header" for header fields alone, "body" for everything else, "all" for both.',
         default="all",
     )
 

@@ -67,7 +67,7 @@ _BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
 _PIECE = 64  # number of characters normalised at once
 _ENCODED_WORD = lazy_pattern(
-    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?\n]|\?(?!=)){0,1000}+)\?="
+    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=)){0,1000}+)\?="
 )
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")

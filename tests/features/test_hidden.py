@@ -439,6 +439,14 @@ def test_rules_in_rules_take_bounded_memory(sheet):
     tracemalloc.stop()
 
 
+def test_parameters_of_links_are_no_references():
+    link = "http://x.example/?a=1&region=2&section=3&copy=4&times5&lt;b&eacute;"
+    assert {"url:region", "url:section", "url:copy", "url:times5"} <= set(
+        tokens(f"<a href='{link}'>go</a>")
+    )
+    assert "ion" in tokens("a &region of text")  # where it is one
+
+
 @pytest.mark.parametrize("character", INVISIBLE, ids=[f"{ord(c):04x}" for c in INVISIBLE])
 def test_invisible_characters_do_not_split_words(character):
     for head in (HEAD, b"Content-Type: text/plain; charset=utf-8\n\n"):

@@ -40,6 +40,7 @@ def hostile(large: bool = True) -> dict[str, bytes]:
         "charset of NUL": b"Content-Type: text/plain; charset=\"a\0b\"\n\nhello\n",
         "utf-7": b"Content-Type: text/plain; charset=utf-7\n\n+AAA-+2AA-hello\n",
         "encoded words": b"Subject: =?utf-8?b?!!!!?= =?x?q?=ZZ?= =?utf-8?q?=0A=00?=\n\nhi",
+        "starts of encoded words": b"Subject: " + b"=?a?b?x" * 300_000 + b"\n\nhi\n",
         "parameters": b"Content-Type: text/plain" + b";" * 3000 + b"; name*\n\nhi\n",
         "comments": b"To: " + b"(" * 5000 + b"\nFrom: (c):\nMessage-ID: <[x@y]>\n\nhi\n",
         "boundary of dashes": b'Content-Type: multipart/mixed; boundary="--"\n\n----\n\nhi\n------\n',

@@ -30,7 +30,7 @@ App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
 COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
-# limit: clients without a token could use up the memory
+# Otherwise clients without a token could fill the log.
 logging.getLogger("uvicorn").propagate = False
 _HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
 _LONGEST = 120.0  # longest life of a connection in seconds

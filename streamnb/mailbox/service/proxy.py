@@ -44,7 +44,7 @@ _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
 _HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
-# limit: clients could use up the memory
+# Otherwise clients could fill the log.
 logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
