@@ -382,8 +382,9 @@ def decode_words(value: bytes, fallback: str = "") -> str:
 
 
 def _base64(data: bytes) -> bytes:
-    # Elsewhere a2b_base64 would drop data after padding, and decode a footer's words.
-    if b"=" not in data.rstrip().rstrip(b"=") and not data.translate(None, _BASE64_LINES):
+    # Elsewhere a2b_base64 would drop data after padding, and decode the words of a footer.
+    is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES)
+    if is_clean and b"=" not in data.rstrip().rstrip(b"="):
         try:
             return binascii.a2b_base64(data)
         except binascii.Error:
