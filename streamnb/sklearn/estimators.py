@@ -79,6 +79,8 @@ class _CountsEstimator(Estimator):
         X = as_sequence(X)
         on = getattr(self.tokenizer, "on", None)  # the column of the texts
         is_column = on is not None and hasattr(X, "columns")
+        if is_column and on not in list(X.columns):
+            raise ValueError(f"X has no column {on!r:.80}, which the tokenizer reads (on=)")
         texts = as_texts(X[on] if is_column else X)
         if not reset and (texts is not None) != self.text_:
             raise ValueError(

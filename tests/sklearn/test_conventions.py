@@ -137,6 +137,8 @@ def test_a_tokenizer_reads_its_column_of_a_frame(name):
     model = getattr(estimators, name)(tokenizer=streamnb.Tokenizer(on="title")).fit(frame, y)
     texts = getattr(estimators, name)().fit(frame["title"], y)
     assert (model.predict_proba(frame) == texts.predict_proba(frame["title"])).all()
+    with pytest.raises(ValueError, match="no column 'title'"):
+        model.predict(frame[["size"]])
 
 
 @pytest.mark.parametrize("word", ["fit_prior", "class_prior"])
