@@ -119,8 +119,19 @@ def fit_corpora(
     error = prior_error(config, fitted.classifier.labels)
     if error is not None:
         raise error
+    _check_positive(fitted.classifier)
     fitted.seconds = time.perf_counter() - start
     return fitted
+
+
+def _check_positive(classifier: Classifier) -> None:
+    """Raise ConfigError if no class is the positive one, which is "spam" by default."""
+    labels = list(map(str, classifier.labels))
+    if classifier.positive not in ("spam", *labels):
+        raise ConfigError(
+            f"model.positive: no message is of class {classifier.positive!r:.80}; there are "
+            f"{', '.join(labels[:10])} (quote a label that looks like a number)"
+        )
 
 
 def _with_path(config: Config, path: str) -> Config:

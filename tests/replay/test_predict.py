@@ -482,6 +482,16 @@ def test_costs_and_threshold_decide_what_is_unsure(model, tmp_path, options, is_
         assert row["unsure"] == str(is_unsure(float(row["probability"]))).lower()
 
 
+@pytest.mark.parametrize("positive", ["refunds", "1", "true"])
+def test_a_positive_class_that_no_message_has_is_refused(model, tmp_path, positive):
+    data = model.with_name("tickets.csv")
+    columns = ["--label-column", "topic", "--text-column", "subject"]
+    options = [*columns, "--set", f"model.positive={positive}", "-o", tmp_path / "m.snb"]
+    status, _, error = streamnb_command("fit", data, *options)
+    assert (status, error.count("\n"), (tmp_path / "m.snb").exists()) == (2, 1, False)
+    assert "model.positive: no message is of class" in error
+
+
 def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
     data = model.with_name("tickets.csv")
     columns = ["--label-column", "topic", "--text-column", "subject"]
