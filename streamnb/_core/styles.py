@@ -580,16 +580,16 @@ def cascade(styles: Iterable[Style]) -> Style:
     for style in styles:
         flags = _combine(flags, style.flags)
         if style.colour != INHERITED:
-            colour, pending = style.colour, _without(pending, _COLOUR_NAMES)
+            colour, pending = style.colour, _without(pending, _COLOUR_PROPERTY)
         if style.background != INHERITED:
-            background, pending = style.background, _without(pending, _BACKGROUND_NAMES)
+            background, pending = style.background, _without(pending, _BACKGROUND_PROPERTIES)
         if style.pending:
             pending += b";" + style.pending
     return Style(flags, colour, background, pending)
 
 
-_COLOUR_NAMES = frozenset((b"color",))
-_BACKGROUND_NAMES = frozenset((b"background", b"background-color", b"background-image"))
+_COLOUR_PROPERTY = frozenset((b"color",))
+_BACKGROUND_PROPERTIES = frozenset((b"background", b"background-color", b"background-image"))
 
 
 def _without(pending: bytes, names: frozenset[bytes]) -> bytes:

@@ -203,7 +203,8 @@ judge_options: Decorator = combine_options(
         "--costs",
         type=(FiniteRange(0), FiniteRange(0), FiniteRange(0)),
         metavar="ALARM MISS UNSURE",
-        help="Costs of a false alarm, a missed spam and an unsure verdict. Default: 10 1 0.2.",
+        help="Costs of a false alarm, a missed spam and an unsure verdict. Default: those "
+        "of the model, otherwise 10 1 0.2.",
     ),
     shared_option(
         "--threshold",
@@ -264,16 +265,6 @@ def warn_of_other_owner(path: str | Path) -> None:
             f"{user_name(folder_owner)}, who cannot open it; "
             f"run: chown {user_name(folder_owner)} {shlex.quote(str(path))}"
         )
-
-
-def _user_name(user_id: int) -> str:
-    """Return the name of a user, the number if it has no name."""
-    import pwd  # not on Windows
-
-    try:
-        return pwd.getpwuid(user_id).pw_name
-    except KeyError:
-        return str(user_id)
 
 
 def load_classifier(path: str) -> Classifier:

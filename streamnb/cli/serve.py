@@ -39,7 +39,8 @@ _MAIL = 20  # connections that bring mail, at once
 
 
 _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOCKET",
-              "STREAMNB_TRACEBACK", "STREAMNB_USERS")  # fmt: skip
+              "STREAMNB_TRACEBACK", "STREAMNB_UNSERVED", "STREAMNB_URL",
+              "STREAMNB_USERS")  # fmt: skip
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
 _PAIR = "--certificate and --key need each other"
 # An option, the one that it needs, and the error without that.

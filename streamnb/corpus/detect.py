@@ -75,7 +75,7 @@ def _join(corpora: list[Corpus]) -> Corpus:
         if corpus.content != first.content:
             raise CorpusError(
                 f"{corpus.path} contains {corpus.content}, but {first.path} contains "
-                f"{first.content}: replay them separately"
+                f"{first.content}: use them separately"
             )
     if len(corpora) == 1:
         return first

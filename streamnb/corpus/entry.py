@@ -250,10 +250,10 @@ def message_date(text: str) -> float | None:
 
 
 def label_from_header(entry: Entry, name: str | None) -> Entry:
-    """Return an entry with the label of a header field, in small letters.
+    """Return an entry with the label of a header field, unfolded and in small letters.
 
     Without a name of a field the entry keeps its label.
     """
     if name is None:
         return entry
-    return entry._replace(label=header_field(entry, name).lower().strip())
+    return entry._replace(label=" ".join(header_field(entry, name).lower().split()))

@@ -41,7 +41,6 @@ SUFFIXES = {
     ".parquet": "parquet",
 }
 HEAD_ROWS = 500
-_MAX_WHOLE = 2**53  # floats from here on have no fractions; their digits may not be exact
 DELIMITERS = "\t;|,"
 # Spellings of missing values: those of pandas.read_csv, and "?" of the UCI repository and Weka.
 MISSING = frozenset({
@@ -511,14 +510,11 @@ def _read_json_lines(table: Table) -> Iterator[Row]:
 def to_csv_cell(value: Any) -> str:
     """Return a value of JSON or Parquet as in a CSV file of the same table.
 
-    A label is then the same class in every format. A column of integers and missing values is one
-    of floats in pandas: a whole number has no decimal point.
+    A label is then the same class in every format.
     """
     if isinstance(value, bool):
         return str(value)
-    if isinstance(value, float) and value.is_integer() and abs(value) < _MAX_WHOLE:
-        return str(int(value))
-    if isinstance(value, datetime) and value.time() == time():
+    if isinstance(value, datetime) and value.time() == time() and value.tzinfo is None:
         return value.date().isoformat()
     return to_cell(value)
 

@@ -229,11 +229,11 @@ class Outcomes:
         truth, predicted = self.true_classes, self.predicted_classes
         if truth is None or predicted is None:
             return {}
-        columns = [
-            (is_true, is_predicted, is_true & is_predicted)
-            for is_true, is_predicted in ((truth == k, predicted == k) for k in np.unique(truth))
-        ]
-        sums = [[add_up(column.astype(np.int64)) for column in row] for row in columns]
+        sums = []
+        for k in np.unique(truth):
+            is_true, is_predicted = truth == k, predicted == k
+            columns = is_true, is_predicted, is_true & is_predicted
+            sums.append([add_up(column.astype(np.int64)) for column in columns])
         messages, predictions, correct = np.moveaxis(np.array(sums), 1, 0)  # (classes, resamplings)
         accuracy = correct.sum(axis=0) / len(self)
         chance = (messages * predictions).sum(axis=0) / len(self) ** 2

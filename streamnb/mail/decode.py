@@ -383,7 +383,7 @@ def decode_words(value: bytes, fallback: str = "") -> str:
 
 def _base64(data: bytes) -> bytes:
     # Elsewhere a2b_base64 would drop data after padding, and decode the words of a footer.
-    is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES)
+    is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES + b" \t")
     if is_clean and b"=" not in data.rstrip().rstrip(b"="):
         try:
             return binascii.a2b_base64(data)

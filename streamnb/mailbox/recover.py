@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -172,8 +172,10 @@ def _labels(database: Database) -> list[Label] | None:
     def read(now: Any) -> list[Label]:
         return [label_from_json(pair) for pair in now["views"][0]["labels"]]
 
-    labels: list[Label] | None = _state(database, STATE, read)
-    return labels
+    return cast("list[Label] | None", _state(database, STATE, read))
+
+
+_MOST_COUNTS = 50  # classes whose messages an error counts; a damaged number can be any
 
 
 def _what_to_name(database: Database, places: Sequence[_Places], model: TextModel) -> str:
@@ -186,7 +188,7 @@ def _what_to_name(database: Database, places: Sequence[_Places], model: TextMode
     messages = Counter(row.label for row in rows if row is not None)
     if not messages:
         return "no row of its ledger can be kept; nothing was made"
-    counts = ", ".join(str(messages[k]) for k in range(max(messages) + 1))
+    counts = ", ".join(str(messages[k]) for k in range(min(max(messages) + 1, _MOST_COUNTS)))
     return (
         "the names of the classes are lost; name all of them in the order in which they were first "
         f"learned, as --class ham --class spam (messages left of each, in this order: {counts})"

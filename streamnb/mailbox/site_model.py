@@ -68,8 +68,8 @@ class SiteModel:
 
     def close(self) -> None:
         """Close the database, if it is one."""
-        if self._file is not None and isinstance(self._file.content.source, Mailbox):
-            self._file.content.source.close()
+        if self._file is not None and isinstance(self._file.last_content.source, Mailbox):
+            self._file.last_content.source.close()
         self._file = None
 
     def __del__(self) -> None:

@@ -52,9 +52,10 @@ _FOLDER_DATA = lazy_pattern(
     rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
 )
 # A message that a mail program has marked as deleted and will remove from the mbox later:
-# Thunderbird's flag 8, the status D of c-client and Dovecot.
+# Thunderbird's flag 8, the status D of c-client and Dovecot (a word such as "read" is none).
 _DELETED = re.compile(
-    rb"^(?:x-mozilla-status[ \t]*:[ \t]*[0-9a-f]{0,3}[89a-f][ \t]*$|x-status[ \t]*:[^\n]{0,20}D)",
+    rb"^(?:x-mozilla-status[ \t]*:[ \t]*[0-9a-f]{0,3}[89a-f][ \t]*$"
+    rb"|x-status[ \t]*:[ \t]*(?-i:[A-Z]{0,9}D[A-Z]{0,9})[ \t]*$)",
     re.I | re.M,
 )
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
@@ -259,20 +260,34 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
         with open(path, "rb") as file:
             if is_compressed(file.read(16)):
                 raise CorpusError(f"{path}: {_COMPRESSED_MBOX}")
-        for entry in _mbox_entries(path):
-            message = _read(entry, follow)
-            if isinstance(message.content, StreamNBError) or not _is_no_mail(message.content):
-                yield message
+        yield from _mbox_messages(path, follow)
     except StreamNBError as error:
         yield SourceMessage(str(path), error)
 
 
-def _is_no_mail(content: bytes) -> bool:
-    """Return whether a message of an mbox is marked as deleted, or holds a mail program's data."""
+def _mbox_messages(path: Path, follow: bool) -> Iterator[SourceMessage]:
+    """Read an mbox without a mail program's data and, of several messages, deleted ones."""
+    read = deleted = 0
+    for entry in _mbox_entries(path):
+        message = _read(entry, follow)
+        if not isinstance(message.content, StreamNBError):
+            header = _header_of(message.content)
+            if _FOLDER_DATA.search(header):
+                continue
+            if message.name != str(path) and _DELETED.search(header):
+                deleted += 1
+                continue
+        read += 1
+        yield message
+    if deleted and not read:
+        yield SourceMessage(str(path), CorpusError(f"{path}: all messages are marked as deleted"))
+
+
+def _header_of(content: bytes) -> bytes:
+    """Return the beginning of a message's header, with LF as line end."""
     head = content[:_LOOKED_AT]
     end = _HEADER_END.search(head)
-    header = head if end is None else head[: end.start()]
-    return bool(_FOLDER_DATA.search(header) or _DELETED.search(header.replace(b"\r\n", b"\n")))
+    return (head if end is None else head[: end.start()]).replace(b"\r\n", b"\n")
 
 
 def _mbox_entries(path: Path) -> Iterator[Entry]:

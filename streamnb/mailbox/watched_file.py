@@ -57,6 +57,11 @@ class WatchedFile(Generic[T]):
         self._content = read(path)
 
     @property
+    def last_content(self) -> T:
+        """Return the content that was read last, without a look at the file."""
+        return self._content
+
+    @property
     def content(self) -> T:
         """Return the content of the file as it is now."""
         with self._lock:
@@ -75,7 +80,8 @@ class WatchedFile(Generic[T]):
 
 
 def file_state(path: str) -> tuple[int, ...]:
-    """Return device, inode, size and time of a file."""
+    """Return device, inode, size and times of a file."""
     with convert_os_errors(ConfigError, f"{path}: cannot be read"):
         status = os.stat(path)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    changed_ns = status.st_mtime_ns, status.st_ctime_ns  # the second changes with the permissions
+    return status.st_dev, status.st_ino, status.st_size, *changed_ns

@@ -454,7 +454,9 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         has_numbers = not has_known and self._has_learned_numbers(rows.width)
         has_known |= has_numbers and not rows.is_named
         is_part = rows.columns is not None  # of the columns: the others may be known
-        check_column_names(self, rows.is_named, has_known, has_numbers, is_learning or is_part)
+        check_column_names(
+            self, rows.is_named, rows.is_numbered, has_known, has_numbers, is_learning or is_part
+        )
 
     def _has_learned_numbers(self, width: int) -> bool:
         """Return whether one of so many columns was learned by its number; True if unknown."""

@@ -38,6 +38,8 @@ class Rows:
         The number of columns of the caller's matrix.
     is_named
         Whether the columns have names, and not only numbers.
+    is_numbered
+        Whether the columns have no names, or those of an array: 0, 1, ...
     """
 
     indptr: Ints
@@ -47,6 +49,7 @@ class Rows:
     features: TokenCounts
     width: int
     is_named: bool
+    is_numbered: bool
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -79,7 +82,9 @@ class Rows:
             used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
         features = _features(columns, names, keep_names)
-        return cls(indptr, indices, data, used, features, width, are_names(names or ()))
+        is_numbered = names is None or names == list(range(width))
+        is_named = are_names(names or ())
+        return cls(indptr, indices, data, used, features, width, is_named, is_numbered)
 
     def messages(self) -> Iterator[TokenCounts]:
         """Yield the features above zero of each row."""
@@ -117,7 +122,12 @@ def are_names(columns: Iterable[Any]) -> bool:
 
 
 def check_column_names(
-    model: Any, is_named: bool, has_known: bool, has_numbers: bool, is_learning: bool
+    model: Any,
+    is_named: bool,
+    is_numbered: bool,
+    has_known: bool,
+    has_numbers: bool,
+    is_learning: bool,
 ) -> None:
     """Check that a matrix identifies its columns as what a model has learned did.
 
@@ -125,8 +135,8 @@ def check_column_names(
     ----------
     model
         A model that has learned features.
-    is_named
-        Whether the columns of the matrix have names, and not only numbers.
+    is_named, is_numbered
+        As in `Rows`.
     has_known
         Whether the model has learned one of the columns.
     has_numbers
@@ -147,12 +157,12 @@ def check_column_names(
     name = type(model).__name__
     if has_known:
         return
-    if not is_named:
+    if is_numbered:
         raise ValueError(
             f"X does not have valid feature names, but {name} was fitted with feature names: pass "
             "a frame with the same columns"
         )
-    if has_numbers:
+    if has_numbers and is_named:
         raise ValueError(
             f"X has feature names, but {name} was fitted without feature names: pass an array, "
             "such as X.to_numpy()"

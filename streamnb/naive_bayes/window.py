@@ -159,8 +159,8 @@ _METHODS = (
 
 def _delegated(name: str) -> Any:
     @wraps(getattr(TextModel, name))
-    def method(self: WindowNB, *args: Any) -> Any:
-        return getattr(self.model, name)(*args)
+    def method(self: WindowNB, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.model, name)(*args, **kwargs)
 
     return method
 

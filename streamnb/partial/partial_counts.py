@@ -365,8 +365,7 @@ def merge(
         parts, total = merged[key]
         if parts != header["parts"]:
             raise ModelFileError(
-                f"partial counts have different numbers of parts, {parts} and {header['parts']} "
-                "parts"
+                f"partial counts have different numbers of parts, {parts} and {header['parts']}"
             )
         add_counts(total, counts)
     for (view, part), (parts, total) in sorted(merged.items(), key=itemgetter(0)):

@@ -274,7 +274,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         if known_names and table.names:
             has_known = not known_names.isdisjoint(table.names)
             has_numbers = not are_names(known_names)
-            check_column_names(self, are_names(table.names), has_known, has_numbers, is_learning)
+            is_named = are_names(table.names)
+            is_numbered = table.names == list(range(len(table.names))) and not has_numbers
+            check_column_names(self, is_named, is_numbered, has_known, has_numbers, is_learning)
 
     def _scores(self, x: Any) -> list[float]:
         return self._score(self.statistics.read(Columns.from_dict(x)))[0].tolist()

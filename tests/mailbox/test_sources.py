@@ -252,3 +252,24 @@ def test_standard_input_is_read_as_a_file_is(tmp_path, monkeypatch, mails, end):
     ):
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
         assert contents("-") == expected
+
+
+@pytest.mark.parametrize("status", ["read", "delivered", "Deferred", "OR", "O read D"])
+def test_a_word_in_the_status_is_no_mark_of_deletion(tmp_path, status):
+    message = f"From a@b Mon Jan  1 00:00:00 2024\nSubject: %d\nX-Status: {status}\n\nhello\n\n"
+    (tmp_path / "box").write_text(message % 1 + message % 2)
+    assert len(list(messages(str(tmp_path / "box")))) == 2
+
+
+@pytest.mark.parametrize("mark", ["X-Status: D", "X-Status: AD", "X-Mozilla-Status: 0009"])
+def test_deleted_messages_are_left_out_of_an_mbox_only(tmp_path, mark):
+    deleted = f"From a@b Mon Jan  1 00:00:00 2024\nSubject: x\n{mark}\n\nhello\n\n"
+    whole = "From a@b Mon Jan  1 00:00:00 2024\nSubject: y\n\nhello\n\n"
+    box = tmp_path / "box"
+    for text, expected in ((deleted, 1), (deleted + whole, 1), (whole + deleted + whole, 2)):
+        box.write_text(text)
+        results = list(messages(str(box)))
+        assert [isinstance(message.content, bytes) for message in results] == [True] * expected
+    box.write_text(deleted * 2)
+    (only,) = messages(str(box))
+    assert "all messages are marked as deleted" in str(only.content)
