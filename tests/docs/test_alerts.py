@@ -37,8 +37,23 @@ def refuse(cause, times, listener="milter"):
     return lambda monitor: [monitor.refuse(listener, cause) for _ in range(times)]
 
 
-HEALTHY = (judge(SURE), judge(NoMailboxError("x")), judge(UNSURE, 1), refuse("spam", 1))
+def accept(is_accepting):
+    """Return an event: a listener accepts connections, or lets them wait."""
+    return lambda monitor: monitor.show_accepting({"smtp": is_accepting})
+
+
+def use_file(is_stale):
+    """Return an event: a file that can change, and whether its earlier content is used."""
+    return lambda monitor: monitor.watch_file("site.snb", lambda: is_stale)
+
+
+HEALTHY = (
+    judge(SURE), judge(NoMailboxError("x")), judge(UNSURE, 1), refuse("spam", 1),
+    accept(True), use_file(False),
+)  # fmt: skip
 EVENTS = {
+    "StreamnbAcceptsNothing": (accept(False),),
+    "StreamnbUsesOldFile": (use_file(True),),
     "StreamnbPassesMailUnmarked": (judge(BusyError("x"), 1),),
     "StreamnbNextHopFails": (refuse("next_hop_4xx", 40, "smtp"),),
     "StreamnbSlow": (judge(SURE, 3, seconds=5),),
@@ -62,7 +77,7 @@ def input_series(tmp_path):
             text = generate_latest(monitor.registry).decode()
         series = [{"series": 'up{job="streamnb"}', "values": f"{up}x800"}]
         for name, value in SAMPLE.findall(text):
-            is_gauge = re.match("streamnb_(connections|databases)", name)
+            is_gauge = re.match("streamnb_(connections|databases|accepting|stale_files)", name)
             growth = f"{float(value):f}x800" if is_gauge else f"0+{float(value):f}x800"
             series.append({"series": name, "values": growth})
         return series
