@@ -38,6 +38,7 @@ _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (
 _MAIL = 20  # connections that bring mail, at once
 
 
+_PREFIX = "STREAMNB_"
 _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOCKET",
               "STREAMNB_TRACEBACK", "STREAMNB_UNSERVED", "STREAMNB_URL",
               "STREAMNB_USERS")  # fmt: skip
@@ -284,7 +285,12 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     others = [
         name for name in environment if name.startswith("STREAMNB") and name not in _VARIABLES
     ]
-    matches = {name: get_close_matches(name, _VARIABLES, 1, 0.8) for name in sorted(others)}
+    matches = {}
+    for name in sorted(others):  # the common beginning would make unlike names alike
+        endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
+        matches[name] = [
+            endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.85)
+        ]
     return [
         f"{name}: warning: streamnb reads no such variable; is {match[0]} meant?"
         for name, match in matches.items()
