@@ -118,7 +118,7 @@ def pages(data: bytes) -> None:
     _scan(data, html=True)
 
 
-PART_FIELDS = (b"content-type", b"content-transfer-encoding", b"content-disposition")
+NEEDED_FIELDS = b"content-type content-transfer-encoding content-disposition message-id date from subject to cc reply-to".split()
 
 
 def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
@@ -139,7 +139,7 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
         ):
             is_cut = is_cut or len(fields) >= limit
             current = [match[1], position + match.end(), stop]
-            if not is_cut or match[1].lower() in PART_FIELDS:
+            if not is_cut or match[1].lower() in NEEDED_FIELDS:
                 fields.append(current)
         elif not match and line.startswith((b"From ", b">From ")):
             current = None
@@ -152,7 +152,10 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
     readable = [(name, data[begin:last]) for name, begin, last in fields]
     index: dict[bytes, bytes] = {}
     repeated: list[tuple[bytes, bytes]] = []
+    listed: list[tuple[bytes, bytes]] = []
     for name, value in readable:
+        if len(listed) < limit or name.lower() not in index:
+            listed.append((name, value))
         if name.lower() not in index:
             index[name.lower()] = value
         elif re.match(rb"(?i)content-.", name):
@@ -160,7 +163,7 @@ def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
     lines = [data[begin:last] for begin, last in damaged[:limit]]
     if lines and not readable and not is_cut:
         return [], {}, [], start, [], False
-    return readable[:limit], index, repeated[:8], position, lines, is_cut
+    return listed, index, repeated[:8], position, lines, is_cut
 
 
 def header(data: bytes) -> None:
