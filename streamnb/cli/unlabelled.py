@@ -35,7 +35,7 @@ from streamnb.corpus.text_files import (
     open_decompressed,
     read_head,
 )
-from streamnb.errors import ConfigError, CorpusError, StreamNBError
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 from streamnb.mailbox.sources import messages
 
 
@@ -152,7 +152,9 @@ def _choose_text_column(path: Path, names: Sequence[str], wanted: str | None) ->
             return wanted
         if wanted.isdecimal() and 1 <= int(wanted[:9]) <= len(names):
             return names[int(wanted) - 1]
-        raise CorpusError(f"{path}:1: no column {wanted!r:.80}; there are {', '.join(names)[:200]}")
+        raise CorpusError(
+            f"{path}:1: no column {wanted!r:.80}; there are {printable(', '.join(names)[:200])}"
+        )
     plain_names = normalize_names(names)
     known_names = [name for name in TEXT_COLUMNS if name in plain_names]
     if known_names:
@@ -162,8 +164,9 @@ def _choose_text_column(path: Path, names: Sequence[str], wanted: str | None) ->
     ]
     if len(others) == 1:
         return others[0]
+    columns = printable(", ".join(names)[:200])
     raise CorpusError(
-        f"{path}:1: cannot tell which column holds the text (columns: {', '.join(names)[:200]}); "
+        f"{path}:1: cannot tell which column holds the text (columns: {columns}); "
         "name it with --text-column"
     )
 

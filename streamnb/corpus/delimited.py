@@ -23,7 +23,7 @@ from streamnb.corpus.tabular import (
     split_line,
     without_header,
 )
-from streamnb.errors import CorpusError
+from streamnb.errors import CorpusError, printable
 
 MAX_FIELD = 1 << 20  # characters of a text that are read
 MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
@@ -198,7 +198,7 @@ def _choose_columns(
             return detected
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "
-        f"(columns: {', '.join(table.names)[:200]}); set corpus.label_column and "
+        f"(columns: {printable(', '.join(table.names)[:200])}); set corpus.label_column and "
         "corpus.text_column (--label-column, --text-column) to their names or numbers"
     )
 
@@ -214,7 +214,7 @@ def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> 
     elif name.isdecimal() and 1 <= int(name[:9]) <= len(table.names):
         return int(name) - 1
     else:
-        names = ", ".join(table.names)[:200]
+        names = printable(", ".join(table.names)[:200])
         raise CorpusError(f"{table.path}:1: no column {name!r:.80}; there are {names}")
     if index is not None and plain.count(plain[index]) > 1:
         raise CorpusError(f"{table.path}:1: two columns are called {name!r:.80}; rename one")
@@ -335,5 +335,5 @@ def _check_columns(table: Table, label_index: int, text_index: int) -> None:
         return
     raise CorpusError(
         f"{table.path}: {problem}; set corpus.label_column and corpus.text_column "
-        f"(columns: {', '.join(table.names)[:200]})"
+        f"(columns: {printable(', '.join(table.names)[:200])})"
     )

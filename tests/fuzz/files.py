@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import io
 import os
+import re
 import shutil
 import struct
 import tempfile
@@ -342,7 +343,8 @@ def delimited(data: bytes) -> None:
         path = _file("mail.tsv", raw)
         results = _entries(path, kind="tabs")
         # The first line may be a header.
-        lines = [line for line in raw.removeprefix(BOM_UTF8).split(b"\n") if line.strip()]
+        raw_lines = re.split(rb"[\r\n]", raw.removeprefix(BOM_UTF8))
+        lines = [line for line in raw_lines if line.strip()]
         assert results is None or len(results) <= len(lines)
     for _, label, _ in results or []:
         assert label == label.strip()
