@@ -139,24 +139,24 @@ _entities: dict = {}
 
 
 cdef tuple entity(bytes name):
-    """Return the character of &name as UTF-8 and the bytes of its name, or None.
+    """Return the character of a reference as UTF-8 and the bytes of its name, or None.
 
-    A few names need no semicolon, also before further letters: `&eacutegal`.
+    A name ends with its semicolon. A few need none, also before further letters: `&eacutegal`.
     """
-    found = _entities.get(name)
-    if found is None and name not in _entities:
+    reference = _entities.get(name)
+    if reference is None and name not in _entities:
         from html.entities import html5  # imported late: few messages need this table
 
         text = name.decode("ascii")
-        decoded = html5.get(text + ";")
-        size = len(text)
+        decoded = html5.get(text)
+        size = len(text.rstrip(";"))
         while decoded is None and size > 1:
             decoded = html5.get(text[:size])
             size -= decoded is None
-        found = None if decoded is None else (decoded.encode(), size)
+        reference = None if decoded is None else (decoded.encode(), size)
         if len(_entities) < 4096:
-            _entities[name] = found
-    return found
+            _entities[name] = reference
+    return reference
 
 
 cdef Py_ssize_t read_entity(
@@ -167,7 +167,7 @@ cdef Py_ssize_t read_entity(
     In an attribute, a name without a semicolon before a letter, a digit or = is no reference: it is
     a parameter of a link.
     """
-    cdef Py_ssize_t j = i + 1, limit = min(n, i + 34)
+    cdef Py_ssize_t j = i + 1, limit = min(n, i + 34), begin
     cdef uint32_t number = 0
     cdef int base = 10, digit
     cdef bytes character
@@ -176,6 +176,7 @@ cdef Py_ssize_t read_entity(
         if j < n and lowered(p[j]) == c"x":
             base = 16
             j += 1
+        begin = j
         while j < limit:
             digit = lowered(p[j]) - c"0"
             if digit > 9:
@@ -187,6 +188,9 @@ cdef Py_ssize_t read_entity(
             if number < CODE_POINTS:
                 number = number * base + digit
             j += 1
+        if j == begin:  # no digit
+            buffer_put(out, b"&", 1)
+            return i + 1
         if number == 0 or number >= CODE_POINTS or 0xD800 <= number < 0xE000:
             number = 0xFFFD
         elif 0x80 <= number < 0xA0:  # browsers take them for windows-1252
@@ -196,11 +200,13 @@ cdef Py_ssize_t read_entity(
     else:
         while j < limit and (is_letter(p[j]) or c"0" <= p[j] <= c"9"):
             j += 1
-        found = entity(PyBytes_FromStringAndSize(<const char *> p + i + 1, j - i - 1)) if j > i + 1 else None
-        if found is None:
+        if j < n and p[j] == c";":
+            j += 1
+        reference = entity(PyBytes_FromStringAndSize(<const char *> p + i + 1, j - i - 1)) if j > i + 1 else None
+        if reference is None:
             buffer_put(out, b"&", 1)
             return i + 1
-        character, size = found
+        character, size = reference
         j = i + 1 + <Py_ssize_t> size
         if in_attribute and j < n and (is_letter(p[j]) or c"0" <= p[j] <= c"9" or p[j] == c"="):
             buffer_put(out, b"&", 1)
@@ -476,7 +482,7 @@ cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t ta
         for k in range(used, max(used - MAX_SEARCH, 0), -1):
             if stack[k].kind & IS_P:
                 return k - 1
-            # What is hidden by itself, such as <b hidden>, is opened again behind the paragraph.
+            # An element that hides by itself, such as <b hidden>, is opened again behind the paragraph.
             if stack[k].kind & SPECIAL or is_hidden(&stack[k]) != is_hidden(&stack[k - 1]):
                 break
     return used

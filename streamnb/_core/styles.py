@@ -67,7 +67,7 @@ _PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: every reader's window is with
 _COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->")
 _ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # \64 is d
 _LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
-# Pixels of a unit. Those of text and window are typical ones.
+# Pixels of a unit. Units of the font or the window have typical values.
 _PIXELS = {
     b"": 1.0, b"px": 1.0, b"pt": 4 / 3, b"pc": 16.0, b"in": 96.0, b"cm": 37.8, b"mm": 3.78,
     b"q": 0.945, b"em": 16.0, b"rem": 16.0, b"ex": 8.0, b"ch": 8.0, b"vw": 10.0, b"vh": 10.0,

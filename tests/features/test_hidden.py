@@ -1,5 +1,6 @@
 """Text of HTML that no reader sees, and characters that nobody sees."""
 
+import html
 import time
 import tracemalloc
 
@@ -437,6 +438,23 @@ def test_rules_in_rules_take_bounded_memory(sheet):
     hidden_spans(b"<style>" + sheet + b"</style>text")
     assert tracemalloc.get_traced_memory()[1] < 1e8
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["va &betab c", "va&beta b", "va&beta;b", "q&notit r", "q&notin;r", "&times2 z", "&AMP;x&ampy",
+     "a&#x;b", "a&#;b", "a&#65b", "&nbspx y", "&CounterClockwiseContourIntegral;z", "caf&eacute bar",
+     "&Aacutex", "&amp;lt;b&gt; c", "&bogus; w", "&abreve x", "x & y", "&"],
+)  # fmt: skip
+def test_references_of_text_are_those_of_the_standard_library(text):
+    plain = b"Content-Type: text/plain; charset=utf-8\n\n" + html.unescape(text).encode()
+    tokenizer = MailTokenizer(part="body")
+    kinds = ("content-type:", "type:", "charset:")
+
+    def words(raw):
+        return {token for token in tokenizer.transform_one(raw) if not token.startswith(kinds)}
+
+    assert words(HEAD + text.encode()) == words(plain)
 
 
 def test_parameters_of_links_are_no_references():
