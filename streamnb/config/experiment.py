@@ -8,6 +8,7 @@ from typing import Any
 from streamnb.config.schema import DELIMITER, NAME, OPTIONAL_BOOLEAN, SEED
 from streamnb.config.sections import (
     Converter,
+    ParameterSection,
     Section,
     build_section,
     convert_name,
@@ -16,11 +17,22 @@ from streamnb.config.sections import (
     list_type,
     mapping_type,
     section_type,
-    sections_of,
 )
-from streamnb.naive_bayes import COUNTING
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
 from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
-from streamnb.tables import TABULAR
+from streamnb.tables import (
+    AODE,
+    CategoricalNB,
+    GaussianDiscriminantAnalysis,
+    GaussianNB,
+    LazyBayesianRules,
+    MixedNB,
+)
 
 
 def _is_cell(value: Any) -> bool:
@@ -84,7 +96,48 @@ class BundledConfig(_DataSection, kind="bundled"):
     name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
-_MODELS = sections_of({**TABULAR, **COUNTING}, globals())
+class GaussianConfig(ParameterSection, kind="gaussian", parameters=GaussianNB):
+    """Parameters of `GaussianNB`."""
+
+
+class CategoricalConfig(ParameterSection, kind="categorical", parameters=CategoricalNB):
+    """Parameters of `CategoricalNB`."""
+
+
+class MixedConfig(ParameterSection, kind="mixed", parameters=MixedNB):
+    """Parameters of `MixedNB`."""
+
+
+class DiscriminantConfig(
+    ParameterSection, kind="discriminant", parameters=GaussianDiscriminantAnalysis
+):
+    """Parameters of `GaussianDiscriminantAnalysis`."""
+
+
+class AodeConfig(ParameterSection, kind="aode", parameters=AODE):
+    """Parameters of `AODE`."""
+
+
+class LazyConfig(ParameterSection, kind="lazy", parameters=LazyBayesianRules):
+    """Parameters of `LazyBayesianRules`."""
+
+
+class MultinomialConfig(ParameterSection, kind="multinomial", parameters=MultinomialNB):
+    """Parameters of `MultinomialNB`."""
+
+
+class BernoulliConfig(ParameterSection, kind="bernoulli", parameters=BernoulliNB):
+    """Parameters of `BernoulliNB`."""
+
+
+class ComplementConfig(ParameterSection, kind="complement", parameters=ComplementNB):
+    """Parameters of `ComplementNB`."""
+
+
+class DiscriminativeConfig(
+    ParameterSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
+):
+    """Parameters of `DiscriminativeMultinomialNB`."""
 
 
 class ScikitConfig(Section, kind="scikit-learn"):
@@ -153,10 +206,22 @@ class ExperimentConfig(Section):
     )
     models: dict[str, Any] = key(
         mapping_type(
-            section_type(*_MODELS, ScikitConfig),
+            section_type(
+                GaussianConfig,
+                CategoricalConfig,
+                MixedConfig,
+                DiscriminantConfig,
+                AodeConfig,
+                LazyConfig,
+                MultinomialConfig,
+                BernoulliConfig,
+                ComplementConfig,
+                DiscriminativeConfig,
+                ScikitConfig,
+            ),
             1,
         ),
-        default={"gaussian": _MODELS[0]()},
+        default={"gaussian": GaussianConfig()},
     )
     splits: Any = key(
         section_type(

@@ -15,13 +15,17 @@ from streamnb.config.sections import (
     list_type,
     mapping_type,
     section_type,
-    sections_of,
 )
 from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.words import Tokenizer
-from streamnb.naive_bayes import COUNTING
+from streamnb.naive_bayes import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
 from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 
 
@@ -107,6 +111,24 @@ class ClassifierConfig(
     exclude=("on", "words"),
 ):
     """Parameters of the default classifier."""
+
+
+class MultinomialConfig(_ModelSection, kind="multinomial", parameters=MultinomialNB):
+    """Parameters of `MultinomialNB`."""
+
+
+class BernoulliConfig(_ModelSection, kind="bernoulli", parameters=BernoulliNB):
+    """Parameters of `BernoulliNB`."""
+
+
+class ComplementConfig(_ModelSection, kind="complement", parameters=ComplementNB):
+    """Parameters of `ComplementNB`."""
+
+
+class DiscriminativeConfig(
+    _ModelSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
+):
+    """Parameters of `DiscriminativeMultinomialNB`."""
 
 
 class ImmediateConfig(Section, kind="immediate"):
@@ -226,7 +248,12 @@ def _convert_feedback(path: str, value: Any) -> Any:
 
 
 _model_type = section_type(
-    ClassifierConfig, *sections_of(COUNTING, globals(), _ModelSection), default="classifier"
+    ClassifierConfig,
+    MultinomialConfig,
+    BernoulliConfig,
+    ComplementConfig,
+    DiscriminativeConfig,
+    default="classifier",
 )
 
 

@@ -178,22 +178,6 @@ class ParameterSection(Section):
         super().__init_subclass__(kind)
 
 
-def sections_of(
-    classes: Mapping[str, type[Any]], module: dict[str, Any], base: type[Section] = ParameterSection
-) -> list[type[Section]]:
-    """Return a section for each kind of model, whose keys are the parameters of its class.
-
-    The sections become attributes of `module`, because a pickle finds a class by its name.
-    """
-    sections = []
-    for kind, cls in classes.items():
-        name, about = f"{cls.__name__}Config", f"Parameters of `{cls.__name__}`."
-        body = {"__doc__": about, "__module__": module["__name__"]}
-        module[name] = type(name, (base,), body, kind=kind, parameters=cls)
-        sections.append(module[name])
-    return sections
-
-
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 

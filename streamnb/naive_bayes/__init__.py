@@ -3,22 +3,12 @@
 from streamnb.naive_bayes.bernoulli import BernoulliNB
 from streamnb.naive_bayes.complement import ComplementNB
 from streamnb.naive_bayes.contexts import ContextNB
-from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.naive_bayes.window import WindowNB
 
-# The models of texts that a configuration can name.
-COUNTING: dict[str, type[CountingNB]] = {
-    "multinomial": MultinomialNB,
-    "bernoulli": BernoulliNB,
-    "complement": ComplementNB,
-    "discriminative": DiscriminativeMultinomialNB,
-}
-
 __all__ = [
-    "COUNTING",
     "BernoulliNB",
     "ComplementNB",
     "ContextNB",

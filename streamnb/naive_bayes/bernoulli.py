@@ -30,7 +30,7 @@ class BernoulliParameters(CountingParameters):
 class BernoulliNB(BernoulliParameters, CountingNB):
     r"""Naive Bayes over the presence and absence of features.
 
-    The messages of class c have the weight D_c. Those of them with feature w have the weight n_cw.
+    The messages of class c have the weight D_c. Its messages with feature w have the weight n_cw.
     Then p_cw = (n_cw + alpha) / (D_c + 2 alpha). The joint log-likelihood of message x is
 
         log P(c) + sum over w in x of log p_cw + sum over w not in x of log(1 - p_cw)

@@ -102,12 +102,12 @@ def test_classifying_changes_nothing(classifier):
     assert classifier.classify(QUESTION, 0).reasons == []
     assert classifier.classify(QUESTION).reasons
     assert classifier.predict_proba_one(QUESTION) == before
-    other = copy.deepcopy(classifier)
+    untouched = copy.deepcopy(classifier)
     for text, label in TEXTS:
         assert classifier.classify(text).reasons
         classifier.learn_one(text, label)
-        other.learn_one(text, label)
-    assert classifier.predict_proba_one(QUESTION) == other.predict_proba_one(QUESTION)
+        untouched.learn_one(text, label)
+    assert classifier.predict_proba_one(QUESTION) == untouched.predict_proba_one(QUESTION)
 
 
 def test_a_class_whose_messages_were_all_unlearned_has_no_reasons():

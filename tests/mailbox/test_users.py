@@ -266,7 +266,7 @@ def test_the_evidence_of_a_site_is_between_its_own_classes(own, site, positive):
     for label, score in site.scores.items():
         assert evidence[label][1] == pytest.approx(score + shift)
     for label in set(own.scores) - set(site.scores):
-        hosts = [evidence[other][1] for other in site.scores if other != positive]
+        hosts = [evidence[host][1] for host in site.scores if host != positive]
         assert evidence[label][1] < max(hosts, default=0.1)
 
 
