@@ -60,6 +60,16 @@ def count_selected(corpus: Corpus, config: Config) -> int | None:
     return size if section.limit is None else min(size, section.limit)
 
 
+def why_empty(config: Config, skipped: list[str]) -> str:
+    """Return the reason why no message of a corpus was used."""
+    if skipped:
+        return "every message failed"
+    skip = config.corpus.skip
+    return (
+        f"corpus.skip leaves out the first {skip:,} messages" if skip else "there are no messages"
+    )
+
+
 def skip_or_stop(config: Config, error: str, skipped: list[str], name: str = "") -> None:
     """Add the error of a message to `skipped`; raise it if `corpus.on_error` is "stop"."""
     if config.corpus.on_error == "stop":

@@ -23,6 +23,7 @@ from streamnb.replay.examples import (
     open_configured_corpus,
     select_entries,
     skip_or_stop,
+    why_empty,
 )
 from streamnb.replay.workers import stream_features
 
@@ -114,8 +115,7 @@ def fit_corpora(
     else:
         _fit_in_sequence(config, entries, fitted, report)
     if not fitted.learned:
-        reason = "every message failed" if skipped else "there are no messages"
-        raise CorpusError(f"{paths[0]}: nothing to learn: {reason}")
+        raise CorpusError(f"{paths[0]}: nothing to learn: {why_empty(config, skipped)}")
     error = prior_error(config, fitted.classifier.labels)
     if error is not None:
         raise error

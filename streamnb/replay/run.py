@@ -37,6 +37,7 @@ from streamnb.replay.examples import (
     count_selected,
     iterate_examples,
     open_configured_corpus,
+    why_empty,
 )
 from streamnb.replay.interruption import Interruption
 
@@ -245,7 +246,7 @@ class RunRecord:
         report, metrics = self.report, self.metrics
         report.learned, report.seconds, report.interrupted = learned, seconds, interrupted
         if not learned and not metrics.messages and not interrupted:
-            reason = "every message failed" if report.skipped else "there are no messages"
+            reason = why_empty(self.config, report.skipped)
             raise CorpusError(f"{self._corpus_path}: nothing to {action}: {reason}")
         if metrics.messages:
             self.files.write_checkpoint(metrics.checkpoint())

@@ -502,3 +502,17 @@ def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
     assert (classifier.costs, classifier.positive) == ((5, 1, 0), "refund")
     _, out, _ = streamnb_command("predict", path, data, "--text-column", "subject")
     assert {row["unsure"] for row in rows_of(out)} == {"true"}
+
+
+@pytest.mark.parametrize(
+    "command", [("fit", "-o", "x.snb"), ("replay",), ("evaluate",)], ids=lambda command: command[0]
+)
+def test_a_corpus_that_skip_leaves_nothing_of_says_so(model, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    name, *options = command
+    data = model.with_name("tickets.csv")
+    columns = ["--label-column", "topic", "--text-column", "subject", "--skip", 99_999]
+    targets = [model, data] if name == "evaluate" else [data]
+    status, _, error = streamnb_command(name, *targets, *columns, *options)
+    assert (status, "corpus.skip leaves out the first 99,999 messages" in error) == (3, True)
+    assert list(tmp_path.iterdir()) == []
