@@ -371,7 +371,9 @@ cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
                 break
         else:
             return colour
-    return styles().read_attribute_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 128)))
+    from streamnb._core.colours import read_attribute_colour  # imported late: few pages need it
+
+    return read_attribute_colour(PyBytes_FromStringAndSize(<const char *> p, min(n, 128)))
 
 
 cdef int set_colour(Element *e, int32_t colour) noexcept nogil:

@@ -18,4 +18,5 @@ UNKNOWN = -2  # set to something that is not understood
 TRANSPARENT = -4  # of text: no reader sees it
 PARENT = -8  # of text: explicitly that of the parent, for links, too
 CURRENT = -16  # of a background: the colour of the text
+MIN_OPACITY = 0.05  # no reader sees text of less
 SAME_COLOUR = 24  # largest gap of a channel (0 to 255) at which no reader sees text

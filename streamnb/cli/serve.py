@@ -285,9 +285,9 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     others = [
         name for name in environment if name.startswith("STREAMNB") and name not in _VARIABLES
     ]
+    endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
     matches = {}
     for name in sorted(others):  # the common beginning would make unlike names alike
-        endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
         matches[name] = [
             endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.85)
         ]
