@@ -289,7 +289,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     matches = {}
     for name in sorted(others):  # the common beginning would make unlike names alike
         matches[name] = [
-            endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.85)
+            endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.8)
         ]
     return [
         f"{name}: warning: streamnb reads no such variable; is {match[0]} meant?"

@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 
 from aiosmtpd.lmtp import LMTP
@@ -68,7 +69,12 @@ class Serving:
             text=True,
             **popen_options,
         )
+        # A line that never comes ends the server, and fails the test in place of hanging it.
+        guard = threading.Timer(120, self.process.kill)
+        guard.start()
         self.lines = [self.process.stderr.readline() for _ in range(lines)]
+        guard.cancel()
+        assert "" not in self.lines, f"only {''.join(self.lines)!r} was printed"
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

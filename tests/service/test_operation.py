@@ -288,6 +288,12 @@ def test_a_variable_that_is_misspelt_is_named(serve, trained_db, name):
     assert "meant" in process.lines[0]
 
 
+@pytest.mark.parametrize("name", ["STREAMNB_SERVERS", "STREAMNB_TESTS", "STREAMNB_URL", "STREAM"])
+def test_other_variables_are_not_taken_for_misspelt_ones(serve, trained_db, name):
+    process = serve("--db", trained_db, env={**os.environ, name: "x"}, lines=1)
+    assert process.lines[0].startswith("listening on")
+
+
 def test_a_file_that_comes_back_is_no_stale_one(tmp_path):
     path, warnings = tmp_path / "file", []
     path.write_text("first")
