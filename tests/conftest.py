@@ -68,6 +68,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Run a test that ended its process (see `faulthandler_timeout`) once again only."""
+    if hasattr(config.option, "maxworkerrestart"):  # pytest-xdist is there
+        config.option.maxworkerrestart = "1"
+
+
 def pytest_report_header() -> str:
     return f"streamnb {streamnb.__version__} from {Path(streamnb.__file__).parent}"
 
