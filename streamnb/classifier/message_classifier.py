@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -546,6 +547,7 @@ def as_messages(X: Any) -> list[Any]:
     """Return a list of messages; the rows of a data frame become dicts."""
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
+    refuse_set(X)
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 
