@@ -30,17 +30,17 @@ class Rows:
     Attributes
     ----------
     indptr, indices, data
-        int64, int32 or int64, float64. Values are not checked yet.
+        int64, int32 or int64, and float64. Values are not checked yet.
     columns
-        Index of each column in the caller's matrix; None if they are the same.
+        Index of each column in the caller's matrix; None if the indices are equal.
     features
-        The columns' features: fingerprints and names. Their counts are not used.
+        Fingerprints and names of the columns' features. Their counts are not used.
     width
         The number of columns of the caller's matrix.
     is_named
-        Whether the columns have names, and not only numbers.
+        Whether the columns have names, not only numbers.
     is_numbered
-        Whether the columns have no names, or those of an array: 0, 1, ...
+        Whether the columns have no names, or the names 0, 1, ... as in an array.
     """
 
     indptr: Ints
@@ -66,7 +66,7 @@ class Rows:
         keep_names
             Whether to store the features' names.
         canonical
-            Whether to sum entries that occur twice. Learning adds them anyway.
+            Whether to sum duplicate entries. Learning sums them in any case.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Rows:
             names, X = _frame_values(X)
         indptr, indices, data, width = _compressed(X, canonical)
         used: Ints | None = None
-        if width > len(indices):  # for a few rows of a wide matrix, only the columns that occur
+        if width > len(indices):  # a few rows of a wide matrix: only the columns with an entry
             distinct, inverse = np.unique(indices, return_inverse=True)
             used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
@@ -88,7 +88,7 @@ class Rows:
         return cls(indptr, indices, data, used, features, width, is_named, is_numbered)
 
     def messages(self) -> Iterator[TokenCounts]:
-        """Yield the features above zero of each row."""
+        """Yield the features of each row that are above zero."""
         for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
             columns, inverse = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(inverse, self.data[start:end], len(columns)).astype(np.float64)
@@ -130,7 +130,7 @@ def check_column_names(
     has_numbers: bool,
     is_learning: bool,
 ) -> None:
-    """Check that a matrix identifies its columns as what a model has learned did.
+    """Check that a matrix identifies its columns as the learned matrices did: by names or numbers.
 
     Parameters
     ----------
@@ -143,12 +143,12 @@ def check_column_names(
     has_numbers
         Whether the model has learned columns by their numbers.
     is_learning
-        Whether the matrix is about to be learned: its columns may all be new.
+        Whether the model is about to learn the matrix; then all its columns may be new.
 
     Raises
     ------
     ValueError
-        If one has names and the other numbers.
+        If the model has learned names and X has numbers, or the reverse.
 
     Warns
     -----
@@ -178,7 +178,7 @@ def check_column_names(
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a data frame that narwhals supports. No library is imported for it."""
+    """Return whether X is a data frame that narwhals supports, without importing a library."""
     if isinstance(X, (np.ndarray, list)) or hasattr(X, "tocsr"):
         return False
     from narwhals.dependencies import is_into_dataframe
@@ -222,22 +222,23 @@ def as_list(X: Any) -> Any:
 
 
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:
-    """Return column names, and values as a dense matrix, or sparse if pandas columns are."""
+    """Return column names, and values as a matrix: sparse for sparse pandas columns."""
     table = frame_of(frame)
     if hasattr(frame, "sparse") and table.columns:
         try:
             return table.columns, frame.sparse.to_coo()
         except (AttributeError, ValueError):
-            # pandas has the accessor on every frame; it works on sparse columns filled with 0.
+            # Every pandas frame has the accessor, but it works only on sparse columns filled with
+            # 0.
             pass
     columns = [values_of(column) for column in table.iter_columns()]
     return table.columns, np.column_stack(columns) if columns else np.empty(table.shape)
 
 
 def values_of(column: Any) -> NDArray[Any]:
-    """Return the values of a frame's column: Python objects unless they are numbers or texts.
+    """Return the values of a frame's column, as Python objects unless they are numbers or texts.
 
-    pyarrow's own arrays can turn a missing category into another one, and drop time zones.
+    pyarrow's own conversion can replace a missing category by another one, and drops time zones.
     """
     from narwhals.stable.v2 import Boolean, String
 
@@ -368,7 +369,7 @@ def log_normalised(joint: Floats) -> Floats:
     if not joint.size:
         return joint
     top = joint.max(axis=1, keepdims=True)
-    # If all priors are zero, all scores are -inf: the classes are then equally probable.
+    # If all priors are zero, all scores are -inf, and the classes are equally probable.
     joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
     return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
@@ -391,13 +392,13 @@ class PredictManyMixin(base.MiniBatchClassifier):
     def classes_(self) -> NDArray[Any]:
         """The classes, sorted: the order of the columns of all arrays.
 
-        `labels` has the order in which the classes came.
+        `labels` has the order in which the classes first appeared.
         """
         return self._label_array(np.array(self._class_order(), dtype=np.intp))
 
     @property
     def _scoring(self) -> threading.RLock:
-        """Return the lock that keeps scores and labels unchanged."""
+        """Return the lock that prevents changes of scores and labels."""
         return self.lock
 
     def _scores_of(self, X: Any) -> Floats:
@@ -422,7 +423,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return scores if order == list(range(len(order))) else scores[:, order]
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each example, the first of equals."""
+        """Return the most probable class of each example; of equal ones, the first."""
         return self._label_array(best_columns(self._scores_of(X)))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
@@ -441,8 +442,8 @@ class PredictManyMixin(base.MiniBatchClassifier):
         """Return probabilities: a row for each example of X, a column for each of `classes_`.
 
         The columns are in the order of `classes_`, not in that of `labels`. If X is a frame, the
-        result is one of the same library with the same index. Columns of polars and pyarrow are
-        named by the label as text. Otherwise the result is an array.
+        result is a frame of the same library with the same index. In polars and pyarrow, the name
+        of a column is the label as text. Otherwise the result is an array.
         """
         X = as_list(X)
         with self._scoring:
@@ -504,7 +505,7 @@ class MiniBatchMixin(PredictManyMixin):
         def _scores(self, x: Any) -> list[float]: ...
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
-        """Learn the rows of X: all of them, or none if there is an error."""
+        """Learn all rows of X, or none after an error."""
         raise NotImplementedError
 
     def _score_rows(self, X: Any) -> Floats:
@@ -576,7 +577,7 @@ class MiniBatchMixin(PredictManyMixin):
 
 
 def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
-    """Return values (n, K) as a frame like X with a column for each label, or as they are."""
+    """Return values (n, K) as a frame like X with a column per label; unchanged if X is none."""
     X = _source_frame(X)
     if not is_frame(X):
         return values
