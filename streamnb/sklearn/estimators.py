@@ -280,8 +280,8 @@ class _TableEstimator(Estimator):
         if len(row_names) < len(table.names):
             raise ValueError("a key of a row is not text, as names of features must be")
         if reset:
-            self.feature_names_in_ = np.array(row_names, dtype=object)
-            self.n_features_in_ = len(row_names)
+            self.feature_names_in_: NDArray[Any] = np.array(row_names, dtype=object)
+            self.n_features_in_: int = len(row_names)
             return table
         if not hasattr(self, "feature_names_in_"):
             raise ValueError(
