@@ -35,9 +35,9 @@ class _Content(NamedTuple):
 
 
 class SiteModel:
-    """The model or mailbox of a site, opened at its first use and only read.
+    """The model or mailbox of a site, opened at the first use and never changed.
 
-    A file that has changed is read again. If it is damaged, its earlier content is used.
+    A changed file is read again. If it is damaged, the earlier content stays in use.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SiteModel:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the file has changed and cannot be read: its earlier content is used."""
+        """Return whether the earlier content is used, because the changed file cannot be read."""
         return self._file is not None and self._file.is_stale
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class SiteModel:
         self._file = None
 
     def __del__(self) -> None:
-        # Several mailboxes can share it, so none of them closes it.
+        # Mailboxes do not close the site's model, because several can share it.
         with suppress(Exception):
             self.close()
 
@@ -109,12 +109,12 @@ class SiteModel:
             return f"row {last}"
 
     def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
+        """Return the opinion on a message; it has no scores if nothing was learned."""
         with self._opened() as content:
             return opinion_of(content.classifier, content.classifier.count(message))
 
     def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
+        """Return whether a class has enough correct predictions for a sure verdict."""
         with self._opened() as content:
             known_label = _label_of_name(content.classifier, label)
             return known_label is not None and content.classifier.model.is_ready(known_label)
@@ -145,7 +145,7 @@ def _is_database(path: str) -> bool:
 
 
 def _state(path: str) -> tuple[int, ...]:
-    """Return the state of a model file. Of a database, only the file counts."""
+    """Return the state of a file: for a database, only the identity of the file."""
     if is_url(path):
         return ()
     return file_state(path)[:2] if _is_database(path) else file_state(path)

@@ -1,4 +1,4 @@
-"""The map from mail addresses to users: by local part or whole address, and by a site's aliases."""
+"""The map from mail addresses to users: by local part or whole address, and by aliases."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LARGEST = 64 << 20  # limit in bytes of a file of aliases
 
 
 class AddressBook:
-    """The user that a mail address belongs to.
+    """The map from mail addresses to users.
 
     Parameters
     ----------
     whole_address
-        Whether a user is named by the whole address, not by its local part.
+        Whether the name of a user is the whole address, not the local part.
     aliases
-        A file of aliases. It is read again when it has changed. None for no aliases.
+        A file of aliases, read again after changes. None for no aliases.
     warn
-        Called with a line if a changed file cannot be read. The earlier aliases then stay.
+        Called with a line if a changed file cannot be read. The earlier aliases then stay valid.
 
     Raises
     ------
@@ -74,9 +74,9 @@ class AddressBook:
         return f"{local_part}@{domain}" if self.whole_address and domain else local_part
 
     def user_of_query(self, text: str | None) -> str | None:
-        """Return the user that a program names.
+        """Return the user for the name or address in a request.
 
-        An address with ``@`` is resolved like an address of mail, unless it is a user's name.
+        A name with ``@`` is resolved like a mail address, unless it is a user's name.
 
         Examples
         --------
