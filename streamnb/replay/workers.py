@@ -1,7 +1,7 @@
 """Reading and tokenising of corpus entries, in order, in this process and in workers.
 
-Every message is read and tokenised independently, so the result does not depend on the number of
-processes. While the next messages in order are not ready, the main process works on later ones.
+Each message is read and tokenised independently, so the result does not depend on the number of
+processes. While the next messages in order are not ready, the main process reads later ones.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from streamnb.features.token_counts import TokenCounts
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-_CHUNK_SIZE = 32  # messages per task, at most; fewer if their results would not fit into a pipe
+_CHUNK_SIZE = 32  # maximum messages per task; fewer if their results would not fit into a pipe
 _FIRST_CHUNK_SIZE = 16  # messages per task before the size of results is known
-_CHUNKS_PER_PROCESS = 16  # number of messages to read ahead
+_CHUNKS_PER_PROCESS = 16  # number of tasks to read ahead
 _PIPE_BYTES = 1 << 20
-_PIPE_FILL = 0.75  # fraction of a pipe that a result may fill; a full pipe blocks its worker
+_PIPE_FILL = 0.75  # maximum fraction of a pipe for a result, because a full pipe blocks the worker
 _WORKER_ENDED = "a reading process ended unexpectedly; try again with --jobs 1"
 
 Result = TokenCounts | tuple[TokenCounts, ...] | StreamNBError
@@ -54,7 +54,7 @@ def _count(entry: Entry, tokenizer: FeatureCounter) -> Result:
 
 
 def _count_in_worker(entry: Entry, tokenizer: FeatureCounter) -> Result:
-    """Return as `_count`; internal errors are returned too, for the main process to raise."""
+    """Return the result of `_count`, or an internal error for the main process to raise."""
     try:
         return _count(entry, tokenizer)
     except Exception as error:

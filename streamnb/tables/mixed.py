@@ -37,7 +37,7 @@ class MixedStatistics(Statistics):
     Parameters
     ----------
     numeric, categorical
-        Features whose kind is fixed; other values are treated by their type.
+        Features of a fixed kind. The kind of other values depends on their type.
     """
 
     def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
@@ -49,7 +49,7 @@ class MixedStatistics(Statistics):
         self.levels: LevelCounts = LevelCounts()
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
         self.numbers.add_classes(classes)
         self.levels.add_classes(classes)
 
@@ -87,7 +87,7 @@ class MixedStatistics(Statistics):
         self.levels.learn(rows.levels, places, weights)
 
     def check_numbers(self, rows: _Mixed) -> None:
-        """Raise ValueError for a number as text where all learned values are numbers."""
+        """Raise ValueError for a number as text if all learned values are numbers."""
         for j, name in enumerate(rows.levels.names):
             if name not in self.numbers.features or name in self.levels.features:
                 continue
@@ -149,7 +149,7 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
 class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
-    All parameters but the names can be set after training. Missing values (not in the dict, None
+    All parameters except the names can be set after training. Missing values (not in the dict, None
     or NaN) are left out, in training and in prediction. If all learned values of a feature are
     numbers, a number as text ("5.5") in a prediction is an error.
 
