@@ -148,12 +148,6 @@ class SiteModel:
         self.error = None
         return opinion
 
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
-        with self._opened() as content:
-            known_label = _label_of_name(content.classifier, label)
-            return known_label is not None and content.classifier.model.is_ready(known_label)
-
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
         """Return the features that speak most for or against a class."""
         with self._opened() as content:

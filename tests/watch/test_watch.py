@@ -391,7 +391,7 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
         Watcher.scan(scene.watcher)
 
     stopped = []
-    monkeypatch.setattr(scene.watcher, "look", look)
+    monkeypatch.setattr(scene.watcher, "scan", scan)
     monkeypatch.setattr("streamnb.mailbox.watch.account.pause", lambda *_: None)
     _run(scene.watcher, scene.account, 0, False, stopped, True)
     report_lines = capsys.readouterr().out
