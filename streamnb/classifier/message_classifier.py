@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -315,12 +316,12 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         with self.model.lock:
             messages = self.messages()
-            clear = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
-            return (
-                label in clear
-                and self.model.is_ready(label)
-                and not self.decide(clear, self.costs, messages)[2]
-            )
+            return self.model.is_ready(label) and self.is_sure_of_clear(label, messages)
+
+    def is_sure_of_clear(self, label: Label, messages: Mapping[Label, float]) -> bool:
+        """Return whether the verdict on a clear message is sure after `messages` of each class."""
+        scores = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
+        return label in scores and not self.decide(scores, self.costs, messages)[2]
 
     def decide(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
@@ -547,6 +548,7 @@ def as_messages(X: Any) -> list[Any]:
     """Return a list of messages; the rows of a data frame become dicts."""
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
+    refuse_set(X)
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from streamnb.errors import StreamNBError, printable
+from streamnb.errors import ConfigError, StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -127,6 +127,27 @@ def set_option(example: str) -> Callable[[Command], Command]:
     """Return the option --set, one setting of a configuration, as `settings`."""
     summary = f"Change a setting: {example}"
     return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=summary)
+
+
+def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | None]) -> None:
+    """Raise ConfigError if an output would replace a file that the command reads.
+
+    Parameters
+    ----------
+    outputs
+        Files that the command writes; None and "-" are ignored.
+    inputs
+        Files and folders that it reads, likewise.
+    """
+    read_paths = [path for path in inputs if path is not None and os.path.exists(path)]
+    for output in outputs:
+        if output is None or not os.path.isfile(output):
+            continue
+        if any(os.path.samefile(output, path) for path in read_paths):
+            raise ConfigError(
+                f"{output}: the command reads this file, and its output would replace it; choose "
+                "another name for the output"
+            )
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import (
+    check_outputs,
     current_judge_options,
     judge_options,
     load_classifier,
@@ -88,6 +89,7 @@ def predict(
 
     if as_json and output_format not in (None, "jsonl"):
         raise ConfigError(f"--json and --format {output_format} cannot be combined")
+    check_outputs([output], [data, model_file])
     options = current_judge_options()
     classifier = _load_classifier(model_file)
     source = open_unlabelled(data, text_column, is_for_mail(classifier))

@@ -15,6 +15,7 @@ import click
 
 from streamnb.cli.options import (
     Decorator,
+    check_outputs,
     combine_options,
     notify,
     notify_similar_labels,
@@ -301,7 +302,20 @@ def make_config(
             section[last] = value
     for assignment in settings:
         set_key(data, assignment)
-    return build(data, config_file or "configuration")
+    config = build(data, config_file or "configuration")
+    _check_outputs(config, config_file)
+    return config
+
+
+def _check_outputs(config: Config, config_file: str | None) -> None:
+    """Raise ConfigError if the results of a run would replace its corpus or configuration."""
+    outputs = [config.output.model]
+    if config.output.folder is not None:
+        from streamnb.evaluate.result_files import RESULT_FILES
+
+        outputs += [os.path.join(config.output.folder, name) for name in RESULT_FILES]
+    path = config.corpus.path
+    check_outputs(outputs, [config_file, *([path] if isinstance(path, str) else path or ())])
 
 
 def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) -> None:

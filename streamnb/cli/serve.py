@@ -181,8 +181,8 @@ def serve(
     /openapi.json returns the description of this API.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
-    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
-    the server.
+    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM, SIGHUP or
+    Ctrl-C ends the server after the current messages.
 
     \b
     Example:

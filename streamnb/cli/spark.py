@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import combine_options, set_option
+from streamnb.cli.options import check_outputs, combine_options, set_option
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
 
 
@@ -149,6 +149,7 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     Example:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (\b is click's mark for preformatted lines)
+    check_outputs([output], corpora)
     with require_extra("spark", error_class=StreamNBError):
         from streamnb.replay.table import write_table
     messages = write_table(corpora, output, order)

@@ -97,10 +97,11 @@ def _is_utf_16(head: bytes) -> bool:
 # Pipes
 
 
-def as_regular_file(name: str | Path) -> Path:
-    """Return a path that can be read twice. Standard input ("-") and pipes are copied.
+def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
+    """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
 
-    The copy is a temporary file, which is removed at the end of the process.
+    The copy begins with `head`, the bytes that were read before. It is a temporary file, which is
+    removed at the end of the process.
 
     Raises
     ------
@@ -122,6 +123,7 @@ def as_regular_file(name: str | Path) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = Path(folder) / ("stdin" if is_input else path.name)
     with convert_os_errors(CorpusError, f"{label}: cannot be read"), open(copy, "wb") as file:
+        file.write(head)
         if is_input:
             shutil.copyfileobj(sys.stdin.buffer, file)
         else:

@@ -36,8 +36,13 @@ def checked_weight(w: Any) -> float:
 
 
 def check_labels(labels: Iterable[Any]) -> None:
-    """Raise ValueError for a missing label, TypeError for a label that is not hashable."""
-    if any(map(is_missing, dict.fromkeys(labels))):
+    """Raise ValueError for a missing label, TypeError for one without a hash, such as a list."""
+    labels = list(labels)
+    try:
+        distinct_labels = dict.fromkeys(labels)
+    except TypeError as error:
+        raise TypeError(f"a label must be one text, number or truth value: {error}") from None
+    if any(map(is_missing, distinct_labels)):
         raise ValueError("a label must not be None or NaN")
 
 

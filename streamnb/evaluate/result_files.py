@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
-_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
+RESULT_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
 
 
 def encode_label(label: str) -> str:
@@ -69,8 +69,8 @@ class ResultFiles:
             with self._convert_errors():
                 self._folder_is_new = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
-                for name in _FILES:
-                    # Remove links and pipes with these names, because writing would go through
+                for name in RESULT_FILES:
+                    # Remove links and pipes with these names, so that nothing is written through
                     # them.
                     self._partial_path(name).unlink(missing_ok=True)
                 self._partial_path("config.yaml").write_text(self._config, encoding="utf-8")
@@ -132,7 +132,7 @@ class ResultFiles:
         """Delete the `.partial` files, and the folder if this run created it."""
         if self.folder is not None:
             with contextlib.suppress(OSError):
-                for name in _FILES:
+                for name in RESULT_FILES:
                     self._partial_path(name).unlink(missing_ok=True)
                 if self._folder_is_new:
                     self.folder.rmdir()  # fails if the folder has other files
@@ -150,5 +150,5 @@ class ResultFiles:
             )
             for stream in self._streams.values():
                 stream.close()
-            for name in _FILES:
+            for name in RESULT_FILES:
                 os.replace(self._partial_path(name), self.folder / name)

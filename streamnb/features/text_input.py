@@ -14,13 +14,20 @@ def as_sequence(X: Any) -> Any:
     Raises
     ------
     ValueError
-        If X is an empty list.
+        If X is a list without an item, or a set, whose items have no order.
     """
+    refuse_set(X)
     if isinstance(X, Iterator):
         X = list(X)
     if isinstance(X, list) and not X:
         raise ValueError("found 0 samples, but at least one is needed")
     return X
+
+
+def refuse_set(X: Any) -> None:
+    """Raise ValueError if X is a set, whose items have no order to match that of the labels."""
+    if isinstance(X, set | frozenset):
+        raise ValueError("X is a set, whose items have no order: pass a list")
 
 
 def as_texts(X: Any) -> list[Any] | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
@@ -49,10 +49,11 @@ Evidence = dict[str, tuple[float, float]]
 
 
 class Opinion(NamedTuple):
-    """The scores of a model for a message, and its number of messages of each class."""
+    """The scores of a model for a message, its messages of each class, and its ready classes."""
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
+    ready: Collection[str] = ()
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
@@ -60,9 +61,9 @@ def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
     with classifier.model.lock:
         messages = {str(label): n for label, n in classifier.messages().items() if n > 0}
         scores = classifier.model.joint_log_likelihood(counted) if messages else {}
-    return Opinion(
-        {str(label): score for label, score in scores.items() if str(label) in messages}, messages
-    )
+        ready = [str(label) for label in classifier.labels if classifier.model.is_ready(label)]
+    scores_by_name = {str(y): score for y, score in scores.items() if str(y) in messages}
+    return Opinion(scores_by_name, messages, ready)
 
 
 def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence:
@@ -133,7 +134,7 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: Any,
+    explain: Callable[[bytes, str, int], list[Reason]],
     message: bytes,
     site: Opinion,
     reasons: int,
@@ -145,14 +146,15 @@ def verdict_of_both(
     ----------
     classifier, gains
         The user's classifier, and the weights of both.
-    base, site
-        The site's model, and its opinion on the message.
+    explain, site
+        `SiteModel.reasons` of the site's model, and its opinion on the message.
     message, reasons, costs
         As for `Classifier.classify`.
     """
     counted = classifier.count(message)
     own_labels = {str(label): label for label in classifier.labels}
-    evidence = evidence_of(opinion_of(classifier, counted), site, str(classifier.positive))
+    opinion = opinion_of(classifier, counted)
+    evidence = evidence_of(opinion, site, str(classifier.positive))
     mixed = blend_scores(evidence, gains)
     scores: dict[Label, float] = {own_labels.get(name, name): mixed[name] for name in mixed}
     own = classifier.messages()
@@ -166,9 +168,8 @@ def verdict_of_both(
     if reasons and str(label) in own_labels and sum(own.values()) >= _MIN_OWN_MESSAGES:
         explanation = classifier.reasons(counted, label, reasons)
     elif reasons:
-        explanation = base.reasons(message, str(label), reasons)
-    ready = str(label) in own_labels and classifier.model.is_ready(label)
-    ready = ready or base.is_ready(str(label))
+        explanation = explain(message, str(label), reasons)
+    ready = str(label) in {*opinion.ready, *site.ready}
     return Verdict(
         label, shares[label], log_odds(scores, label), unsure, shares, explanation, ready
     )

@@ -247,7 +247,7 @@ class Mailbox(StoredClassifier):
                 if self.base is None or site is None or not site.scores:
                     return self.classifier.classify(message, reasons, costs)
                 return verdict_of_both(
-                    self.classifier, self.gains, self.base, message, site, reasons, costs
+                    self.classifier, self.gains, self.base.reasons, message, site, reasons, costs
                 )
 
         return self.database.retry(judged)

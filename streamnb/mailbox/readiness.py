@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.reliability import ClassReliability
 
-_MAX_MESSAGES = 1 << 20  # messages of other classes: more cannot make a class ready
-_CERTAIN = 1e3  # log-odds (nats) of a hypothetical clear message of the class
+_MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class ready
 
 
 def readiness(classifier: Classifier, label: Label) -> str:
@@ -63,13 +64,8 @@ def _missing_others(
         counts = dict(messages)
         counts[label] = max(counts.get(label, 0.0), float(ClassReliability.MIN_CORRECT))
         counts[largest] = counts.get(largest, 0.0) + extra
-        scores = {y: 0.0 if y == label else -_CERTAIN for y, n in counts.items() if n}
-        return not classifier.decide(scores, classifier.costs, counts)[2]
+        return classifier.is_sure_of_clear(label, counts)
 
-    if is_sure(0) or not is_sure(_MAX_MESSAGES):
+    if not is_sure(_MAX_MESSAGES):
         return 0
-    low, high = 0, _MAX_MESSAGES  # lower bound: not sure; upper bound: sure
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_sure(middle) else (middle, high)
-    return high
+    return bisect_left(range(_MAX_MESSAGES), True, key=is_sure)

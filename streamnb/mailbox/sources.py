@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from streamnb.corpus import Entry, read
@@ -101,7 +99,7 @@ def messages(source: str) -> Iterator[SourceMessage]:
     elif source == "-":
         yield from _standard_input()
     elif path.is_fifo():
-        yield from _pipe(source)
+        yield from _copied(source)
     else:
         try:
             yield SourceMessage(source, read_one(source))
@@ -124,30 +122,19 @@ def _standard_input() -> Iterator[SourceMessage]:
                 raise CorpusError(f"-: {_COMPRESSED_MBOX}")
             yield SourceMessage("-", content)
             return
-        with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
-            copy = NamedTemporaryFile(prefix="streamnb-")  # noqa: SIM115 (closed below)
-        with copy:
-            with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
-                copy.write(head)
-                shutil.copyfileobj(stream, copy)
-                copy.flush()
-                os.utime(copy.name, (0, 0))  # the copy is complete: no program writes to it
-            for message in _file(Path(copy.name)):
-                yield SourceMessage(
-                    "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name, "-")
-                )
+        yield from _copied("-", head)
     except StreamNBError as error:
         yield SourceMessage("-", error)
     except OSError as error:
         yield SourceMessage("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
 
 
-def _pipe(source: str) -> Iterator[SourceMessage]:
-    """Yield the message, or the messages of an mbox, in a pipe."""
+def _copied(source: str, head: bytes = b"") -> Iterator[SourceMessage]:
+    """Yield the messages of an mbox, or the one message, in a pipe whose `head` is read."""
     from streamnb.corpus.text_files import as_regular_file
 
     try:
-        copy = as_regular_file(source)
+        copy = as_regular_file(source, head)
     except CorpusError as error:
         yield SourceMessage(source, error)
         return

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import (
     Contributions,
@@ -416,6 +416,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         rows = Rows.from_matrix(X, self.keep_names, canonical=is_signed)
         self._check_columns(rows, is_learning=True)
         labels = as_labels(y)
+        check_labels(labels)
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(rows))

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats, Ints, Label, checked_weight
+from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
+from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.scores import best_columns
 
@@ -213,7 +214,8 @@ def are_messages(X: Any) -> bool:
 
 
 def as_list(X: Any) -> Any:
-    """Convert a tuple, iterator or tokenizer's frame to a list; return other values unchanged."""
+    """Return a tuple, an iterator or a tokenizer's frame as a list; other values unchanged."""
+    refuse_set(X)
     if isinstance(X, (tuple, Iterator)):
         return list(X)
     return X.counted_messages if isinstance(X, CountedFrameMixin) else X
@@ -311,18 +313,39 @@ def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCou
 
 
 def as_labels(y: Any) -> list[Any]:
-    """Return the labels of a list, array, series or single column as Python objects."""
+    """Return the labels of a list, array, series or single column as Python objects.
+
+    Raises
+    ------
+    ValueError
+        If y has no order, as a set has none, or more than one column.
+    """
     if is_frame(y):
         columns = list(frame_of(y).iter_columns())
         if len(columns) != 1:
             raise ValueError(f"the labels are a frame of {len(columns)} columns; pass one column")
         return columns[0].to_list()
-    if isinstance(y, Mapping | str | bytes):
+    if y is None or isinstance(y, Mapping | str | bytes | set | frozenset):
         raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
+    shape = getattr(y, "shape", ())
+    if len(shape) > 1:
+        if shape[1:] != (1,):
+            raise ValueError(f"the labels have the shape {shape}; expected one label for each row")
+        y = y.ravel()
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return getattr(y, method)()
     return [label.item() if isinstance(label, np.generic) else label for label in y]
+
+
+def as_classes(classes: Any) -> list[Any]:
+    """Return declared classes as Python objects; those of a set are sorted."""
+    if not isinstance(classes, set | frozenset):
+        return as_labels(classes)
+    try:
+        return sorted(classes)
+    except TypeError:
+        return list(classes)
 
 
 def as_weights(w: Any, n: int) -> Floats:
@@ -352,7 +375,7 @@ def log_normalised(joint: Floats) -> Floats:
 
 
 class PredictManyMixin(base.MiniBatchClassifier):
-    """Mix-in of river's prediction methods for many examples."""
+    """Mix-in of river's and scikit-learn's prediction methods for many examples."""
 
     lock: threading.RLock
 
@@ -444,9 +467,38 @@ class PredictManyMixin(base.MiniBatchClassifier):
             labels = [self.labels[k] for k in self._class_order()]
             return _frame_like(X, labels, self._sorted_scores(X))
 
+    # scikit-learn
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, as an array."""
+        X = as_list(X)
+        with self._scoring:
+            if not self.labels:
+                raise ValueError(
+                    "the model is not trained: call fit, learn_many or learn_one first"
+                )
+            return self.classes_[best_columns(self._sorted_scores(X))]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return probabilities, shape (n, K), columns as in `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
+        X = as_list(X)
+        with self._scoring:
+            return log_normalised(self._sorted_scores(X))
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy over the rows of X."""
+        pairs = zip(as_labels(self.predict(X)), as_labels(y), strict=True)
+        right = [predicted == label for predicted, label in pairs]
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights))
+
 
 class MiniBatchMixin(PredictManyMixin):
-    """Mix-in of river's and scikit-learn's methods for many examples."""
+    """Mix-in of river's and scikit-learn's methods for learning many examples."""
 
     if TYPE_CHECKING:
 
@@ -503,12 +555,13 @@ class MiniBatchMixin(PredictManyMixin):
             If a value, weight or length is wrong. The model is then unchanged.
         """
         with self.lock:
-            self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
+            self._learn_rows(X, y, sample_weight, () if classes is None else as_classes(classes))
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Remove everything that was learned, then learn the rows of X."""
         labels = as_labels(y)
+        check_labels(labels)
         try:
             classes = sorted(set(labels))
         except TypeError:
@@ -521,31 +574,6 @@ class MiniBatchMixin(PredictManyMixin):
             except BaseException:
                 vars(self).update(before)
                 raise
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row; of equal ones, the first."""
-        with self.lock:
-            if not self.labels:
-                raise ValueError(
-                    "the model is not trained: call fit, partial_fit or learn_one first"
-                )
-            return self.classes_[best_columns(self._sorted_scores(X))]
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return probabilities, shape (n, K), columns as in `classes_`."""
-        return np.exp(self.predict_log_proba(X))
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
-        with self.lock:
-            return log_normalised(self._sorted_scores(X))
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy over the rows of X."""
-        pairs = zip(as_labels(self.predict(X)), as_labels(y), strict=True)
-        right = [predicted == label for predicted, label in pairs]
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(right, weights=weights))
 
 
 def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import struct
@@ -28,11 +29,10 @@ from streamnb.partial.arrays import (
     slice_rows,
 )
 from streamnb.partial.spec import check_sums, new_model, spec_digest
-from streamnb.storage import label_from_json, label_to_json
+from streamnb.storage import label_from_json, label_to_json, write_arrays
 from streamnb.tables.base import TabularNB
 
-_PREFIX = struct.Struct("<II")  # length of the JSON header, CRC-32 of everything after the prefix
-_DTYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
+_CHECKSUM = struct.Struct("<I")  # CRC-32 of everything after it
 _MEGABYTE = 1 << 20
 _MAX_PARTS = 1 << 20
 _MEMORY_CHECK_INTERVAL = 64  # messages between two measurements of memory
@@ -95,19 +95,19 @@ class MergedCounts(NamedTuple):
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return header and arrays as bytes with a checksum."""
-    types = {
-        name: [array.dtype.newbyteorder("<").str, list(array.shape)]
-        for name, array in arrays.items()
-    }
-    text = json.dumps({**header, "arrays": types}, sort_keys=True).encode()
-    chunks = [text + b" " * (-len(text) % 8)]  # arrays are aligned to 8 bytes
-    header_length = len(chunks[0])
-    for _, array in sorted(arrays.items()):  # the order of the names in the header
-        data = np.ascontiguousarray(array).tobytes()
-        chunks += [data, bytes(-len(data) % 8)]
-    body = b"".join(chunks)
-    return _PREFIX.pack(header_length, zlib.crc32(body)) + body
+    """Return header and arrays as bytes: a checksum, and numpy's .npz."""
+    text = json.dumps(header, sort_keys=True).encode()
+    file = io.BytesIO()
+    write_arrays(
+        file,
+        {
+            "header": np.frombuffer(text, np.uint8),
+            # the readers expect rows one after the other in memory
+            **{name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())},
+        },
+    )
+    content = file.getvalue()
+    return _CHECKSUM.pack(zlib.crc32(content)) + content
 
 
 def pack_counts(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PartialCounts:
@@ -124,10 +124,13 @@ def unpack(spec: str, data: bytes) -> Unpacked:
         If the data is damaged or belongs to another spec.
     """
     with convert_errors():
-        header_length, checksum = _PREFIX.unpack_from(data)
-        if zlib.crc32(memoryview(data)[_PREFIX.size :]) != checksum:
+        (checksum,) = _CHECKSUM.unpack_from(data)
+        content = data[_CHECKSUM.size :]
+        if zlib.crc32(content) != checksum:
             raise ValueError("the checksum is wrong")
-        header = json.loads(data[_PREFIX.size : _PREFIX.size + header_length])
+        with np.load(io.BytesIO(content)) as archive:
+            arrays = dict(archive)
+        header = json.loads(arrays.pop("header").tobytes())
         if header["spec"] != spec_digest(spec):
             raise ModelFileError(
                 "the partial counts belong to another model spec; compute all with the same "
@@ -136,16 +139,6 @@ def unpack(spec: str, data: bytes) -> Unpacked:
         for name in ("view", "part", "parts"):
             if type(header[name]) is not int or not 0 <= header[name] <= _MAX_PARTS:
                 raise ValueError(f"{name} is not an integer from 0 to {_MAX_PARTS}")
-        arrays = {}
-        offset = _PREFIX.size + header_length
-        for name, (dtype, shape) in header["arrays"].items():
-            if dtype not in _DTYPES or any(type(n) is not int or n < 0 for n in shape):
-                raise ValueError(f"array {name} has a wrong type or shape")
-            size = int(np.prod(shape, dtype=object)) if shape else 1
-            arrays[name] = np.frombuffer(data, dtype, size, offset).reshape(shape)
-            offset += -(-arrays[name].nbytes // 8) * 8
-        if offset != len(data):
-            raise ValueError("the data is truncated")
     return header, arrays
 
 
@@ -208,8 +201,7 @@ def split_counts(
     header["first_positions"] = [[label_to_json(y), first_positions[y]] for y in labels]
     if isinstance(counts, TabularNB):
         content, arrays = counts._to_file()
-        sizes = content.pop("arrays")  # `pack` writes its own "arrays"
-        yield {**header, "sum": content, "sizes": sizes}, arrays
+        yield {**header, "sum": content}, arrays
         return
     content, arrays = counts.file_parts()
     order = [counts.labels.index(y) for y in labels]
@@ -246,8 +238,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
         if not all(first is None or type(first) is int for first in first_positions.values()):
             raise ValueError("the position of a class is not an integer")
         if isinstance(target, TabularNB):
-            content = {**header["sum"], "arrays": header["sizes"]}
-            loaded = type(target)._from_file(content, array_reader(arrays))
+            loaded = type(target)._from_file(header["sum"], array_reader(arrays))
             target._declare(ordered_labels(first_positions))
             target.merge(loaded)
         else:

@@ -13,7 +13,7 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
-from streamnb.naive_bayes.mini_batches import as_labels, as_weights, log_normalised
+from streamnb.naive_bayes.mini_batches import as_classes, as_weights, log_normalised
 from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.parameters import Parameter, translate_names, unknown_name_error
 from streamnb.scores import best_columns
@@ -221,7 +221,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     ) -> Self:
         rows = self._read(X, reset)
         known_classes = [] if reset else self.classes_.tolist()
-        _check_one_type([*known_classes, *(() if classes is None else as_labels(classes))], y)
+        _check_one_type([*known_classes, *(() if classes is None else as_classes(classes))], y)
         with name_row(y):
             labels = validation.column_or_1d(y, warn=True)
             if labels.dtype == object:
@@ -235,7 +235,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
-        declared = np.unique(labels if classes is None else classes).tolist()
+        declared = np.unique(labels if classes is None else as_classes(classes)).tolist()
         if reset and isinstance(getattr(self, "prior", None), Mapping):
             check_whole_prior(self.prior, declared)
         model = self._new_model(declared) if reset else self._fitted_model()

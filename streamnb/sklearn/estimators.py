@@ -257,6 +257,8 @@ class _TableEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Columns:
         X = as_sequence(X)
+        if isinstance(X, list) and any(isinstance(row, Mapping) for row in X):
+            return self._read_dicts(X, reset)
         if is_frame(X):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
@@ -270,6 +272,30 @@ class _TableEstimator(Estimator):
             table = Columns.from_data(X)
         names = getattr(self, "feature_names_in_", None)
         return table if names is None else Columns(names.tolist(), table.values)
+
+    def _read_dicts(self, X: list[Mapping[str, Any]], reset: bool) -> Columns:
+        """Return a list of dicts by their keys, as a frame by its columns; a key may be missing."""
+        table = Columns.from_data(X)
+        row_names = [name for name in table.names if isinstance(name, str)]
+        if len(row_names) < len(table.names):
+            raise ValueError("a key of a row is not text, as names of features must be")
+        if reset:
+            self.feature_names_in_ = np.array(row_names, dtype=object)
+            self.n_features_in_ = len(row_names)
+            return table
+        if not hasattr(self, "feature_names_in_"):
+            raise ValueError(
+                f"X has feature names, but {type(self).__name__} was fitted without feature names"
+            )
+        names = self.feature_names_in_.tolist()
+        if new := sorted(set(row_names) - set(names)):
+            raise ValueError(
+                "The feature names should match those that were passed during fit; unseen at fit "
+                f"time: {', '.join(new)[:200]}"
+            )
+        values = np.full((len(X), len(names)), None, dtype=object)
+        values[:, [names.index(name) for name in row_names]] = table.values
+        return Columns(names, values)
 
     def _declare(self, model: Any, classes: list[Label]) -> None:
         model._declare(classes)

@@ -254,7 +254,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         if len(labels) != len(table.values):
             raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
-        check_labels(list(dict.fromkeys([*classes, *labels])))
+        check_labels([*classes, *labels])
         self._check_columns(table, is_learning=True)
         self._learn(self.statistics.read(table), labels, weights, classes)
 

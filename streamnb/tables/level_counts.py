@@ -14,7 +14,8 @@ from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
-MISSING, UNSEEN = -1, -2  # replaces the index of a missing level, and of an unseen level
+MISSING, UNSEEN = -1, -2  # marks a missing level in place of its index
+_TRUTH_VALUES = {"true": True, "false": False}
 
 
 class Levels(NamedTuple):
@@ -98,7 +99,13 @@ class LevelCounts(Statistics):
             self.totals = np.pad(self.totals, (0, classes - len(self.totals)))
 
     def read(self, table: Columns) -> Levels:
-        """Return rows of levels; ValueError if one is not hashable."""
+        """Return rows of levels.
+
+        Raises
+        ------
+        ValueError
+            If a level is not hashable, or is a number as text where the number is a level.
+        """
         places = np.empty(table.values.shape, dtype=np.int64)
         levels = []
         for j, name in enumerate(table.names):
@@ -107,7 +114,28 @@ class LevelCounts(Statistics):
                 _object_levels(column, name) if column.dtype == object else _number_levels(column)
             )
             levels.append(column_levels)
+            self._check_types(name, column_levels)
         return Levels(table.names, levels, places)
+
+    def learned_levels(self, name: Hashable) -> Mapping[Hashable, int]:
+        """Return the learned levels of a feature, and the index of each."""
+        place = self.features.get(name)
+        return {} if place is None else self.level_ids[place]
+
+    def _check_types(self, name: Hashable, levels: list[Hashable]) -> None:
+        """Raise ValueError for a new level with the text of a level that has another type."""
+        learned_levels = self.learned_levels(name)
+        new_levels = [level for level in levels if level not in learned_levels]
+        types = set(map(type, new_levels))
+        for level in new_levels:
+            twin = find_twin(level, learned_levels)
+            if twin is None and len(types) > 1:
+                twin = find_twin(level, dict.fromkeys(new_levels))
+            if twin is not None:
+                raise ValueError(
+                    f"{name!r:.80}: the level {level!r:.80} is {_type_name(level)}, but "
+                    f"{twin!r:.80} is {_type_name(twin)}: use one type for both"
+                )
 
     def codes(self, rows: Levels) -> tuple[Ints, Ints]:
         """Return the indices of features (d,) and of levels (n, d); < 0 if missing or unseen."""
@@ -314,6 +342,33 @@ def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable]
             place = MISSING if is_missing(level) else numbers.setdefault(level, len(numbers))
         places.append(place)
     return list(numbers), places
+
+
+def find_twin(level: Hashable, levels: Mapping[Hashable, Any]) -> Hashable | None:
+    """Return the level of another type with the same text, such as 3 for "3"; None without one."""
+    if not isinstance(level, str):
+        texts = [str(level)]
+        if isinstance(level, float) and level.is_integer():
+            texts.append(str(int(level)))
+        return next((text for text in texts if text in levels), None)
+    if level.lower() in _TRUTH_VALUES:
+        value: Any = _TRUTH_VALUES[level.lower()]
+    elif "_" in level:  # which Python reads in numbers
+        return None
+    else:
+        try:
+            value = float(level)
+        except ValueError:
+            return None
+    if value not in levels:
+        return None
+    is_truth_value = isinstance(value, bool)  # 1 and True are one key of a dict
+    twin = next(candidate for candidate in levels if candidate == value)
+    return twin if isinstance(twin, bool) == is_truth_value else None
+
+
+def _type_name(level: Hashable) -> str:
+    return "text" if isinstance(level, str) else f"of the type {type(level).__name__}"
 
 
 def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 
-from streamnb.errors import BusyError, StateError, StreamNBError, printable
+from streamnb.errors import BusyError, ConfigError, StateError, StreamNBError, printable
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
@@ -99,6 +100,9 @@ class Mailboxes:
         self.pending: list[Future[None]] = []  # work that continues after the replies
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = ForkSafeLock()
+        self._guest: Mailbox | None = None
+        self._guest_lock = ForkSafeLock()
+        self._folder: TemporaryDirectory[str] | None = None  # of the guest's database
         self._closed = threading.Event()
         self._outage: str | None = None  # the error of a database that cannot be reached
 
@@ -161,14 +165,49 @@ class Mailboxes:
                 self._release(user)
 
     def judge(self, user: str | None, message: bytes, options: JudgeOptions | None) -> Response:
-        """Return the verdict of a user's mailbox, or of the only one."""
-        with self.borrow(user) as mailbox:
-            return judge(mailbox, message, options or JudgeOptions())
+        """Return the verdict of a user's mailbox, or of the only one.
+
+        An address that cannot have a database gets the verdict of the site's model.
+        """
+        options = options or JudgeOptions()
+        with self._borrow_guest() if self._is_guest(user) else self.borrow(user) as mailbox:
+            response = judge(mailbox, message, options)
+        if response.label is None and self.base is not None and self.base.error is not None:
+            raise self.base.error
+        return response
 
     def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
-        """Record a verdict of `judge` after it was sent."""
+        """Record a verdict of `judge` after it was sent, if the user can have a database."""
+        if self._is_guest(user):
+            return
         with self.borrow(user, writes=True) as mailbox:
             record_verdict(mailbox, message, response, place, learn=False)
+
+    def _is_guest(self, user: str | None) -> bool:
+        """Return whether the site's model alone gives the verdicts of a user."""
+        if user is None or self._site() is None:
+            return False
+        try:
+            user_path(user)
+        except ConfigError:
+            return True
+        return False
+
+    @contextmanager
+    def _borrow_guest(self) -> Iterator[Mailbox]:
+        """Open a mailbox that has learned nothing, with the site's model."""
+        with self._guest_lock:
+            if self._guest is None:
+                self._folder = TemporaryDirectory(prefix="streamnb-")
+                self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)
+        self._guest.base = self.base
+        yield self._guest
+
+    def _site(self) -> SiteModel | None:
+        """Return the site's model, also if it was made since the server started."""
+        if self.base is None and self.find_base is not None:
+            self.base = self.find_base()
+        return self.base
 
     def _begin_outage(self, error: StreamNBError) -> None:
         """Make calls fail at once, and try in the background to reach the database."""
@@ -207,14 +246,13 @@ class Mailboxes:
         if entry.mailbox is not None and entry.borrowers == 1 and entry.mailbox.database.replaced():
             entry.mailbox.close()
             entry.mailbox = None
-        if self.base is None and self.find_base is not None:
-            self.base = self.find_base()
+        base = self._site()
         if entry.mailbox is not None:
-            entry.mailbox.base = self.base
+            entry.mailbox.base = base
         else:
-            if self.base is None and not os.path.exists(user_path(user)):
+            if base is None and not os.path.exists(user_path(user)):
                 raise NoMailboxError(f"{user}: this user has no database yet")
-            entry.mailbox = Mailbox(user_path(user), True, WAIT, base=self.base)
+            entry.mailbox = Mailbox(user_path(user), True, WAIT, base=base)
         return entry.mailbox
 
     def _release(self, user: str) -> None:
@@ -238,6 +276,9 @@ class Mailboxes:
                 if entry.mailbox is not None:
                     entry.mailbox.close()
             self._open.clear()
+        if self._guest is not None and self._folder is not None:
+            self._guest.close()
+            self._folder.cleanup()
 
 
 @dataclass

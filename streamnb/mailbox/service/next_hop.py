@@ -16,6 +16,8 @@ from streamnb.errors import root_cause
 from streamnb.mailbox.service.sockets import Address
 
 PATIENCE_S = 300.0  # seconds without data from either side; RFC 5321, 4.5.3.2 recommends it
+# seconds for the answer to a whole message; RFC 5321, 4.5.3.2.6
+ANSWER_S = 600.0
 LATER = "451 4.3.0 the next hop cannot be reached; try again later"
 _GREETING_S = 30.0  # seconds to connect to the next hop
 # seconds to read a refusal that was sent before the next hop closed the connection
@@ -104,7 +106,9 @@ class HopClient:
                 return "553 5.6.7 the next hop does not support messages with this option"
             self._forward(extensions)
             reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *accepted]))
-            # the next hop closed the connection between two messages
+            if reply.startswith("421"):  # the next hop closes the connection
+                self._drop()
+            # it closed the connection between two messages
             if was_connected and self._client is None:
                 return self.begin(sender, options)
             self.is_begun = reply.startswith("2")
@@ -182,8 +186,11 @@ class HopClient:
             if client.sock is not None:  # smtplib would close the connection and lose a reply
                 client.sock.sendall(_DOTS.sub(rb"\1..", content))
                 client.sock.sendall(b".\r\n" if is_ended else b"\r\n.\r\n")
+                client.sock.settimeout(ANSWER_S)
             for _ in range(len(recipients) if self.hop.lmtp else 1):
                 replies.append(_reply_line(*client.getreply()))
+            if client.sock is not None:
+                client.sock.settimeout(PATIENCE_S)
         except (OSError, smtplib.SMTPException) as error:
             refusal = "" if replies else _last_refusal(client)
             later = self._lose(error)
@@ -196,11 +203,14 @@ class HopClient:
     def _lose(self, error: Exception) -> str:
         if not self._is_closing:
             self.warn(f"{self.hop.address}: the next hop: {root_cause(error):.200}")
+        self._drop()
+        return LATER
+
+    def _drop(self) -> None:
         client, self._client = self._client, None
         self.is_begun = False
         if client is not None:
             client.close()
-        return LATER
 
     def close(self) -> None:
         """Close the connection to the next hop.

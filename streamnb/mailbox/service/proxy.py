@@ -169,6 +169,7 @@ class _Connection(SMTP):
         self.received += len(data)
         if b"\n" in data:
             self._touch()
+            self._restart_timeout()
         self.lines += data.count(b"\n")
         # stop reading this message, because the library stores each line separately
         if self.lines > _MOST_LINES:
@@ -185,6 +186,16 @@ class _Connection(SMTP):
         else:
             await self.push(self.event_handler.forward(argument or ""))
 
+    def _restart_timeout(self) -> None:
+        """Wait for the client's next line; the library waits from its last command."""
+        if self.transport is not None:
+            self._reset_timeout()
+
+    def wait_for_hop(self) -> None:
+        """Let the next hop's time limits be the only ones until the answer."""
+        if self._timeout_handle is not None:
+            self._timeout_handle.cancel()
+
     def begin(self) -> None:
         """Expect another message."""
         self.received = self.lines = 0
@@ -199,6 +210,7 @@ class _Connection(SMTP):
             await super().push(f"552 5.3.4 more than {_MOST_LINES:,} lines")
         else:
             await super().push(status)
+        self._restart_timeout()
         self._touch()
         if not self.in_transaction:
             self.memory.release()
@@ -363,12 +375,18 @@ class _Relay:
         if message.count(b"\n") != message.count(b"\r\n"):
             return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
         recipients = list(envelope.rcpt_tos)
+        server.wait_for_hop()  # type: ignore[attr-defined]  # a _Connection
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
         # it continues after the client has closed the connection
         replies = await asyncio.shield(self._handing)
         self._recording = asyncio.create_task(self._record_soon())
         server.memory.release()  # type: ignore[attr-defined]  # a _Connection
         return "\r\n".join(replies)
+
+    async def handle_exception(self, error: Exception) -> str:
+        """Return the reply after an error of the program: the client sends the message again."""
+        self.monitor.warn(f"a message was deferred: {type(error).__name__}", error)
+        return "451 4.3.0 an error of the filter; try again later"
 
     async def _record_soon(self) -> None:
         await asyncio.sleep(_RECORD_AFTER_S)  # send the answer first

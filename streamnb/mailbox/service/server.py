@@ -135,7 +135,7 @@ def serve(
     announce: Callable[[str], None],
     monitor: Monitor | None = None,
 ) -> None:
-    """Serve all listeners until SIGTERM or SIGINT, then finish the current messages.
+    """Serve all listeners until SIGTERM, SIGINT or SIGHUP, then finish the current messages.
 
     Parameters
     ----------
@@ -182,8 +182,9 @@ async def _serve(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` sets it
+            loop.add_signal_handler(number, stop.set)
     accepting = [asyncio.create_task(accept(listener, monitor)) for listener in listeners]
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"

@@ -19,7 +19,8 @@ from streamnb.errors import (
 )
 
 _FIRST_PASSED = 3  # descriptor of the first socket from systemd (sd_listen_fds(3))
-_BACKLOG = 128  # maximum number of waiting connections in the kernel
+_MOST_FILES = 8192  # open files; more than all connections and open mailboxes have
+_BACKLOG = 128  # maximum number of connections that wait in the kernel
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -191,9 +192,31 @@ def inherited_sockets() -> dict[str, list[socket.socket]]:
         descriptor = _FIRST_PASSED + i
         with convert_os_errors(ConfigError, f"LISTEN_FDS: {descriptor} is not a socket"):
             passed = socket.socket(fileno=descriptor)
+        if not _is_listening(passed):  # as of a unit with Accept=yes
+            raise ConfigError(
+                f"LISTEN_FDS: {descriptor} is not a listening stream socket; set ListenStream and "
+                "Accept=no in the unit of the socket"
+            )
         passed.setblocking(False)
         sockets.setdefault(names[i] if i < len(names) else "", []).append(passed)
     return sockets
+
+
+def _is_listening(passed: socket.socket) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    return passed.type == socket.SOCK_STREAM  # a system that does not say it
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files to the highest allowed value: each open mailbox has three."""
+    import resource  # not on Windows
+
+    _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if highest == resource.RLIM_INFINITY else min(highest, _MOST_FILES)
+    with contextlib.suppress(OSError, ValueError):
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, highest))
 
 
 def notify_systemd(state: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.classifier import Classifier
+from streamnb.corpus.text_files import as_regular_file
 from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
@@ -115,15 +114,8 @@ def import_file(
         If the file has another format, or `replace` is set and several files were imported.
     """
     replaced = _imported_digests(mailbox, path) if replace else []
-    with contextlib.ExitStack() as stack, convert_os_errors(StateError, f"{path}: cannot be read"):
-        real = path
-        if path == "-":
-            copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
-            if sys.stdin is None:
-                raise StateError("-: standard input is closed")
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-            copy.flush()
-            real = copy.name
+    with convert_os_errors(StateError, f"{path}: cannot be read"):
+        real = str(as_regular_file(path)) if path == "-" else path
         head = _head(real)
         _refuse_other_filters(head, path)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")

@@ -86,7 +86,7 @@ class Watcher:
         self._moved_keys: set[bytes] = set()  # keys of the messages that this scan moved
 
     def scan(self) -> None:
-        """Scan all folders once, and learn, classify and move changed messages."""
+        """List all folders once, and learn, classify and move what changed."""
         now = self._now()
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
@@ -142,7 +142,7 @@ class Watcher:
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
 
     def _now(self) -> float:
-        """Return the time; it is after the last scan, even if the clock was set back."""
+        """Return the time, always after the last look even if the clock was set back."""
         return max(time.time(), self._last_scan + _TICK_S)
 
     def _attempt(
