@@ -51,7 +51,7 @@ class ReliabilityBin:
     mean_probability
         Mean of their predicted probabilities.
     fraction_true
-        Fraction of them that are of the predicted class.
+        Fraction of the messages that are of the predicted class.
     """
 
     low: float
@@ -75,8 +75,8 @@ class Summary:
         Accuracy relative to guessing by class frequencies (Cohen 1960), and to predicting the
         class of the previous message (Žliobaitė et al. 2015). 1 is perfect, 0 is no better.
     log_loss
-        Mean of -log of the probability of the true class, at least 1e-15; one half before two
-        classes are known.
+        Mean of -log of the probability of the true class. The probability is at least 1e-15, and
+        one half before two classes are known.
     brier
         Mean squared error of the probabilities, summed over the classes and halved.
     expected_calibration_error, reliability
@@ -201,7 +201,7 @@ def calibration_error(bins: list[ReliabilityBin]) -> float:
 
 
 class ScoredPrediction(NamedTuple):
-    """The parts of a prediction that figures need, in addition to both labels.
+    """The data of a prediction that figures need, in addition to both labels.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class RunningMetrics:
     window
         Number of messages of the window of `window_accuracy`.
     fading
-        Factor by which the weight of a message in `fading_accuracy` shrinks with each later one.
+        Factor by which each message multiplies the weight of earlier messages in `fading_accuracy`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Construction of the objects that a configuration names: tokenizer, classifier, feedback."""
+"""Construction of tokenizer, classifier and feedback from a configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
     Raises
     ------
     ConfigError
-        For options that this tokenizer does not have.
+        If the tokenizer does not have one of the options.
     """
     kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
     if kind != "mail" and corpus.drop_headers:
@@ -75,7 +75,7 @@ def is_for_mail(classifier: Classifier) -> bool:
 
 
 def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialRun:
-    """Return the evaluation of a classifier's model, with the window and feedback configured."""
+    """Return the evaluation of a classifier's model, with the configured window and feedback."""
     model: Any = classifier.model
     if config.model.window is not None:
         model = WindowNB(model, config.model.window)
@@ -85,7 +85,7 @@ def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialR
 def prior_error(
     config: Config, labels: Iterable[Any], is_interrupted: bool = False
 ) -> ConfigError | None:
-    """Return the error if the classes of the configured prior are not the labels; else None.
+    """Return the error if the configured prior has other classes than the labels; else None.
 
     A prior can name a class without messages if the run reads a part of the corpus, or was
     interrupted.
@@ -112,8 +112,8 @@ def prior_error(
 def training_key(config: Config) -> Hashable:
     """Return a key that is equal for configurations whose models learn the same counts.
 
-    Formula parameters are left out: they are read at prediction time. None if training depends
-    on the model's own predictions.
+    Formula parameters are left out, because predictions read them and training does not. None if
+    training depends on the model's own predictions.
     """
     model_class = ViewsNB if config.model.kind == "classifier" else config.model.model_class
     if model_class.discriminative or not all(
@@ -135,7 +135,7 @@ def training_key(config: Config) -> Hashable:
 
 
 def features_key(config: Config) -> Hashable:
-    """Return a key that is equal for configurations that make the same features of a message."""
+    """Return a key that is equal for configurations with the same features of a message."""
     is_preset = config.model.kind == "classifier"
     table = PRESETS["mail"].parameter_table if is_preset else {}
     settings = config.to_dict()

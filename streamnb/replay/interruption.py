@@ -11,7 +11,7 @@ from typing import Any
 class Interruption:
     """Handler of Ctrl-C: the first ends the stream after a message, the second the program.
 
-    No exception is raised, because it could come between recording a message and writing its
+    It raises no exception, because that could happen between recording a message and writing its
     results.
     """
 
