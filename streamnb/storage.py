@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -24,15 +25,40 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def open_output(path: str, content: str, private: bool = False) -> Iterator[BinaryIO]:
-    """Open a file as `replace_file` does, or standard output if the path is "-"."""
+    """Open a file as `replace_file` does, or standard output if the path is "-".
+
+    A pipe or a device, such as /dev/null or a shell's `>(gzip)`, is written to and not replaced.
+    """
     if path != "-":
-        with replace_file(path, content, private) as file:
+        writer = _open_stream if _is_stream(path) else replace_file
+        with writer(path, content, private) as file:
             yield file
         return
     if sys.stdout is None:
         raise OutputError(f"standard output is closed: {content} cannot be written there")
     yield sys.stdout.buffer
     sys.stdout.buffer.flush()
+
+
+def _is_stream(path: str) -> bool:
+    """Return whether a path is a pipe or a character device."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # a new file, or one for `replace_file` to refuse
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+@contextlib.contextmanager
+def _open_stream(path: str, content: str, private: bool) -> Iterator[BinaryIO]:
+    """Open a pipe or a device for writing; BrokenPipeError if its reader has closed it."""
+    try:
+        with open(path, "wb") as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _write_error(path, content, error) from None
 
 
 @contextlib.contextmanager

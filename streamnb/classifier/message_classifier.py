@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -56,8 +57,8 @@ def _are_costs(value: Any) -> bool:
     return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
 
 
-# Log-odds (nats) of an imagined message with a clear class: its probability is 1 in float64. With
-# half or twice the value it is 1 too.
+# Log-odds (nats) of a hypothetical message with a clear class. Its probability is 1 in float64,
+# also with half or twice the value.
 _CLEAR_LOG_ODDS = 1e3
 
 
@@ -139,7 +140,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
 
     def _changed(self, name: str) -> None:
-        # any sequence of three numbers is accepted
+        # costs can be any sequence of three numbers
         if name == "costs" and type(self.costs) is not Costs:
             object.__setattr__(self, "costs", Costs(*self.costs))
         if name == "tokenizer":
@@ -199,8 +200,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
         """Reset the model, then learn many messages in shuffled order.
 
-        A model that learns one class after the other predicts worse. To keep the order of the
-        messages, use `learn_many`.
+        A model that learns one class after the other predicts worse. Use `learn_many` to learn in
+        the given order.
 
         Parameters
         ----------
@@ -248,7 +249,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return self.model.predict_proba_one(self.count(x))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
-        """Return the most probable class, whatever the costs; None before the first message."""
+        """Return the most probable class, ignoring the costs; None before the first message."""
         return self.model.predict_one(self.count(x))
 
     @property
@@ -266,7 +267,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         x : bytes, str, Mail or dict
             The message.
         reasons : int, default 10
-            Maximum number of reasons; 0 takes the least time.
+            Maximum number of reasons; 0 is fastest.
         costs : Costs or sequence of float, default None
             The costs of this decision; None for the classifier's own.
         """
@@ -310,22 +311,22 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def is_ready(self, label: Label) -> bool:
         """Return whether the verdict on a clear message of a class can be sure.
 
-        The class needs enough correct predictions. The other classes need enough messages to make
-        a new kind of them improbable: about 50 with the default costs.
+        The class needs enough correct predictions. The other classes need enough messages, about 50
+        with the default costs, because a few messages do not show all kinds of these classes.
         """
         with self.model.lock:
             messages = self.messages()
-            clear = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
-            return (
-                label in clear
-                and self.model.is_ready(label)
-                and not self.decide(clear, self.costs, messages)[2]
-            )
+            return self.model.is_ready(label) and self.is_sure_of_clear(label, messages)
+
+    def is_sure_of_clear(self, label: Label, messages: Mapping[Label, float]) -> bool:
+        """Return whether the verdict on a clear message is sure after `messages` of each class."""
+        scores = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
+        return label in scores and not self.decide(scores, self.costs, messages)[2]
 
     def decide(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
     ) -> tuple[Label, dict[Label, float], bool]:
-        """Return the class, the probability of each, and whether a review costs least.
+        """Return the class, the probability of each, and whether a review has the lowest cost.
 
         Parameters
         ----------
@@ -356,7 +357,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                 values = contributions.values_by_class.tolist()
                 for i, by_class in zip(contributions.used.tolist(), values, strict=True):
                     name = self._feature_name(j, contributions.tokens, i)
-                    if name in by_name:  # two views may have features of one name
+                    if name in by_name:  # features of two views can have the same name
                         name = (j, name)
                     by_name[name] = dict(zip(contributions.labels, by_class, strict=True))
         return Explanation.summed(explanations, by_name)
@@ -364,8 +365,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """Return the features of a message with the largest log-odds for or against a class.
 
-        `tokens` are the features that `count` returned. Only these reasons are named, since a
-        message has hundreds of features. Of equal log-odds, the first names are taken.
+        `tokens` are the features that `count` returned. Names are looked up only for the reasons,
+        because a message has hundreds of features. Equal log-odds are sorted by name.
         """
         with self.model.lock:
             _, views = self._explained(tokens)
@@ -381,7 +382,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                 for row in np.flatnonzero(sizes[start:end] >= least).tolist():
                     i = int(contributions.used[row])
                     name = self._feature_name(j, contributions.tokens, i)
-                    if name in candidates:  # two views may have features of one name
+                    if name in candidates:  # features of two views can have the same name
                         name = (j, name)
                     candidates[name] = float(gains[start + row]), j, i
                 start = end
@@ -400,7 +401,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _feature_name(self, view_index: int, tokens: TokenCounts, i: int) -> Feature:
         """Return the name for readers of a feature of a view of a message."""
         fingerprint = int(tokens.fingerprints[i])
-        if tokens.names is None:  # the message came without names
+        if tokens.names is None:  # the features have no names
             stored_name = self.models[view_index].display_name(fingerprint)
         else:
             stored_name = tokens.name(i)
@@ -409,7 +410,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _class_counts(self, view_index: int, tokens: TokenCounts, i: int) -> dict[Label, float]:
         """Return the count in each class of a feature of a view of a message."""
         counts = self.models[view_index].counts
-        # All features of the message, whose look-up is cached.
+        # Look up all features of the message, because that result is cached.
         weights = counts.get_counts(tokens.fingerprints)[0][i] / counts.scale
         pairs = zip(counts.labels, weights.tolist(), counts.weights, strict=True)
         return {label: count for label, count, messages in pairs if messages > 0}
@@ -437,8 +438,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     ) -> dict[Label, list[tuple[Feature, float, int, int]]]:
         """Return the `top_features` of each of several classes, in one pass over all features.
 
-        Each feature has its view and fingerprint instead of its counts, which would take much
-        memory with thousands of classes; `class_counts` of the view's model returns them.
+        Each feature has its view and fingerprint. `class_counts` of the view's model returns its
+        counts; with thousands of classes, the counts of all features would take much memory.
         """
         wanted = list(labels)
         features: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
@@ -463,8 +464,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         Raises
         ------
         OutputError
-            If the file cannot be written, or model, tokenizer or classifier is of a class outside
-            streamnb, which `load` could not create.
+            If the file cannot be written, or the class of model, tokenizer or classifier is outside
+            streamnb, so `load` could not create it.
         """
         if type(self) not in (Classifier, *self.ready.values()):
             raise OutputError(f"{path}: {not_ours(type(self).__name__)}")
@@ -476,7 +477,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             save(self.model, path, settings)
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the model, as JSON values."""
+        """Return all settings except the model, as JSON values."""
         return {
             "tokenizer": tokenizer_config(self.tokenizer),
             "positive": label_to_json(self.positive)[1],
@@ -506,7 +507,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, settings: Any, decision: dict[str, Any]
     ) -> Classifier:
-        """Return a preset classifier of its parts, its `settings` and decision parameters."""
+        """Return a preset classifier from its parts, its `settings` and decision parameters."""
         raise NotImplementedError
 
     @classmethod
@@ -516,7 +517,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         Raises
         ------
         ModelFileError
-            If the file is missing, damaged or not of streamnb, or has a model without a tokenizer.
+            If the file is missing, damaged or not a file of streamnb, or has a model without a
+            tokenizer.
         """
         model, extra = read(path, TextModel)
         if not isinstance(extra, dict):
@@ -546,6 +548,7 @@ def as_messages(X: Any) -> list[Any]:
     """Return a list of messages; the rows of a data frame become dicts."""
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
+    refuse_set(X)
     return list(frame_of(X).rows(named=True) if is_frame(X) else X)
 
 
@@ -554,10 +557,10 @@ def _chances_of_others(
 ) -> dict[Label, float]:
     """Return for each label the probability that a message is of another class.
 
-    After n messages of a class, its next message is of a kind not seen before with probability of
-    about 1 / (n + 1). The model cannot recognise that kind. So one message of each class is not
-    enough for a sure verdict. The prior of a class is its share of all messages, so a new class
-    does not make verdicts on other classes unsure.
+    After n messages of a class, its next message is of a new kind with a probability of about 1 /
+    (n + 1). The model cannot recognise a new kind. So one message of each class is not enough for a
+    sure verdict. The prior of a class is its share of all messages, so a new class does not make
+    verdicts on other classes unsure.
     """
     top = list(shares)[best_index(list(shares.values()))]
     share_of_others = math.fsum(share for label, share in shares.items() if label != top)
@@ -568,8 +571,8 @@ def _chances_of_others(
     for label, share in shares.items():
         others = share_of_others if label == top else total - share
         n_others = len(class_weights) - (label in class_weights)
-        # Each of the other classes has at least 1 message, even if rounding loses it in a sum of
-        # large weights.
+        # Each other class has at least 1 message, even if rounding loses it in a sum of large
+        # weights.
         other_weight = max(weight - class_weights.get(label, 0.0), n_others)
         new = n_others / other_weight if n_others else 1.0
         own = 1 / (messages.get(label, 0.0) + 1)

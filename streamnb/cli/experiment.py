@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import notify, plot_option, set_option
+from streamnb.cli.options import check_outputs, notify, plot_option, set_option
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, abbreviate, printable
 
@@ -54,10 +55,15 @@ def experiment(
     cannot be written, 130 interrupted (the results until then are reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.tables.experiment import run
-    from streamnb.tables.experiment.results import make_folder, write_experiment
+    from streamnb.tables.experiment.results import RESULT_FILES, make_folder, write_experiment
 
     config = _read_config(config_file, settings)
     if out is not None:
+        paths = getattr(config.data, "path", ())
+        check_outputs(
+            [os.path.join(out, name) for name in RESULT_FILES],
+            [config_file, *([paths] if isinstance(paths, str) else paths)],
+        )
         make_folder(out)
     has_progress = not (as_json or quiet) and sys.stderr.isatty()
     try:

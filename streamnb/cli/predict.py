@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import (
+    check_outputs,
     current_judge_options,
     judge_options,
     load_classifier,
@@ -67,8 +68,8 @@ def predict(
     predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
-    review. A class other than the positive one (spam) costs MISS if it is wrong: with 10 1 0.2, its
-    labels are sure from a probability of 0.8 on.
+    review. A wrong label other than the positive one (spam) costs MISS. So with 10 1 0.2, such a
+    label is sure if its probability is at least 0.8.
 
     \b
     Examples:
@@ -88,6 +89,7 @@ def predict(
 
     if as_json and output_format not in (None, "jsonl"):
         raise ConfigError(f"--json and --format {output_format} cannot be combined")
+    check_outputs([output], [data, model_file])
     options = current_judge_options()
     classifier = _load_classifier(model_file)
     source = open_unlabelled(data, text_column, is_for_mail(classifier))

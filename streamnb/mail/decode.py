@@ -1,6 +1,6 @@
 """Encoded words, transfer encodings and structured fields of mail.
 
-Nothing here raises. Damaged bytes are decoded as far as possible.
+No function raises an error. Damaged bytes are decoded as far as possible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # of letters and digits
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)
-_FOOTER_WIDTH = 40  # letters of a line in base64 behind a line of text; a shorter one is text
+_FOOTER_WIDTH = 40  # letters: a shorter line after a line of text is text, not base64
 _PADDING = lazy_pattern(rb"=+")
 # mail servers add blanks to lines (RFC 2045, 6.7)
 _BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")
@@ -123,7 +123,7 @@ def charset_of_words(value: bytes) -> str:
 
 
 def _base64(data: bytes) -> bytes:
-    # Elsewhere a2b_base64 would drop data after padding, and decode the words of a footer.
+    # a2b_base64 would drop the data after padding, and decode the words of a footer.
     is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES + b" \t")
     if is_clean and b"=" not in data.rstrip().rstrip(b"="):
         try:
@@ -133,12 +133,12 @@ def _base64(data: bytes) -> bytes:
     # Bad padding, or a mailing list's footer after the data. Lines that are not base64 are text;
     # in other lines, complete groups of four letters are decoded.
     letters, text = bytearray(), bytearray()
-    for line in BytesIO(data):  # a list of all lines would take much memory
+    for line in BytesIO(data):  # a list of all lines would need much memory
         line = line.removesuffix(b"\n")
         content = line.rstrip(b"= \t\r")
         damaged = len(content) - len(content.translate(None, _NOT_BASE64))
         if text and (damaged or len(content) < _FOOTER_WIDTH):
-            is_data = False  # the footer goes on
+            is_data = False  # the footer continues
         else:
             is_data = damaged <= 0.1 * len(content)
         if is_data:
@@ -165,7 +165,7 @@ def _uuencoded(data: bytes) -> bytes:
     for line in BytesIO(data):
         if has_begin and not is_data:
             is_data = _UU_BEGIN.match(line) is not None
-            out += b"" if is_data else line  # text around the data
+            out += b"" if is_data else line  # text before or after the data
             continue
         line = line.removesuffix(b"\n")
         if line.startswith((b"begin ", b"end")) or not line:
@@ -180,7 +180,7 @@ def _uuencoded(data: bytes) -> bytes:
                 out += binascii.a2b_uu(line[:size])
             except binascii.Error:
                 continue
-        if len(out) > len(data):  # short lines stand for long ones
+        if len(out) > len(data):  # short lines decode to long ones
             break
     return bytes(out)
 
@@ -244,7 +244,7 @@ def _transfer_encoding(value: bytes) -> bytes:
     name = _first_token(value)
     if name == b"base64" or name == b"quoted-printable":
         return name
-    if b"=?" in value:  # some programs encode every field
+    if b"=?" in value:  # some programs encode all fields
         value = decode_words(value).encode()
     letters = _NOT_ALPHANUMERIC.sub(b"", _COMMENTS.sub(b"", value).lower())
     if b"64" in letters:
@@ -263,7 +263,7 @@ def seems_encoded(data: bytes, start: int, end: int, encoding: bytes) -> bool:
 def boundary(value: bytes) -> bytes:
     """Return the boundary of a multipart Content-Type, or b"".
 
-    It is compared with lines of the body, so encoded words in it are not decoded.
+    Encoded words in it are not decoded, because it is compared with lines of the body.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def _value(parameter: re.Match[bytes]) -> bytes:
 
 
 def loose_charset(value: bytes) -> str:
-    """Return the charset of a Content-Type that is written wrongly, or "".
+    """Return the charset of a malformed Content-Type, or "".
 
     Examples
     --------

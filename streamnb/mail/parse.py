@@ -1,4 +1,4 @@
-"""The structure of a message: a worklist over slices of its bytes, without recursion."""
+"""The parser of messages: a stack of slices of bytes, without recursion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from streamnb.patterns import lazy_pattern
 
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
-# Apple Mail's .emlx: the size of the message on a line, the message, a property list.
+# Apple Mail's .emlx: a line with the size of the message, the message, and a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
 # Types that streamnb cannot read, and their names in defects.
@@ -41,8 +41,8 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
-# A slice that must still be parsed: bytes, start, end, depth, default content type, and "part" or
-# the role of a leaf.
+# A slice to parse: bytes, start, end, depth, default content type, and "part" or the role of a
+# leaf.
 _Slice = tuple[bytes, int, int, int, str, str]
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
@@ -52,34 +52,34 @@ _ENCODED_BODY = lazy_pattern(
 )
 _FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
 _VISIBLE = lazy_pattern(rb"\S")
-# A picture in the source of a page. Its data is not text, and must not use up the budget.
+# A picture embedded in a page. Its data is not text, and must not use up the budget.
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is undeclared, or declared in another spelling.
 _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
-# number of lines that only begin like a delimiter, from which on another search is faster
+# number of lines that begin like a delimiter above which another search is faster
 _MAX_SIMILAR = 1000
 _MAX_DELIMITERS = 1 << 16  # maximum number of parts of a container; a million would take a second
-_CONTAINER_SCANS = 8  # number of times that a whole message is searched for delimiters
+_CONTAINER_SCANS = 8  # maximum bytes to search for delimiters, in sizes of the message
 _IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
-_CUT_FIELD = 1 << 12  # bytes of each such field in a header longer than half of `Limits.size`
-# bytes of a container that decide whether the label of its encoding is wrong
+_CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds half of `Limits.size`
+# bytes of a container that are read to decide whether its declared encoding is wrong
 _LABEL_SAMPLE = 1 << 16
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
 
 class Limits(NamedTuple):
-    """Limits for reading one message. Anything beyond is left out, and listed as a defect.
+    """Limits for one message. Data beyond them is left out and listed as a defect.
 
     Attributes
     ----------
     size
-        Bytes of header fields and text. Attachments do not count: they are skipped.
+        Bytes of header fields and text. Attachments do not count, because they are skipped.
     parts
-        Parts, containers included. If a container has more, the largest are read.
+        Number of parts, including containers. If a container has more, the largest are read.
     depth
-        Nested containers.
+        Levels of nested containers.
     fields
-        Header fields of the message, and of each part.
+        Number of header fields of the message, and of each part.
     """
 
     size: int = 1 << 20
@@ -133,7 +133,7 @@ def _matching_delimiters(
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
     """Return the first fields up to a size in bytes, and their index.
 
-    Content- fields are always in the index. Fields that identify a message are in both, cut to a
+    The index has all Content- fields. Both have the fields that identify a message, truncated to a
     limit.
     """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
@@ -155,9 +155,9 @@ def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index
 def _choose_content_fields(
     index: Index, repeated: Fields, data: bytes, body: int, end: int
 ) -> Index:
-    """Return an index with those of repeated Content- fields by which most of the body is read.
+    """Return an index with the repeated Content- fields that make most of the body readable.
 
-    Mail programs differ in their choice.
+    Mail programs choose differently among repeated fields.
     """
     values = {name: [index[name]] for name, _ in repeated}
     for name, value in repeated:
@@ -183,13 +183,13 @@ def _choose_content_fields(
 
 
 class _Parser:
-    """The parsing of one message: a stack of slices that are still to be parsed."""
+    """The state of parsing one message, with the stack of slices to parse."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self.limits = limits
         self.mail = Mail(source=data)
         self.part_count = 0
-        # Bytes of containers that are searched for delimiters; each level searches its part again.
+        # Remaining bytes to search for delimiters; each level searches its own part again.
         self.container_budget = max(limits.size, _CONTAINER_SCANS * len(data))
         self.budget = limits.size  # remaining bytes of header fields and text
         # remaining bytes of containers to decode
@@ -203,7 +203,8 @@ class _Parser:
     def spend(self, size: int, role: str = "body") -> int:
         """Return the number of `size` bytes that can be read, and subtract it from the budget.
 
-        A part before others gets half of the remaining budget, so it cannot hide them.
+        A part that is not the last gets half of the remaining budget, so it cannot hide later
+        parts.
         """
         limit = self.budget // 2 if self.stack else self.budget
         if role != "body" and role != "message":
@@ -337,9 +338,9 @@ class _Parser:
     def decoded(
         self, index: Index, data: bytes, body: int, end: int, mark: bytes
     ) -> tuple[bytes, int, int]:
-        """Undo the transfer encoding of a container or attached message, unless the label is wrong.
+        """Decode the transfer encoding of a container or attached message, if its label is right.
 
-        Standards forbid such an encoding. Both real encodings and wrong labels occur.
+        The standards forbid it, but real mail has both such encodings and wrong labels.
         """
         encoding = transfer_encoding(index)
         if encoding not in _ENCODED:
@@ -398,7 +399,7 @@ class _Parser:
         for number, (_, begin, is_closing) in enumerate(lines):
             stop = lines[number + 1][0] if number + 1 < len(lines) else end
             if is_closing:
-                # Mail programs do not show the epilogue, nor parts in it.
+                # Mail programs do not show the epilogue or parts in it.
                 if _VISIBLE.search(data, begin, end):
                     slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
@@ -412,7 +413,7 @@ class _Parser:
         self.stack.extend(reversed(self.within_limit(slices)))
 
     def within_limit(self, slices: list[_Slice]) -> list[_Slice]:
-        """Return the slices of a container in order; only the largest if there are too many."""
+        """Return the slices of a container in order: all, or the largest if there are too many."""
         room = max(self.limits.parts - self.part_count - len(self.stack), 1)
         if len(slices) <= room:
             return slices
@@ -453,7 +454,7 @@ def _find_charset(mail: Mail) -> str:
 
 def _with_lf(data: bytes) -> bytes:
     """Return data with LF for CRLF, CR CR LF and bare CR."""
-    if data.find(b"\r") < 0:  # `in` is slower: CPython raises an error for bytes first
+    if data.find(b"\r") < 0:  # `in` is slower, because CPython raises an error for bytes first
         return data
     if b"\r\r" in data:
         data = _CRS_BEFORE_LF.sub(b"\n", data)

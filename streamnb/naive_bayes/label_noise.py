@@ -26,7 +26,7 @@ class LabelNoise(OnlineEstimator):
     and the estimate of e_t is the mean of posterior_t over labels other than t: online expectation
     maximisation with step n_t^-.75, where n_t is 10 plus the sum of posterior_t (Cappé and Moulines
     2009). e_t starts at .1 and falls within a few dozen correct labels. It is averaged with the
-    rate of all classes, which counts as 30 messages.
+    rate over all classes, which has the weight of 30 messages.
 
     After n of N messages of a class, many kinds of its messages are still unseen. So the posterior
     uses (P_y + d) / (1 + d) in place of P_y, with d = .002 (N - n) / n^2. Chosen on spamassassin,
@@ -62,9 +62,9 @@ class LabelNoise(OnlineEstimator):
     _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
     _INITIAL_LABELS = 10.0
     _SHARED_LABELS = 30.0  # 0 and 100 differ little on texts; 0 is worse on one-sided noise
-    _MAX_RATE = 0.49  # above one half, the two classes would be exchanged
-    _UNSEEN_KINDS = 0.002  # d for a class of one message, for each message of another class
-    _LARGEST_SUM = 2.0**8  # largest sum of multiples of the step that is exact
+    _MAX_RATE = 0.49  # above one half, two classes would swap their meanings
+    _UNSEEN_KINDS = 0.002  # d of a class with one message, per message of other classes
+    _LARGEST_SUM = 2.0**8  # sums of multiples of the step are exact up to this
 
     def __init__(self, rate: float | None = None) -> None:
         if rate is not None and not 0 <= rate < 0.5:
@@ -93,7 +93,7 @@ class LabelNoise(OnlineEstimator):
         return min(max(mean, 0.0), self._MAX_RATE)
 
     def rates(self, active: list[int], *, has_floor: bool = False) -> list[float]:
-        """Return the rate e of each active class, with `has_floor` at least 1 / n."""
+        """Return the rate e of each active class; with `has_floor`, each is at least 1 / n."""
         if self.fixed is not None:
             return [self.fixed] * len(active)
         self._widen(active[-1] + 1)
@@ -151,7 +151,7 @@ class LabelNoise(OnlineEstimator):
             self._rates[int(k)] += sign * rate
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         changes = deltas.get("noise", ())
         check_numbers(changes)
         if len(changes) % 3 or not all(k == int(k) and 0 <= k < n_classes for k in changes[::3]):
@@ -170,7 +170,7 @@ class LabelNoise(OnlineEstimator):
         return {**deltas, "noise": remapped}
 
     def diff(self, before: Self) -> dict[str, Any]:
-        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        """Return the updates from the state `before`, which has no further classes, to this one."""
         before._widen(len(self._rates))
         changes: list[float] = []
         for k, (rate, labels) in enumerate(zip(self._rates, self._labels, strict=True)):

@@ -45,8 +45,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     A subclass decides how a message is represented: as one set of features, or as several views.
     It has `view_models`, and implements learning, unlearning and scores. State other than counts
-    is read and set by `state` and `restore`. The changes that a message makes to it are in
-    `Receipt.deltas`, under a name of its own.
+    is read and set by `state` and `restore`. `Receipt.deltas` has the changes that a message makes
+    to it, under a name of the subclass.
 
     Several threads can share a model: each call of a public method holds the model's lock.
     """
@@ -60,8 +60,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         if not self.discriminative:
             return ""
         return (
-            f"a {type(self).__name__} depends on the order of messages, so it cannot be computed "
-            "from parts exactly; set shards= for an approximation"
+            f"a {type(self).__name__} depends on the order of messages, so parts of the stream "
+            "cannot give it exactly; set shards= for an approximation"
         )
 
     @property
@@ -159,9 +159,9 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         x, y, w
             The arguments of `learn_one`.
         receipt : Receipt, default None
-            The value of `receipt` right after learning. Models whose messages do not all have the
-            same weight need it: discriminative ones, those with decay, and several views. If it is
-            given, `w` is ignored.
+            The value of `receipt` right after learning. Required by models in which messages have
+            different weights: discriminative models, models with decay, and models of several
+            views. If it is given, `w` is ignored.
 
         Raises
         ------
@@ -218,7 +218,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return True
 
     def _default_receipt(self, w: float) -> Receipt:
-        """Return the receipt of a message of weight `w` whose receipt was not stored."""
+        """Return a receipt for a message of weight `w`, if its own was not stored."""
         raise NotImplementedError
 
     def _has_learned(self) -> bool:
@@ -277,11 +277,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return None
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class can be acted on without review."""
+        """Return whether programs can act on predictions of a class without review."""
         return True
 
     def deltas_since(self, before: Any) -> dict[str, Any]:
-        """Return the deltas of a receipt that lead from the state of another model to this one."""
+        """Return the changes from another model's state to this state, as deltas of a receipt."""
         return {}
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
@@ -298,7 +298,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             )
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt for other class indices: class k was `order[k]`, or is new if None."""
+        """Return a receipt for other class indices: class k had index `order[k]`, None if new."""
         return receipt
 
     def check_storable(self) -> None:
@@ -326,7 +326,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         }
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `to_header` for other class indices: class k was `order[k]`."""
+        """Return `to_header` for other class indices: class k had the index `order[k]`."""
         return self.to_header()
 
     @staticmethod
@@ -345,7 +345,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
-        """Return a model of these view models; raise any exception if they do not fit."""
+        """Return a model with these view models; raise any exception if they do not fit."""
         raise NotImplementedError
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:

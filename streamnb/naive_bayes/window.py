@@ -1,4 +1,4 @@
-"""A sliding window. Messages that leave it are unlearned exactly."""
+"""A model of a sliding window, which unlearns the messages that leave it exactly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
-# weights are rounded to multiples of it, so that sums and unlearning are exact
+# weights are rounded to multiples of this, so sums and unlearning are exact
 _WEIGHT_GRID = 2.0**-16
 
 
@@ -32,10 +32,9 @@ class _WindowEntry(NamedTuple):
 class WindowNB(TextModel):
     """A model of the last `size` messages.
 
-    The features of all messages in the window are held in memory. Calibration, reliability and
-    label noise are learned from all messages; only counts leave the window. Save the model inside,
-    since the window itself is not written to files. A model of tables inside learns and predicts
-    single examples.
+    Memory holds the features of all messages in the window. Calibration, reliability and label
+    noise are learned from all messages; only counts leave the window. A window cannot be written to
+    a file: save the model inside. A model of tables inside learns and predicts single examples.
 
     Examples
     --------
@@ -69,9 +68,9 @@ class WindowNB(TextModel):
     # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
-        """Learn a message, and unlearn the one that leaves the window.
+        """Learn a message, and unlearn the message that leaves the window.
 
-        Weights are rounded to multiples of 2^-16, so that unlearning is exact.
+        Weights are rounded to multiples of 2^-16, so unlearning is exact.
         """
         tokens = self.as_tokens(x)
         w = _round_weight(w)
@@ -129,7 +128,7 @@ class WindowNB(TextModel):
         )
 
     def deltas_since(self, before: WindowNB) -> dict[str, Any]:
-        """Return the deltas of a receipt that lead from the state of another window to this one."""
+        """Return the changes from another window's state to this state, as deltas of a receipt."""
         return self.model.deltas_since(before.model)
 
     # Delegated to the model
@@ -180,7 +179,7 @@ class WindowNB(TextModel):
         return self.model.explain_views(x)
 
     def state(self) -> dict[str, Any]:
-        """Return what the model learned besides the counts, as JSON values."""
+        """Return the learned state other than counts, as JSON values."""
         return self.model.state()
 
     def restore(self, state: Any) -> None:
@@ -192,7 +191,7 @@ class WindowNB(TextModel):
         return self.model.reliability_counts(y)
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class are reliable enough to act on without review."""
+        """Return whether programs can act on predictions of a class without review."""
         return self.model.is_ready(y)
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:

@@ -64,6 +64,6 @@ def write_table(paths: Sequence[str], output: str, order: str = "indexed") -> in
             if len(rows) == _BATCH_SIZE:
                 flush()
         flush()
-        if not messages:  # raised here, so that an existing file is not replaced
+        if not messages:  # raised before an existing file is replaced
             raise CorpusError(f"{paths[0]}: there are no labelled messages")
     return messages

@@ -1,4 +1,4 @@
-"""The estimators, by kind of input: counts or texts, tables, texts alone."""
+"""The estimators, by kind of input: counts or texts, tables, only texts."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _refuse_tokens(X: Any) -> None:
 class _CountsEstimator(Estimator):
     """Base of the estimators whose rows are counts: matrices of fixed width, or texts.
 
-    Only features that have a count are smoothed, where scikit-learn smooths every column. Columns
-    without a count (as in folds of a matrix) make probabilities differ a little.
+    Only features with a count are smoothed; scikit-learn smooths all columns. With columns that
+    have no count, as in folds of a matrix, probabilities differ a little from scikit-learn's.
     """
 
     is_signed = False  # whether values may be below zero
@@ -131,7 +131,7 @@ class _CountsEstimator(Estimator):
         counts = self.model_.counts
         return [weight / counts.scale for weight in counts.weights]
 
-    # Computed when they are read: a prediction needs none of them.
+    # These attributes are computed when they are read, because predictions do not need them.
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -190,7 +190,7 @@ class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.M
     Attributes
     ----------
     model_ : streamnb.MultinomialNB
-        The model, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_, class_log_prior_ : ndarray
@@ -199,7 +199,7 @@ class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.M
         Weight and log probability of each feature in each class, shape (K, d). They are computed
         when they are read.
     vocabulary_ : dict
-        The column of each token there, if it was fitted to texts.
+        The column of each token in these arrays, if it was fitted to texts.
 
     Examples
     --------
@@ -235,13 +235,13 @@ class DiscriminativeMultinomialNB(
 ):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 
-    Rows are learned in their order, which affects the result. `fit` passes over them once.
+    Rows are learned once, in their order, which affects the result.
     Attributes are as for `MultinomialNB`.
     """
 
 
 class _TableEstimator(Estimator):
-    """Base of the estimators whose rows are named values: arrays, frames, lists of rows.
+    """Base of the estimators whose rows have named values: arrays, frames, lists of rows.
 
     Columns of a frame keep their names in `model_`; columns of an array are named 0, 1, 2 ...
     Missing values (None, NaN) are left out.
@@ -257,6 +257,8 @@ class _TableEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Columns:
         X = as_sequence(X)
+        if isinstance(X, list) and any(isinstance(row, Mapping) for row in X):
+            return self._read_dicts(X, reset)
         if is_frame(X):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
@@ -270,6 +272,30 @@ class _TableEstimator(Estimator):
             table = Columns.from_data(X)
         names = getattr(self, "feature_names_in_", None)
         return table if names is None else Columns(names.tolist(), table.values)
+
+    def _read_dicts(self, X: list[Mapping[str, Any]], reset: bool) -> Columns:
+        """Return a list of dicts by their keys, as a frame by its columns; a key may be missing."""
+        table = Columns.from_data(X)
+        row_names = [name for name in table.names if isinstance(name, str)]
+        if len(row_names) < len(table.names):
+            raise ValueError("a key of a row is not text, as names of features must be")
+        if reset:
+            self.feature_names_in_: NDArray[Any] = np.array(row_names, dtype=object)
+            self.n_features_in_: int = len(row_names)
+            return table
+        if not hasattr(self, "feature_names_in_"):
+            raise ValueError(
+                f"X has feature names, but {type(self).__name__} was fitted without feature names"
+            )
+        names = self.feature_names_in_.tolist()
+        if new := sorted(set(row_names) - set(names)):
+            raise ValueError(
+                "The feature names should match those that were passed during fit; unseen at fit "
+                f"time: {', '.join(new)[:200]}"
+            )
+        values = np.full((len(X), len(names)), None, dtype=object)
+        values[:, [names.index(name) for name in row_names]] = table.values
+        return Columns(names, values)
 
     def _declare(self, model: Any, classes: list[Label]) -> None:
         model._declare(classes)
@@ -294,7 +320,7 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
     Attributes
     ----------
     model_ : streamnb.GaussianNB
-        The model, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_, class_log_prior_ : ndarray
@@ -337,7 +363,7 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
 class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tables.CategoricalNB):
     """`streamnb.CategoricalNB` as a scikit-learn estimator; attributes as for `GaussianNB`.
 
-    Levels are any values and need no encoding. New ones can come at any time.
+    Levels are any values and need no encoding. New levels can appear at any time.
     """
 
 
@@ -345,7 +371,7 @@ class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tabl
 class MixedNB(MixedParameters, _TableEstimator, model=tables.MixedNB):
     """`streamnb.MixedNB` as a scikit-learn estimator; attributes as for `CategoricalNB`.
 
-    In a frame the type of each value decides whether it is a number or a level.
+    In a frame, the type of each value decides whether it is a number or a level.
     """
 
 
@@ -376,7 +402,7 @@ class GaussianDiscriminantAnalysis(
 
 @parameter_class(kw_only=True)
 class _TextEstimator(PresetParameters, Estimator):
-    """Base of the estimators that take texts or mails as they are.
+    """Base of the estimators that take raw texts or mails.
 
     X is a sequence of texts, an array of shape (n, 1) or a frame with one column; with `on` also a
     frame, or a list of dicts, that has the texts under that name.
@@ -433,7 +459,7 @@ class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     Attributes
     ----------
     model_ : streamnb.TextClassifier
-        The classifier, with everything it can do besides.
+        The trained classifier, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_ : ndarray
