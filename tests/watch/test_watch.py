@@ -40,22 +40,7 @@ SCENES = []
 class Scene(WatchedMaildir):
     def __init__(self, folder, **plan):
         SCENES.append(self)
-        self.dir = UserMaildir(folder / "Maildir")
-        self.box = Mailbox(folder / "mail.db")
-        self.report_lines = []
-        self.account = MaildirAccount(self.dir.root)
-        self.plan = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",), **plan)
-        self.restart()
-
-    def restart(self):
-        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
-
-    def scan(self):
-        self.watcher.scan()
-
-    def label(self, number):
-        current_label = self.box.label_of(digest(mail(number)))
-        return None if current_label is None else current_label[0]
+        super().__init__(folder, **plan)
 
 
 @pytest.fixture(autouse=True)

@@ -24,15 +24,7 @@ WORDS = {
 
 class Scene(WatchedMaildir):
     def __init__(self, folder, **plan):
-        self.dir = UserMaildir(folder / "Maildir", ("Trash", "Archive", "Look", *FOLDERS))
-        self.box = Mailbox(folder / "mail.db")
-        self.report_lines = []
-        self.account = MaildirAccount(self.dir.root)
-        self.plan = FolderPlan("INBOX", FOLDERS, ("Archive",), **plan)
-        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
-
-    def scan(self):
-        self.watcher.scan()
+        super().__init__(folder, FOLDERS, **plan)
 
     def teach(self, classes=WORDS):
         for i in range(100):
