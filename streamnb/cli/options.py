@@ -17,7 +17,6 @@ from unicodedata import normalize
 import click
 
 from streamnb.errors import ConfigError, StreamNBError, printable
-from streamnb.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -97,6 +96,8 @@ def notify(line: object) -> None:
     echo_err(f"streamnb: {line}")
 
 
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
 # What sets two spellings of one name apart, from the first to the last attempt to make them equal.
 _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("upper and lower case", str.casefold),
@@ -104,8 +105,6 @@ _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("blanks, hyphens and underscores", lambda name: _SEPARATORS.sub(" ", name)),
     ("the way a number is written", lambda name: _as_number_text(name)),
 )
-_INVISIBLE = lazy_pattern("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
-_SEPARATORS = lazy_pattern(r"(?<=\w)[\s_-]+(?=\w)")
 
 
 def _as_number_text(name: str) -> str:
