@@ -316,12 +316,12 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         with self.model.lock:
             messages = self.messages()
-            clear = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
-            return (
-                label in clear
-                and self.model.is_ready(label)
-                and not self.decide(clear, self.costs, messages)[2]
-            )
+            return self.model.is_ready(label) and self.is_sure_of_clear(label, messages)
+
+    def is_sure_of_clear(self, label: Label, messages: Mapping[Label, float]) -> bool:
+        """Return whether the verdict on a clear message is sure after `messages` of each class."""
+        scores = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
+        return label in scores and not self.decide(scores, self.costs, messages)[2]
 
     def decide(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]

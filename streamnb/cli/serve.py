@@ -1,4 +1,4 @@
-"""`streamnb serve`: the process that stays."""
+"""`streamnb serve`: the server process."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.server import ConnectionHandler, Listener
     from streamnb.mailbox.service.sockets import Address
 
-_LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
-_MAIL = 20  # connections that bring mail, at once
+_LONGEST_TEXT = 300  # characters of a refusal; a reply line has at most 512 (RFC 5321, 4.5.3.1)
+_MAIL = 20  # maximum number of simultaneous connections that deliver mail
 
 
 _PREFIX = "STREAMNB_"
@@ -44,7 +44,7 @@ _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOC
               "STREAMNB_USERS")  # fmt: skip
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
 _PAIR = "--certificate and --key need each other"
-# An option, the one that it needs, and the error without that.
+# An option, the option that it needs, and the error if that is missing.
 _NEEDS = (
     ("--lmtp or --smtp", "--next", _BOTH),
     ("--next", "--lmtp or --smtp", _BOTH),
@@ -80,7 +80,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
         not 0 < len(text) <= _LONGEST_TEXT
         or not all(32 <= ord(character) < 127 for character in text)
     ):
-        raise click.BadParameter(f"{text!r:.100} is not 1 to {_LONGEST_TEXT} characters of ASCII")
+        raise click.BadParameter(f"{text!r:.100}: write 1 to {_LONGEST_TEXT} ASCII characters")
     return text
 
 
@@ -181,8 +181,8 @@ def serve(
     /openapi.json returns the description of this API.
 
     An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
-    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
-    the server.
+    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM, SIGHUP or
+    Ctrl-C ends the server after the current messages.
 
     \b
     Example:
@@ -198,7 +198,7 @@ def serve(
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.service.sockets import inherited_sockets, is_loopback, parse_network
 
-    gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
+    gc.set_threshold(20_000, 10, 10)  # `group` makes collections rare; a long process needs more
     wanted = {"lmtp": lmtp, "smtp": smtp, "milter": milter, "http": http}
     passed = inherited_sockets()
     if unknown := set(passed) - {*wanted, "ask"}:
@@ -287,7 +287,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     ]
     endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
     matches = {}
-    for name in sorted(others):  # the common beginning would make unlike names alike
+    for name in sorted(others):  # without the common prefix, which makes all names similar
         matches[name] = [
             endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.8)
         ]
@@ -299,7 +299,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
 
 
 def _exit() -> NoReturn:
-    """End the process: a thread that waits for a next hop that hangs is not waited for."""
+    """End the process without waiting for a thread that a hanging next hop blocks."""
     sys.stderr.flush()
     os._exit(0)
 
@@ -322,7 +322,7 @@ def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
         if path is None:
             return None
         base = SiteModel(path, wait, monitor.warn)
-        _ = base.version  # a file that cannot be read fails now
+        _ = base.version  # raises an error for an unreadable file at the start
         return base
 
     def find_base() -> SiteModel | None:
@@ -379,7 +379,7 @@ def _read_predictor(path: str) -> Predictor:
     from streamnb.mailbox.service.model_api import RowPredictor, TextPredictor
     from streamnb.naive_bayes.model_files import read
 
-    model = load(path)  # which knows the models of tables, too
+    model = load(path)  # it reads models of tables, too
     if not isinstance(read(path)[1], dict):
         return RowPredictor(model)
     return TextPredictor(options.load_classifier(path))
@@ -395,7 +395,7 @@ def _handler(
     refusal: dict[str, Any],
     budget: MemoryBudget,
 ) -> ConnectionHandler:
-    """Return the handler of a kind of listener; only what it needs is imported."""
+    """Return the handler of a kind of listener; import only the modules that it needs."""
     if name == "ask":
         from streamnb.mailbox.service.server import socket_handler
 
@@ -441,7 +441,7 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
 
 
 def _scrape_token(mailboxes: Mailboxes) -> str:
-    """Return the token that is valid for the metrics alone, of a file `metrics.token`."""
+    """Return the token in the file `metrics.token`, which is valid only for the metrics."""
     from streamnb.mailbox.location import companion_path, users_folder
     from streamnb.mailbox.service.http import database_token
 
@@ -468,7 +468,7 @@ def _listeners(
 
     single = mailboxes.single
     asking = socket_path("", "all") if single is None else socket_path(single.location)
-    if single is not None and is_url(single.location):  # no database has made the folder
+    if single is not None and is_url(single.location):  # no database has created the folder
         os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: parse_address(text) for name, text in places.items() if name not in passed}
@@ -476,7 +476,7 @@ def _listeners(
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
     for name, address in addresses.items():
-        # the mail server is a member of the server's group
+        # the mail server must be a member of this server's group
         mode = 0o660 if name in most else 0o600
         sock = stack.enter_context(listen(address, mode))
         listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
@@ -488,7 +488,7 @@ def _listeners(
 
 
 def _own(*listeners: str | None) -> list[Address]:
-    """Return the addresses at which this server takes mail itself."""
+    """Return the addresses at which this server itself receives mail."""
     from streamnb.mailbox.service.sockets import parse_address
 
     return [parse_address(text) for text in listeners if text]

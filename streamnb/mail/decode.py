@@ -1,6 +1,6 @@
 """Charsets, encoded words, transfer encodings and structured fields of mail.
 
-Nothing here raises. Damaged bytes are decoded as far as possible.
+No function raises an error. Damaged bytes are decoded as far as possible.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from streamnb.patterns import lazy_pattern
 _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
-# Python's codecs for encodings of the WHATWG standard with another name, or a superset of it. The
-# standard does not decode those of "replacement", but mail programs do.
+# Python's codecs for WHATWG encodings that have another name in Python, or a superset there. The
+# standard does not decode the encodings of "replacement", but mail programs do.
 _PYTHON_CODECS = {
     "big5": "big5hkscs",
     "euc-jp": "euc_jis_2004",
@@ -41,12 +41,12 @@ _PYTHON_CODECS = {
     "x-mac-cyrillic": "mac-cyrillic",
     "x-user-defined": "cp1252",
 }
-# Charsets in which bytes below 128 are not, or not always, the ASCII characters.
+# Charsets in which bytes below 128 are not always ASCII characters.
 _NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
-# Charsets with several bytes a character. A short text in them can be valid UTF-8 by chance.
+# Charsets with several bytes per character. A short text in them can be valid UTF-8 by chance.
 _DOUBLE_BYTE = lazy_pattern(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
-_MIN_UTF8 = 8  # number of characters beyond ASCII that prove UTF-8 in spite of a double-byte label
-# Python caches each unknown codec name for ever, so only these names are looked up.
+_MIN_UTF8 = 8  # number of non-ASCII characters that prove UTF-8 in spite of a double-byte label
+# Python never removes an unknown codec name from its cache, so only these names are looked up.
 _PYTHON_NAMES = frozenset(aliases) | frozenset(aliases.values())
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -64,8 +64,8 @@ _META = lazy_pattern(
 _META_BYTES = 1024  # bytes that browsers search for <meta charset>
 
 _BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
-_SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
-_PIECE = 64  # number of characters normalised at once
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec returns them
+_PIECE = 64  # number of characters to normalise at a time
 _ENCODED_WORD = lazy_pattern(
     rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=)){0,1000}+)\?="
 )
@@ -74,7 +74,7 @@ _NOT_BASE64 = bytes(
 )
 _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
-_ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
+_ENCODED_SAMPLE = 4096  # bytes of a part that are read to choose among several declared encodings
 _TRANSFER_ENCODINGS = frozenset((b"base64", b"quoted-printable", b"7bit", b"8bit", b"binary"))
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
@@ -89,7 +89,7 @@ _SPELLINGS = {
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)
-_FOOTER_WIDTH = 40  # letters of a line in base64 behind a line of text; a shorter one is text
+_FOOTER_WIDTH = 40  # letters: a shorter line after a line of text is text, not base64
 _PADDING = lazy_pattern(rb"=+")
 # mail servers add blanks to lines (RFC 2045, 6.7)
 _BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")
@@ -105,7 +105,7 @@ _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))"
 
 
 class _Codec(NamedTuple):
-    """A codec of Python, with two flags: bytes below 128 are ASCII; a byte is a character."""
+    """A codec of Python with two flags: bytes below 128 are ASCII; each byte is a character."""
 
     decode: Callable[[bytes, str], tuple[str, int]]
     name: str
@@ -142,19 +142,18 @@ def _codec(label: str) -> _Codec | None:
 def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
     r"""Decode text as browsers do, by the superset of the declared charset.
 
-    - Labels are those of the WHATWG encoding standard, and Python's.
-    - Bytes that are UTF-8, and not only ASCII, are decoded as UTF-8 if the label names a charset of
-      one byte a character.
-    - Damaged bytes are replaced one by one.
+    - The charset is a label of the WHATWG encoding standard or a codec name of Python.
+    - If the label names a single-byte charset, but the bytes are valid UTF-8, they are UTF-8.
+    - Each damaged byte is replaced.
 
     Parameters
     ----------
     data
         Bytes of a header field or a text part.
     charset
-        The declared charset; empty or unknown for no declaration.
+        The declared charset. An empty or unknown one is no declaration.
     fallback
-        The charset for undeclared text that is no UTF-8; empty for windows-1252.
+        The charset of undeclared text that is not UTF-8; empty for windows-1252.
 
     Examples
     --------
@@ -196,7 +195,7 @@ def _decode_ascii(data: bytes) -> str:
 def _is_evident(text: str, codec: _Codec | None) -> bool:
     """Return True if valid UTF-8 is unlikely to be text of a single-byte charset.
 
-    A word in Thai or Hebrew can be a single valid sequence, but hardly three, or one of a letter.
+    A word in Thai or Hebrew can be one valid sequence by chance, but hardly three, or a letter.
     """
     if codec is None or codec.name in _LATIN:
         return True
@@ -205,7 +204,7 @@ def _is_evident(text: str, codec: _Codec | None) -> bool:
 
 
 def _decode_by(codec: _Codec, data: bytes) -> str:
-    """Decode by a codec; text of a double-byte charset that is evidently UTF-8, as UTF-8."""
+    """Decode by a codec; use UTF-8 for a double-byte label on text that is evidently UTF-8."""
     if not codec.is_single_byte and not codec.name.startswith("utf"):
         with_utf8 = _utf8_or_none(data)
         if with_utf8 is not None:
@@ -214,7 +213,7 @@ def _decode_by(codec: _Codec, data: bytes) -> str:
         text = codec.decode(data, "strict")[0]
     except (UnicodeError, ValueError):
         if not codec.is_single_byte:
-            try:  # a valid UTF-8 text that its label contradicts
+            try:  # the text may be valid UTF-8 with a wrong label
                 return data.decode("utf-8")
             except UnicodeDecodeError:
                 pass
@@ -226,7 +225,7 @@ def _decode_by(codec: _Codec, data: bytes) -> str:
 
 
 def _utf8_or_none(data: bytes) -> str | None:
-    """Return the UTF-8 text with several wide characters beyond ASCII, else None."""
+    """Return the text if it is UTF-8 with several multi-byte characters, else None."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -236,7 +235,7 @@ def _utf8_or_none(data: bytes) -> str | None:
 
 
 def _is_mostly_utf8(data: bytes, share: float) -> bool:
-    """Return True if more than this share of the bytes beyond ASCII are in UTF-8 sequences."""
+    """Return True if more than this share of the non-ASCII bytes are in UTF-8 sequences."""
     data = data[:_SAMPLE]
     ascii_size = len(data.translate(None, _HIGH_BYTES))
     valid_size = len(data.decode("utf-8", "ignore").encode())
@@ -248,11 +247,11 @@ _LATIN = frozenset(
     ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
 )
 _JAPANESE_ESCAPE = b"\x1b$"  # of ISO-2022-JP, which is often sent without a label
-_SAMPLE = 1 << 16  # bytes that decide the charset of undeclared text
+_SAMPLE = 1 << 16  # bytes that are read to detect the charset of undeclared text
 
 
 def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> str:
-    r"""Decode a text part: by its byte order mark, its label or, in HTML, its <meta charset>.
+    r"""Decode a text part by its byte order mark, its label or, in HTML, its <meta charset>.
 
     Examples
     --------
@@ -273,7 +272,7 @@ def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback:
 
 
 def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> bytes:
-    r"""Return what `decode_part` decodes, normalized (NFC), as UTF-8. ASCII text is not copied.
+    r"""Return the result of `decode_part`, normalized (NFC), as UTF-8. ASCII text is not copied.
 
     Examples
     --------
@@ -289,7 +288,7 @@ def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str
 
 
 def normalize_nfc(text: AnyStr) -> AnyStr:
-    r"""Compose letters and their marks (NFC), so that texts that look the same are equal.
+    r"""Compose letters and their marks (NFC), so texts with the same appearance are equal.
 
     Bytes that are not UTF-8 stay unchanged.
 
@@ -310,7 +309,7 @@ def normalize_nfc(text: AnyStr) -> AnyStr:
 
 
 def _is_composed(text: str) -> bool:
-    """Return True if a text is NFC, as nearly all are. Slices overlap by the longest piece."""
+    """Return True if a text is NFC (nearly all are). Slices overlap by the longest piece."""
     return all(
         unicodedata.is_normalized("NFC", text[max(start - 4 * _PIECE, 0) : start + 8 * _PIECE])
         for start in range(0, len(text), 8 * _PIECE)
@@ -318,7 +317,7 @@ def _is_composed(text: str) -> bool:
 
 
 def _nfc(run: str) -> str:
-    """Compose a run of characters beyond ASCII in pieces, because sorting marks is quadratic.
+    """Compose a run of non-ASCII characters in pieces, because sorting marks takes quadratic time.
 
     A piece ends before a character that does not combine with its predecessors, or after
     4 * _PIECE characters.
@@ -382,7 +381,7 @@ def decode_words(value: bytes, fallback: str = "") -> str:
 
 
 def _base64(data: bytes) -> bytes:
-    # Elsewhere a2b_base64 would drop data after padding, and decode the words of a footer.
+    # a2b_base64 would drop the data after padding, and decode the words of a footer.
     is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES + b" \t")
     if is_clean and b"=" not in data.rstrip().rstrip(b"="):
         try:
@@ -392,12 +391,12 @@ def _base64(data: bytes) -> bytes:
     # Bad padding, or a mailing list's footer after the data. Lines that are not base64 are text;
     # in other lines, complete groups of four letters are decoded.
     letters, text = bytearray(), bytearray()
-    for line in BytesIO(data):  # a list of all lines would take much memory
+    for line in BytesIO(data):  # a list of all lines would need much memory
         line = line.removesuffix(b"\n")
         content = line.rstrip(b"= \t\r")
         damaged = len(content) - len(content.translate(None, _NOT_BASE64))
         if text and (damaged or len(content) < _FOOTER_WIDTH):
-            is_data = False  # the footer goes on
+            is_data = False  # the footer continues
         else:
             is_data = damaged <= 0.1 * len(content)
         if is_data:
@@ -424,7 +423,7 @@ def _uuencoded(data: bytes) -> bytes:
     for line in BytesIO(data):
         if has_begin and not is_data:
             is_data = _UU_BEGIN.match(line) is not None
-            out += b"" if is_data else line  # text around the data
+            out += b"" if is_data else line  # text before or after the data
             continue
         line = line.removesuffix(b"\n")
         if line.startswith((b"begin ", b"end")) or not line:
@@ -439,7 +438,7 @@ def _uuencoded(data: bytes) -> bytes:
                 out += binascii.a2b_uu(line[:size])
             except binascii.Error:
                 continue
-        if len(out) > len(data):  # short lines stand for long ones
+        if len(out) > len(data):  # short lines decode to long ones
             break
     return bytes(out)
 
@@ -503,7 +502,7 @@ def _transfer_encoding(value: bytes) -> bytes:
     name = _first_token(value)
     if name in _TRANSFER_ENCODINGS:
         return name
-    if b"=?" in value:  # some programs encode every field
+    if b"=?" in value:  # some programs encode all fields
         value = decode_words(value).encode()
     letters = _NOT_ALPHANUMERIC.sub(b"", _COMMENTS.sub(b"", value).lower())
     token_letters = _NOT_ALPHANUMERIC.sub(b"", name)
@@ -521,7 +520,7 @@ def seems_encoded(data: bytes, start: int, end: int, encoding: bytes) -> bool:
 def boundary(value: bytes) -> bytes:
     """Return the boundary of a multipart Content-Type, or b"".
 
-    It is compared with lines of the body, so encoded words in it are not decoded.
+    Encoded words in it are not decoded, because it is compared with lines of the body.
 
     Examples
     --------
@@ -541,7 +540,7 @@ def _value(parameter: re.Match[bytes]) -> bytes:
 
 
 def loose_charset(value: bytes) -> str:
-    """Return the charset of a Content-Type that is written wrongly, or "".
+    """Return the charset of a malformed Content-Type, or "".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The structure of a message: a worklist over slices of its bytes, without recursion."""
+"""The parser of messages: a stack of slices of bytes, without recursion."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _TYPE = lazy_pattern(
     rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
 )
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
-_TYPE_BYTES = 400  # characters of a Content-Type that are searched for the type
+_TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
-# Apple Mail's .emlx: the size of the message on a line, the message, a property list.
+# Apple Mail's .emlx: a line with the size of the message, the message, and a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
 # Types that streamnb cannot read, and their names in defects.
@@ -44,13 +44,13 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
-# A slice that must still be parsed: bytes, start, end, depth, default content type, and "part" or
-# the role of a leaf.
+# A slice to parse: bytes, start, end, depth, default content type, and "part" or the role of a
+# leaf.
 _Slice = tuple[bytes, int, int, int, str, str]
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
-# Types that are vague, or often wrong for text. File name and content then decide.
+# Types that are vague, or often wrong for text. For these, file name and content decide.
 _VAGUE_TYPE = lazy_pattern(
     r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
     r"|application/(?:x-)?(?:text|plain|html|txt)|(?:binary|unknown|file|plain|html|\*)/.*"
@@ -62,32 +62,32 @@ _HTML_START = lazy_pattern(
     rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
     re.I | re.S,
 )
-# Bytes that no text has in any charset. ESC is not among them, because ISO-2022 uses it.
+# Bytes that do not occur in text of any charset. (ISO-2022 uses ESC.)
 _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
-_SNIFFED = 1024  # bytes that decide whether a part of a vague type is text
+_SNIFFED = 1024  # bytes that are read to decide whether a part of a vague type is text
 _UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
 _FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
 _SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
-# A container that is quoted-printable as a whole encodes the `=` in its fields, too.
+# A container that is quoted-printable as a whole also encodes the `=` in its fields.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
 _ENCODED_BODY = lazy_pattern(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
 )
 _FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
 _VISIBLE = lazy_pattern(rb"\S")
-# A picture in the source of a page. Its data is not text, and must not use up the budget.
+# A picture embedded in a page. Its data is not text, and must not use up the budget.
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is undeclared, or declared in another spelling.
 _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
-# number of lines that only begin like a delimiter, from which on another search is faster
+# number of lines that begin like a delimiter above which another search is faster
 _MAX_SIMILAR = 1000
 _MAX_DELIMITERS = 1 << 16  # maximum number of parts of a container; a million would take a second
-_CONTAINER_SCANS = 8  # number of times that a whole message is searched for delimiters
+_CONTAINER_SCANS = 8  # maximum bytes to search for delimiters, in sizes of the message
 _IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
-_CUT_FIELD = 1 << 12  # bytes of each such field in a header longer than half of `Limits.size`
-# bytes of a container that decide whether the label of its encoding is wrong
+_CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds half of `Limits.size`
+# bytes of a container that are read to decide whether its declared encoding is wrong
 _LABEL_SAMPLE = 1 << 16
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
@@ -96,18 +96,18 @@ Index = dict[bytes, bytes]  # lower-case name -> the first value
 
 
 class Limits(NamedTuple):
-    """Limits for reading one message. Anything beyond is left out, and listed as a defect.
+    """Limits for one message. Data beyond them is left out and listed as a defect.
 
     Attributes
     ----------
     size
-        Bytes of header fields and text. Attachments do not count: they are skipped.
+        Bytes of header fields and text. Attachments do not count, because they are skipped.
     parts
-        Parts, containers included. If a container has more, the largest are read.
+        Number of parts, including containers. If a container has more, the largest are read.
     depth
-        Nested containers.
+        Levels of nested containers.
     fields
-        Header fields of the message, and of each part.
+        Number of header fields of the message, and of each part.
     """
 
     size: int = 1 << 20
@@ -121,26 +121,27 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(slots=True)
 class Part:
-    """A piece of a message that is not itself made of parts.
+    """A leaf of a message: a part without parts.
 
     Attributes
     ----------
     fields
-        Header fields as (name, value) in bytes. For an attached message, those of the message.
+        Header fields as (name, value) in bytes. For an attached message, its own header fields.
     content_type
-        In lower case, such as "text/html".
+        The content type in lower case, such as "text/html".
     payload
-        The raw bytes, transfer encoding included.
+        The raw bytes, in their transfer encoding.
     role
-        - "body": a part with content. - "message": the header of an attached message; its parts
-        follow. - "preamble", "epilogue": text around the parts of a container; no reader shows it.
+        - "body": a part with content.
+        - "message": the header of an attached message; its parts follow.
+        - "preamble", "epilogue": text before and after the parts of a container; it is not shown.
         - "damaged": lines of a header that are not fields.
     fallback
-        The charset of undeclared text: that of the first part that declares one, or "".
+        The charset of undeclared text: the first charset that a part declares, or "".
     is_cut
-        True if the payload was cut at the limit of `Limits.size`.
+        True if the payload was truncated at the limit `Limits.size`.
     read_as
-        The content type that the part is read as, if the declared one is vague or wrong; else "".
+        The content type used if the declared one is vague or wrong; else "".
     """
 
     fields: Fields
@@ -161,7 +162,7 @@ class Part:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """The parameters of its Content-Type."""
+        """The parameters of the Content-Type."""
         if self._parameters is None:
             value = self.index.get(b"content-type")
             self._parameters = parameters(value) if value else {}
@@ -211,7 +212,7 @@ class Part:
         return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
 
     def _unfolded(self) -> bytes:
-        """The content without the line breaks within words that some kinds of text have."""
+        """The content without line breaks within words, which some types of text have."""
         content = self.content
         if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
             return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
@@ -241,7 +242,7 @@ class Mail:
     Attributes
     ----------
     fields
-        Header fields in order, as (name, value) in bytes; values keep their folding.
+        Header fields in order, as (name, value) in bytes; values include their folding.
     parts
         The leaves of the message, in order.
     defects
@@ -249,7 +250,7 @@ class Mail:
     source
         The bytes of the message, with LF line ends.
     charset
-        The first charset that a part declares, or "": that of raw 8-bit header fields.
+        The first charset that a part declares, or "". Raw 8-bit header fields are in this charset.
     """
 
     fields: Fields = field(default_factory=list)
@@ -283,12 +284,12 @@ def _is_text(content_type: str) -> bool:
 
 
 def _is_html(content_type: str) -> bool:
-    """Return True for HTML, also that of watches and AMP (text/watch-html, text/x-amp-html)."""
+    """Return True for HTML, including text/watch-html and text/x-amp-html."""
     return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
 
 
 def _without_cut_character(content: bytes) -> bytes:
-    """Drop an incomplete UTF-8 sequence from the end of a text that was cut."""
+    """Drop an incomplete UTF-8 sequence from the end of a truncated text."""
     for size in range(1, min(4, len(content)) + 1):
         byte = content[-size]
         if byte >= 0xC0:
@@ -301,7 +302,7 @@ def _without_cut_character(content: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _content_type(value: bytes) -> str:
-    """Return the type of the beginning of a Content-Type; text/plain if it is damaged."""
+    """Return the type at the beginning of a Content-Type; text/plain if it is damaged."""
     match = _TYPE.match(value)
     if match is None:
         return "multipart/mixed" if _ANY_MULTIPART.match(value) else "text/plain"
@@ -357,7 +358,7 @@ def _matching_delimiters(
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
     """Return the first fields up to a size in bytes, and their index.
 
-    Content- fields are always in the index. Fields that identify a message are in both, cut to a
+    The index has all Content- fields. Both have the fields that identify a message, truncated to a
     limit.
     """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
@@ -379,9 +380,9 @@ def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index
 def _choose_content_fields(
     index: Index, repeated: Fields, data: bytes, body: int, end: int
 ) -> Index:
-    """Return an index with those of repeated Content- fields by which most of the body is read.
+    """Return an index with the repeated Content- fields that make most of the body readable.
 
-    Mail programs differ in their choice.
+    Mail programs choose differently among repeated fields.
     """
     values = {name: [index[name]] for name, _ in repeated}
     for name, value in repeated:
@@ -407,13 +408,13 @@ def _choose_content_fields(
 
 
 class _Parser:
-    """The parsing of one message: a stack of slices that are still to be parsed."""
+    """The state of parsing one message, with the stack of slices to parse."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self.limits = limits
         self.mail = Mail(source=data)
         self.part_count = 0
-        # Bytes of containers that are searched for delimiters; each level searches its part again.
+        # Remaining bytes to search for delimiters; each level searches its own part again.
         self.container_budget = max(limits.size, _CONTAINER_SCANS * len(data))
         self.budget = limits.size  # remaining bytes of header fields and text
         # remaining bytes of containers to decode
@@ -427,7 +428,8 @@ class _Parser:
     def spend(self, size: int, role: str = "body") -> int:
         """Return the number of `size` bytes that can be read, and subtract it from the budget.
 
-        A part before others gets half of the remaining budget, so it cannot hide them.
+        A part that is not the last gets half of the remaining budget, so it cannot hide later
+        parts.
         """
         limit = self.budget // 2 if self.stack else self.budget
         if role != "body" and role != "message":
@@ -554,9 +556,9 @@ class _Parser:
     def decoded(
         self, index: Index, data: bytes, body: int, end: int, mark: bytes
     ) -> tuple[bytes, int, int]:
-        """Undo the transfer encoding of a container or attached message, unless the label is wrong.
+        """Decode the transfer encoding of a container or attached message, if its label is right.
 
-        Standards forbid such an encoding. Both real encodings and wrong labels occur.
+        The standards forbid it, but real mail has both such encodings and wrong labels.
         """
         encoding = transfer_encoding(index)
         if encoding not in _ENCODED:
@@ -615,7 +617,7 @@ class _Parser:
         for number, (_, begin, is_closing) in enumerate(lines):
             stop = lines[number + 1][0] if number + 1 < len(lines) else end
             if is_closing:
-                # Mail programs do not show the epilogue, nor parts in it.
+                # Mail programs do not show the epilogue or parts in it.
                 if _VISIBLE.search(data, begin, end):
                     slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
@@ -629,7 +631,7 @@ class _Parser:
         self.stack.extend(reversed(self.within_limit(slices)))
 
     def within_limit(self, slices: list[_Slice]) -> list[_Slice]:
-        """Return the slices of a container in order; only the largest if there are too many."""
+        """Return the slices of a container in order: all, or the largest if there are too many."""
         room = max(self.limits.parts - self.part_count - len(self.stack), 1)
         if len(slices) <= room:
             return slices
@@ -639,7 +641,7 @@ class _Parser:
         return [slices[number] for number in sorted(largest)]
 
     def set_charsets(self) -> None:
-        """Give parts and header fields without a charset that of the first part with one."""
+        """Set the fallback charset of parts and header fields to the first declared charset."""
         for part in self.mail.parts:
             if b"content-type" in part.index and (charset := part.charset):
                 self.mail.charset = charset
@@ -650,7 +652,7 @@ class _Parser:
 
 def _with_lf(data: bytes) -> bytes:
     """Return data with LF for CRLF, CR CR LF and bare CR."""
-    if data.find(b"\r") < 0:  # `in` is slower: CPython raises an error for bytes first
+    if data.find(b"\r") < 0:  # `in` is slower, because CPython raises an error for bytes first
         return data
     if b"\r\r" in data:
         data = _CRS_BEFORE_LF.sub(b"\n", data)

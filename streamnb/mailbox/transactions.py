@@ -15,8 +15,8 @@ Result = TypeVar("Result")
 
 FORMAT = 1
 STATE = "known"  # name of the classifier's state
-# The table with a second copy of the classifier's description. Without a description, no row of
-# the ledger can be recovered. One damaged page could destroy a single copy.
+# Name of the table with a second copy of the classifier's description. One damaged page can destroy
+# a copy, and without a description no row of the ledger can be recovered.
 STATE_COPY = "state_copy"
 
 
@@ -28,8 +28,8 @@ class Dialect(NamedTuple):
     real: str
     blob: str
     without_rowid: str
-    raw_text: str  # reads a column of text, also if it is not UTF-8
-    number_table: str  # a list of integers given as `?`: a table with columns key and value
+    raw_text: str  # expression that reads a column of text even if it is not UTF-8
+    number_table: str  # table (columns key and value) of the list of integers that `?` passes
 
 
 SQLITE = Dialect(
@@ -110,7 +110,7 @@ class Transactions:
     location
         The path or URL that opens it again.
     changes
-        A number that grows when other processes can have changed the data that was read.
+        A counter that increases when other processes may have changed the data.
     file
         Device and inode of a file, or numbers that identify a server's database.
     """
@@ -119,7 +119,7 @@ class Transactions:
     connection: Any
     path: str
     file: tuple[int, int]
-    loses_answers = False  # whether the answer to a successful commit can be lost
+    loses_answers = False  # True if the answer to a successful commit can be lost
 
     def __init__(self, path: str, wait: float) -> None:
         self.path = path
@@ -185,7 +185,7 @@ class Transactions:
         """Overwrite deleted content from now on, if the database would keep it."""
 
     def problems(self) -> list[str]:
-        """Return one line for each problem that the database finds in its files."""
+        """Return one line for each problem that the database reports in its files."""
         return []
 
     def replaced(self) -> bool:
@@ -199,7 +199,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Any]:
-        """Open a transaction that sees one state of the database.
+        """Open a transaction that reads one state of the database.
 
         Within another transaction it is part of that one.
         """
@@ -212,8 +212,8 @@ class Transactions:
         Parameters
         ----------
         durable
-            Whether to wait until it is on the disk. If not, a power failure can lose the last
-            transactions, but does not damage the database.
+            Whether to wait until the transaction is on the disk. If not, a power failure can lose
+            the last transactions, but does not damage the database.
 
         Raises
         ------
@@ -265,9 +265,9 @@ class Transactions:
                 if writes:
                     self._check_replaced()
                     self._commit(durable)
-                else:  # SQLite does not commit after it has read a damaged page
+                else:  # SQLite does not commit after it read a damaged page
                     self._roll_back(durable)
-            except BaseException:  # perhaps Ctrl-C during a wait for other processes
+            except BaseException:  # for example, Ctrl-C during a wait for other processes
                 self.changes += 1
                 self._roll_back(durable)
                 raise
@@ -288,7 +288,7 @@ class Transactions:
             pause = min(2 * pause, 1.0)
 
     def _check_replaced(self) -> None:
-        """Raise StateError if other processes would not see commits of this one."""
+        """Raise StateError if other processes cannot see the commits of this process."""
         if self.replaced():
             raise StateError(
                 f"{self.path}: the database or its log was removed or replaced; restart this "
@@ -333,7 +333,7 @@ class Transactions:
         )
 
     def close(self) -> None:
-        """Close the connection. Committed transactions are safe without it."""
+        """Close the connection. Committed transactions are on the disk already."""
         with self._lock, self.convert_errors():
             self.open = False
             self._close()

@@ -1,4 +1,4 @@
-"""Upgrade: a database with the current views, made from the messages of an older one."""
+"""Upgrade: create a database with the current views from the messages of an older one."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbo
     Raises
     ------
     StateError
-        If the old views were chosen by hand, both databases are the same, or the new one exists
-        with other views.
+        If the user chose the old views, both databases are the same, or the new one exists with
+        other views.
     """
     classifier = old.classifier
     if not isinstance(classifier, PresetClassifier) or classifier.views is not None:
@@ -53,7 +53,7 @@ def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbo
 
 
 def copy_label(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
-    """Learn a message as the old mailbox did; the outcome is "unknown" if it did not."""
+    """Learn a message with the old mailbox's label; the outcome is "unknown" without one."""
     with old.reading():
         row = old.ledger.active(digest(message))
         if row is None:

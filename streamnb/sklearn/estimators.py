@@ -1,4 +1,4 @@
-"""The estimators, by kind of input: counts or texts, tables, texts alone."""
+"""The estimators, by kind of input: counts or texts, tables, only texts."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _refuse_tokens(X: Any) -> None:
 class _CountsEstimator(Estimator):
     """Base of the estimators whose rows are counts: matrices of fixed width, or texts.
 
-    Only features that have a count are smoothed, where scikit-learn smooths every column. Columns
-    without a count (as in folds of a matrix) make probabilities differ a little.
+    Only features with a count are smoothed; scikit-learn smooths all columns. With columns that
+    have no count, as in folds of a matrix, probabilities differ a little from scikit-learn's.
     """
 
     is_signed = False  # whether values may be below zero
@@ -138,7 +138,7 @@ class _CountsEstimator(Estimator):
         counts = self.model_.counts
         return [weight / counts.scale for weight in counts.weights]
 
-    # Computed when they are read: a prediction needs none of them.
+    # These attributes are computed when they are read, because predictions do not need them.
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -200,7 +200,7 @@ class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.M
     Attributes
     ----------
     model_ : streamnb.MultinomialNB
-        The model, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_, class_log_prior_ : ndarray
@@ -209,7 +209,7 @@ class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.M
         Weight and log probability of each feature in each class, shape (K, d). They are computed
         when they are read.
     vocabulary_ : dict
-        The column of each token there, if it was fitted to texts.
+        The column of each token in these arrays, if it was fitted to texts.
 
     Examples
     --------
@@ -259,13 +259,13 @@ class DiscriminativeMultinomialNB(
 ):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 
-    Rows are learned in their order, which affects the result. `fit` passes over them once.
+    Rows are learned once, in their order, which affects the result.
     Attributes are as for `MultinomialNB`.
     """
 
 
 class _TableEstimator(Estimator):
-    """Base of the estimators whose rows are named values: arrays, frames, lists of rows.
+    """Base of the estimators whose rows have named values: arrays, frames, lists of rows.
 
     Columns of a frame keep their names in `model_`; columns of an array are named 0, 1, 2 ...
     Missing values (None, NaN) are left out.
@@ -304,8 +304,8 @@ class _TableEstimator(Estimator):
         if len(row_names) < len(table.names):
             raise ValueError("a key of a row is not text, as names of features must be")
         if reset:
-            self.feature_names_in_ = np.array(row_names, dtype=object)
-            self.n_features_in_ = len(row_names)
+            self.feature_names_in_: NDArray[Any] = np.array(row_names, dtype=object)
+            self.n_features_in_: int = len(row_names)
             return table
         if not hasattr(self, "feature_names_in_"):
             raise ValueError(
@@ -353,7 +353,7 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
     Attributes
     ----------
     model_ : streamnb.GaussianNB
-        The model, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_, class_log_prior_ : ndarray
@@ -476,7 +476,7 @@ class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tabl
 class MixedNB(MixedParameters, _TableEstimator, model=tables.MixedNB):
     """`streamnb.MixedNB` as a scikit-learn estimator; attributes as for `CategoricalNB`.
 
-    In a frame the type of each value decides whether it is a number or a level.
+    In a frame, the type of each value decides whether it is a number or a level.
     """
 
 
@@ -551,7 +551,7 @@ class GaussianDiscriminantAnalysis(
 
 @parameter_class(kw_only=True)
 class _TextEstimator(PresetParameters, Estimator):
-    """Base of the estimators that take texts or mails as they are.
+    """Base of the estimators that take raw texts or mails.
 
     X is a sequence of texts, an array of shape (n, 1) or a frame with one column; with `on` also a
     frame, or a list of dicts, that has the texts under that name.
@@ -608,7 +608,7 @@ class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     Attributes
     ----------
     model_ : streamnb.TextClassifier
-        The classifier, with everything it can do besides.
+        The trained classifier, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_ : ndarray

@@ -1,4 +1,4 @@
-"""HTTP for programs and browsers on this machine: authentication, and the connections."""
+"""HTTP for programs and browsers on this machine: authentication and connections."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
 COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
-# Otherwise clients without a token could fill the log.
+# The library's log is off, because clients without a token could fill it.
 logging.getLogger("uvicorn").propagate = False
-_HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
-_LONGEST = 120.0  # longest life of a connection in seconds
-_GRACE = 10.0  # seconds for a request to end when the server stops
+_HEADER = 10.0  # seconds within which a request must begin, because no token is known yet
+_LONGEST = 120.0  # maximum age of a connection in seconds
+_GRACE = 10.0  # seconds for a request to finish when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
 _HERE = ("localhost", "127.0.0.1", "[::1]")
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
-    """Return the secret token for access to a database over HTTP. The first call makes it.
+    """Return the secret token for access to a database over HTTP. The first call creates it.
 
-    It is in a file next to the database, readable only by its owner.
+    The token is in a file next to the database, readable only by its owner.
     """
     path = companion_path(database, ".token")
     token = secrets.token_urlsafe(32)
@@ -69,20 +69,20 @@ def database_token(database: str | os.PathLike[str]) -> str:
 
 @dataclass(eq=False, repr=False)
 class AuthMiddleware:
-    """Middleware that passes on requests from this machine with the right token.
+    """Middleware that passes requests from this machine with the right token.
 
     Parameters
     ----------
     app
         The application.
     token
-        Function that returns a user's token. The user is None if there is only one. Raises
+        Function that returns a user's token; the user is None for a single database. It raises
         LookupError for an unknown user.
     session
-        The secret that a browser's cookie can have in place of the token. None without browsers:
-        errors are then in JSON.
+        The secret in a browser's cookie, which replaces the token. None without browsers; errors
+        are then in JSON.
     path_tokens
-        Further tokens, by the path for which they are valid.
+        Further tokens by path: each is valid for its path only.
     open_paths
         Paths that need no token.
     """
@@ -94,7 +94,7 @@ class AuthMiddleware:
     open_paths: frozenset[str] = frozenset()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Refuse a request, or pass it on."""
+        """Refuse a request or pass it."""
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope)
@@ -120,11 +120,11 @@ class AuthMiddleware:
         return PlainTextResponse(f"{reason}\n", status, headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return status and reason of a refusal, or None to pass the request on."""
+        """Return status and reason of a refusal, or None to pass the request."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in _HERE:  # a page of another site whose name now resolves to this machine
+        if name not in _HERE:  # DNS rebinding: a name of another site for this machine
             return 421, f"the Host {host!r:.100} is not this server; use one of {', '.join(_HERE)}"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
@@ -140,7 +140,7 @@ class AuthMiddleware:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         users = query.get("user", [None])
         valid = [self.path_tokens[path]] if path in self.path_tokens else []
-        with suppress(LookupError):  # a client without a token does not learn which users exist
+        with suppress(LookupError):  # a client without a token must not find out which users exist
             valid.append(self.token(users[0]))
         scheme, _, token = headers.get(b"authorization", "").partition(" ")
         sent = [token if scheme.lower() == "bearer" else "", *query.get("token", [])]
@@ -209,10 +209,10 @@ def http(app: App) -> ConnectionHandler:
                 await ended.wait()
         except TimeoutError:
             transport.abort()
-        # the server stops: the request in hand is finished and answered
+        # the server stops: finish and answer the current request
         except asyncio.CancelledError:
             cycle = protocol.cycle
-            # no request has begun, and perhaps none comes
+            # no request has begun
             if cycle is not None and cycle.more_body:
                 transport.abort()
             protocol.shutdown()

@@ -1,4 +1,4 @@
-"""Predictions of a model file by HTTP, in JSON."""
+"""Predictions of a model file over HTTP, in JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streamnb.mailbox.service.api import RequestError, RequestMetrics
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.tables.base import TabularNB
 
-_MOST_EXAMPLES = 10_000  # of a request
+_MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -131,7 +131,7 @@ def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
 
 
 def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
-    """Return the answer to a request: one prediction, or a list of them.
+    """Return the answer to a request: a prediction or a list of predictions.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
     Parameters
     ----------
     current
-        Returns the model as it is now.
+        Returns the current model.
     monitor
         The metrics.
     """
@@ -226,7 +226,7 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
             return 200, predict_all(current(), body)
         except RequestError as error:
             return 400, {"error": str(error)}
-        except Exception as error:  # no request may end the server
+        except Exception as error:  # no request may stop the server
             return 500, {"error": str(UnexpectedError(error))}
 
     async def predict(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Tables for experiments: tabular files, images in MNIST's format, data sets of scikit-learn."""
+"""Tables of experiments: tabular files, images in MNIST's format, scikit-learn's data sets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Examples:
     text
         For each column of text, the first cell that is not a number, and its location.
     prepare
-        The preparation of all rows from the rows that are learned.
+        The preparation of all rows, which is fitted to the learned rows.
     notes
         Notes on the table for the user.
     """
@@ -98,7 +98,9 @@ def read_examples(config: TableConfig | IdxConfig | BundledConfig) -> Examples:
     if len(examples.labels) < 2:
         raise CorpusError(f"{examples.name}: {len(examples.labels)} rows, too few to split")
     if len(examples.classes) < 2:
-        raise CorpusError(f"{examples.name}: all labels are {examples.labels[0]!r:.80}")
+        raise CorpusError(
+            f"{examples.name}: all labels are {examples.labels[0]!r:.80}; add rows of another class"
+        )
     return examples
 
 
@@ -280,7 +282,7 @@ class _Column:
         self.column = [row[index] for row in cells.rows]
         present = [cell for cell in self.column if cell not in missing]
         is_comma = cells.is_decimal_comma
-        # decimal commas, if some cells have them and none has a decimal point
+        # the cells have decimal commas: some have a comma, none has a decimal point
         if is_comma is None:
             is_comma = any("," in cell for cell in present) and all(
                 _DECIMAL_COMMA.match(cell) for cell in present if "," in cell or "." in cell
@@ -361,7 +363,7 @@ def _images(name: str, images: NDArray[Any], labels: list[Any], shape: tuple[int
 
 
 def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Return the array of bytes in an IDX file, after checking that the file has them all."""
+    """Return the array of bytes in an IDX file, after a check that the file is complete."""
     path = path.expanduser()
     with (
         convert_os_errors(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
@@ -389,7 +391,7 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
     data = file.read(size)
     if len(data) != size:
         raise CorpusError(f"{path}: the file is truncated: it has {len(data):,} of {size:,} bytes")
-    if file.read(1):  # reading to the end also verifies the checksum of compressed data
+    if file.read(1):  # a read to the end verifies the checksum of compressed data, too
         raise CorpusError(
             f"{path}: the file is longer than the {size:,} bytes that its header announces"
         )
