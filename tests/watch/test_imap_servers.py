@@ -191,7 +191,7 @@ def test_a_folder_of_the_rules_that_cannot_be_opened_is_an_error(server, watch):
 
 
 @pytest.mark.parametrize(
-    ("namespace", "delimiter", "folders", "name", "found"),
+    ("namespace", "delimiter", "folders", "name", "expected"),
     [
         ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.Junk"], "Junk", "INBOX.Junk"),
         ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.Junk"], "INBOX.Junk", "INBOX.Junk"),
@@ -207,12 +207,12 @@ def test_a_folder_of_the_rules_that_cannot_be_opened_is_an_error(server, watch):
     ],
 )
 def test_folders_are_found_under_the_prefix_of_the_server(
-    server, namespace, delimiter, folders, name, found
+    server, namespace, delimiter, folders, name, expected
 ):
     server.namespace, server.delimiter = namespace, delimiter
     server.folders = {"INBOX": {}, **{folder: {} for folder in folders}}
     account = server.account()
-    assert account.canonical_name(name) == found
+    assert account.canonical_name(name) == expected
     account.close()
 
 
