@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from unicodedata import normalize
 
 import click
 
@@ -95,17 +96,41 @@ def notify(line: object) -> None:
     echo_err(f"streamnb: {line}")
 
 
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
+# What sets two spellings of one name apart, from the first to the last attempt to make them equal.
+_DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("upper and lower case", str.casefold),
+    ("characters that look the same", lambda name: _INVISIBLE.sub("", normalize("NFKC", name))),
+    ("blanks, hyphens and underscores", lambda name: _SEPARATORS.sub(" ", name)),
+    ("the way a number is written", lambda name: _as_number_text(name)),
+)
+
+
+def _as_number_text(name: str) -> str:
+    """Return a number without trailing zeros, and any other text unchanged."""
+    try:
+        return f"{float(name):.15g}"
+    except ValueError:
+        return name
+
+
 def notify_similar_labels(labels: Iterable[object]) -> None:
-    """Print a notice for classes whose names differ only in upper and lower case."""
-    spellings: dict[str, list[str]] = {}
-    for label in sorted(set(map(str, labels))):
-        spellings.setdefault(label.casefold(), []).append(label)
-    for names in spellings.values():
-        if len(names) > 1:
-            notify(
-                f"{', '.join(names)} are different classes, though their names differ only in "
-                "upper and lower case; if they are one class, use the same spelling in all labels"
-            )
+    """Print a notice for classes that are probably two spellings of one name."""
+    keys = {name: name for name in sorted(set(map(str, labels)))}
+    for difference, simplify in _DIFFERENCES:
+        spellings: dict[str, list[str]] = {}
+        for name, key in keys.items():
+            spellings.setdefault(simplify(key), []).append(name)
+        for names in spellings.values():
+            if len(names) > 1:
+                is_visible = difference != "characters that look the same"
+                notify(
+                    f"{', '.join(names if is_visible else map(ascii, names))} are different "
+                    f"classes, though their names differ only in {difference}; if they are one "
+                    "class, use the same spelling in all labels"
+                )
+        keys = {names[0]: key for key, names in spellings.items()}
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:

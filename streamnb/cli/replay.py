@@ -147,7 +147,7 @@ def run_and_print(
     details: bool,
     quiet: bool,
     plot: str | None,
-) -> None:
+) -> Report:
     """Run a replay or an evaluation, draw and print its report; exit 130 if it was interrupted.
 
     Parameters
@@ -178,6 +178,7 @@ def run_and_print(
     if report.interrupted:
         notify(_INTERRUPTED)
         sys.exit(130)
+    return report
 
 
 def _next_command(folder: str | None) -> str:

@@ -12,7 +12,12 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import check_outputs, combine_options, set_option
+from streamnb.cli.options import (
+    check_outputs,
+    combine_options,
+    notify_similar_labels,
+    set_option,
+)
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
 
 
@@ -58,6 +63,7 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         if not model.labels:
             raise CorpusError(f"{section.input}: there are no messages")
         model.save(config.output.model)
+    notify_similar_labels(model.labels)
     result = {
         "model": config.output.model,
         "classes": {str(y): n for y, n in model.messages().items()},

@@ -248,11 +248,8 @@ class RunningMetrics:
         self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")
-        self._scores = array("d")
-        self._losses = array("d")
-        self._squares = array("d")
-        self._p_positive = array("d")
-        self._p_predicted = array("d")
+        # without the number of classes, which comes last
+        self._columns = [array("d") for _ in ScoredPrediction._fields[:-1]]
         self._max_classes = 0
         self._window: deque[bool] = deque(maxlen=window)
         self._window_correct = 0
@@ -273,11 +270,8 @@ class RunningMetrics:
         self.correct += is_correct
         self._truth.append(self._label_id(y))
         self._predicted.append(self._label_id(predicted))
-        self._scores.append(prediction.score)
-        self._losses.append(prediction.loss)
-        self._squares.append(prediction.square)
-        self._p_positive.append(prediction.p_positive)
-        self._p_predicted.append(prediction.p_predicted)
+        for column, value in zip(self._columns, prediction, strict=False):
+            column.append(value)
         if len(self._window) == self._window.maxlen:
             self._window_correct -= self._window[0]
         self._window.append(is_correct)
@@ -351,14 +345,8 @@ class RunningMetrics:
         if self._has_two_classes(truth):
             label_id = self._label_ids[self.positive]
             positive, predicted_positive = truth == label_id, predicted == label_id
-        return Outcomes(
-            truth == predicted,
-            np.array(self._scores),
-            positive,
-            predicted_positive,
-            np.array(self._losses),
-            np.array(self._squares),
-        )
+        scores, losses, squares, _, _ = map(np.array, self._columns)
+        return Outcomes(truth == predicted, scores, positive, predicted_positive, losses, squares)
 
     def _has_two_classes(self, truth: NDArray[np.int64]) -> bool:
         labels = [label for label in self._label_ids if label is not None]
@@ -391,11 +379,13 @@ class RunningMetrics:
         rows = [classes[str(label)] for label in occurring]
         fractions = confusion / self.messages
         accuracy = self.correct / self.messages
+        p_positive, p_predicted = self._columns[3:]
         if outcomes.positive is None:
-            probabilities, is_true = np.array(self._p_predicted), outcomes.correct
+            probabilities, is_true = np.array(p_predicted), outcomes.correct
         else:
-            probabilities, is_true = np.array(self._p_positive), outcomes.positive
+            probabilities, is_true = np.array(p_positive), outcomes.positive
         bins = reliability_table(probabilities, is_true)
+        ties_percent = 100 * (1 - len(set(self._columns[0])) / self.messages)
         return Summary(
             messages=self.messages,
             accuracy_interval=wilson_interval(self.correct, self.messages),
@@ -409,7 +399,7 @@ class RunningMetrics:
             classes=classes,
             confusion={str(label): self._confusion_row(confusion, label) for label in occurring},
             positive=None if self.positive is None else str(self.positive),
-            score_ties_percent=self._ties_percent() if outcomes.positive is not None else None,
+            score_ties_percent=None if outcomes.positive is None else ties_percent,
             intervals={
                 name: percentile_interval(values) for name, values in resample(outcomes).items()
             }
@@ -417,9 +407,6 @@ class RunningMetrics:
             else {},
             **outcomes.figures(),
         )
-
-    def _ties_percent(self) -> float:
-        return 100 * (1 - len(set(self._scores)) / len(self._scores))
 
     def _confusion_row(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
         """Return the number of messages of a class by predicted class."""

@@ -167,26 +167,12 @@ def needs_envelope(config: Config) -> bool:
     return any(policy.needs_envelope for policy in make_feedback(config))
 
 
-def make_feedback(config: Config) -> list[feedback.FeedbackPolicy]:
-    """Return the feedback policies of a configuration, in order; empty for immediate feedback."""
-    sections = config.feedback
-    policies = []
-    for index, section in enumerate(sections):
-        path = f"feedback[{index}]" if len(sections) > 1 else "feedback"
-        policy = _make_policy(section, path)
-        if policy is not None:
-            policies.append(policy)
-    return policies
-
-
-_MAKE_BY_KIND: dict[str, Callable[[Any], feedback.FeedbackPolicy]] = {
-    "on_error": lambda section: feedback.OnError(),
-    "margin": lambda section: feedback.Margin(section.log_odds),
-    "active": lambda section: feedback.Active(section.budget),
-    "noisy": lambda section: feedback.Noisy(section.share, section.seed),
-}
-# Kinds with variants: the key that is set selects the variant.
-_MAKE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
+# For each kind, the key that is set selects the policy; "" for a kind without variants.
+_POLICIES: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
+    "on_error": {"": lambda section: feedback.OnError()},
+    "margin": {"": lambda section: feedback.Margin(section.log_odds)},
+    "active": {"": lambda section: feedback.Active(section.budget)},
+    "noisy": {"": lambda section: feedback.Noisy(section.share, section.seed)},
     "delayed": {
         "messages": lambda section: feedback.Delayed(section.messages),
         "hours": lambda section: feedback.DelayedByTime(3600 * section.hours),
@@ -199,16 +185,19 @@ _MAKE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
 }
 
 
-def _make_policy(section: Any, path: str) -> feedback.FeedbackPolicy | None:
-    if section.kind == "immediate":
-        return None
-    if section.kind in _MAKE_BY_KIND:
-        return _MAKE_BY_KIND[section.kind](section)
-    variants = _MAKE_BY_KEY[section.kind]
-    selected = [make for key, make in variants.items() if getattr(section, key) is not None]
-    if len(selected) != 1:
-        raise ConfigError(f"{path}: set exactly one of {', '.join(variants)}")
-    return selected[0](section)
+def make_feedback(config: Config) -> list[feedback.FeedbackPolicy]:
+    """Return the feedback policies of a configuration, in order; empty for immediate feedback."""
+    policies = []
+    for index, section in enumerate(config.feedback):
+        if section.kind == "immediate":
+            continue
+        variants = _POLICIES[section.kind]
+        make = [make for key, make in variants.items() if getattr(section, key, 0) is not None]
+        if len(make) != 1:
+            path = f"feedback[{index}]" if len(config.feedback) > 1 else "feedback"
+            raise ConfigError(f"{path}: set exactly one of {', '.join(variants)}")
+        policies.append(make[0](section))
+    return policies
 
 
 def resolved_yaml(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:

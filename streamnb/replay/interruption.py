@@ -16,7 +16,7 @@ class Interruption:
     """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
-        self.requested = False
+        self.requested: bool = False
         self._should_stop = should_stop
         self._previous_handler: Any = None
 

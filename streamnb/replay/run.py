@@ -228,11 +228,11 @@ class RunRecord:
     ) -> None:
         self.config = config
         self._corpus_path = corpus.path
-        self.metrics = RunningMetrics(
+        self.metrics: RunningMetrics = RunningMetrics(
             config.evaluate.positive, config.evaluate.window, config.evaluate.fading
         )
-        self.report = Report(config, corpus.description, skipped=skipped)
-        self.files = ResultFiles(config.output.folder, config_text)
+        self.report: Report = Report(config, corpus.description, skipped=skipped)
+        self.files: ResultFiles = ResultFiles(config.output.folder, config_text)
 
     def record(self, step: Step) -> None:
         """Record a prediction."""

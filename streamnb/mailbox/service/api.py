@@ -163,7 +163,7 @@ class RequestMetrics:
     """The metrics of requests, and the paths /metrics and /health."""
 
     def __init__(self, monitor: Monitor | None) -> None:
-        self.monitor = monitor or Monitor()
+        self.monitor: Monitor = monitor or Monitor()
         self.registry: CollectorRegistry = self.monitor.registry or CollectorRegistry()
         self._requests = Counter(
             "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry

@@ -28,10 +28,10 @@ class MemoryBudget:
     def __init__(
         self, size: int = _SIZE, free_bytes: int = FREE_BYTES, wait_s: float = _WAIT_S
     ) -> None:
-        self.size = size
+        self.size: int = size
         self.free_bytes = free_bytes
         self.wait_s = wait_s
-        self.used = 0
+        self.used: int = 0
         self._overdrawn: MessageMemory | None = None
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -70,7 +70,7 @@ class MessageMemory:
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
-        self.size = 0
+        self.size: int = 0
         self._charged = 0
 
     def take_now(self, size: int) -> bool:

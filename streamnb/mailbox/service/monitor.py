@@ -94,56 +94,31 @@ class Monitor:
         self._labels = self._accepting = none
         self.not_accepting: list[str] = []  # listeners that do not accept waiting connections
         if metrics:
-            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+            self._add_metrics()
 
-            registry = self.registry = CollectorRegistry()
-            self._judged = Counter(
-                "streamnb_messages",
-                "Messages with a verdict, by class and by whether the verdict was sure.",
-                ["listener", "class", "sure"],
-                registry=registry,
-            )
-            self._unmarked = Counter(
-                "streamnb_unmarked",
-                "Messages passed on without a verdict.",
-                ["listener", "cause"],
-                registry=registry,
-            )
-            self._refused = Counter(
-                "streamnb_refusals",
-                "Messages and connections refused.",
-                ["listener", "cause"],
-                registry=registry,
-            )
-            self._seconds = Histogram(
-                "streamnb_message_seconds",
-                "Seconds from the end of a message to its answer.",
-                ["listener"],
-                registry=registry,
-                buckets=SECONDS,
-            )
-            self._open = Gauge(
-                "streamnb_connections", "Open connections.", ["listener"], registry=registry
-            )
+    def _add_metrics(self) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-            self._accepting = Gauge(
-                "streamnb_accepting",
-                "0 if connections wait and none is accepted.",
-                ["listener"],
-                registry=registry,
-            )
-            self._labels = Counter(
-                "streamnb_labels",
-                "Labels that messages were given through the server, by class and result.",
-                ["listener", "class", "result"],
-                registry=registry,
-            )
-            self._stale = Gauge(
-                "streamnb_stale_files",
-                "Files whose earlier content is used, because the new one is damaged.",
-                ["file"],
-                registry=registry,
-            )
+        registry = self.registry = CollectorRegistry()
+
+        def add(kind: Any, name: str, help_text: str, *labels: str, **options: Any) -> Any:
+            return kind(f"streamnb_{name}", help_text, labels, registry=registry, **options)
+
+        verdicts = "Messages with a verdict, by class and by whether the verdict was sure."
+        self._judged = add(Counter, "messages", verdicts, "listener", "class", "sure")
+        unmarked = "Messages passed on without a verdict."
+        self._unmarked = add(Counter, "unmarked", unmarked, "listener", "cause")
+        refusals = "Messages and connections refused."
+        self._refused = add(Counter, "refusals", refusals, "listener", "cause")
+        seconds = "Seconds from the end of a message to its answer."
+        self._seconds = add(Histogram, "message_seconds", seconds, "listener", buckets=SECONDS)
+        self._open = add(Gauge, "connections", "Open connections.", "listener")
+        accepting = "0 if connections wait and none is accepted."
+        self._accepting = add(Gauge, "accepting", accepting, "listener")
+        labels = "Labels that messages were given through the server, by class and result."
+        self._labels = add(Counter, "labels", labels, "listener", "class", "result")
+        stale = "Files whose earlier content is used, because the new one is damaged."
+        self._stale = add(Gauge, "stale_files", stale, "file")
 
     def count_databases(self, count: Any) -> None:
         """Register the gauge `streamnb_databases`, whose value is `count()`."""
