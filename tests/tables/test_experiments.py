@@ -261,7 +261,7 @@ def test_epsilon_is_that_of_the_text(tmp_path):
         score = norm.logpdf(
             X, loc=class_rows.mean(axis=0), scale=class_rows.std(axis=0) + 0.01
         ).sum(axis=1) + np.log((y == k).mean())
-        assert model._score_rows(X)[:, k] == pytest.approx(score, rel=1e-9)
+        assert model.joint_log_likelihood_many(X)[:, k] == pytest.approx(score, rel=1e-9)
 
 
 def test_prequential(experiments):
@@ -712,7 +712,7 @@ MISUSES = {
     "asked in numbers": (
         ["{weather}", "--set", "queries=[{windy: yes}]"],
         2,
-        "queries: 'windy': True is not text, as FALSE, TRUE are; put it in quotes",
+        "queries: 'windy': True is not text, but FALSE, TRUE are text; put it in quotes",
     ),
     "nothing": (
         ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],
