@@ -6,7 +6,7 @@ from streamnb import _core
 from streamnb.features.byte_grams import InvertibleGrams
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import Integer, parameter, parameter_class
 
 

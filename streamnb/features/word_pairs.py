@@ -8,7 +8,7 @@ from streamnb import _core
 from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 

@@ -10,7 +10,7 @@ from river import base
 from streamnb import _core
 from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.features.vectorizer import VectorizerMixin
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import (
     Boolean,
     Choice,

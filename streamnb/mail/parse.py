@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import accumulate, islice
-from typing import Literal, NamedTuple
+from itertools import accumulate, chain, islice
+from typing import NamedTuple
 
-from streamnb._core import hidden_spans, split_header
+from streamnb._core import split_header
+from streamnb.mail.charsets import declared_in_html, is_informative
+from streamnb.mail.content_types import (
+    SNIFFED,
+    UTF16_MARKS,
+    guess_text_type,
+    is_html,
+    is_text,
+    names_message,
+    read_content_type,
+)
 from streamnb.mail.decode import (
-    COMMENT,
     boundary,
-    decode_part,
+    charset_of_words,
     decode_transfer,
-    decode_words,
-    loose_charset,
-    parameters,
     seems_encoded,
-    to_utf8,
     transfer_encoding,
 )
+from streamnb.mail.message import Fields, Index, Mail, Part
 from streamnb.patterns import lazy_pattern
 
-_BLANKS = rb"(?:\s|%b)*+" % COMMENT
-_TYPE = lazy_pattern(
-    rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
-)
-_ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
-_TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Apple Mail's .emlx: a line with the size of the message, the message, and a property list.
@@ -47,30 +44,8 @@ _OPAQUE = {
 # A slice to parse: bytes, start, end, depth, default content type, and "part" or the role of a
 # leaf.
 _Slice = tuple[bytes, int, int, int, str, str]
-_HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
-_OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
-# Types that are vague, or often wrong for text. For these, file name and content decide.
-_VAGUE_TYPE = lazy_pattern(
-    r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
-    r"|application/(?:x-)?(?:text|plain|html|txt)|(?:binary|unknown|file|plain|html|\*)/.*"
-)
-_TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
-_HTML_NAME = lazy_pattern(r".*\.[sx]?html?", re.I | re.S)
-_HTML_START = lazy_pattern(
-    rb"(?:\s|\xef\xbb\xbf|<!--.{0,500}?-->|<\?xml[^>]{0,200}>)*+"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
-    re.I | re.S,
-)
-# Bytes that do not occur in text of any charset. (ISO-2022 uses ESC.)
-_NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-_NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
-_SNIFFED = 1024  # bytes that are read to decide whether a part of a vague type is text
-_UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
-_FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
-_FOLD = lazy_pattern(rb"\r?\n[ \t]")
-_SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
-# A container that is quoted-printable as a whole also encodes the `=` in its fields.
+# A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
 _ENCODED_BODY = lazy_pattern(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
@@ -90,9 +65,6 @@ _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds hal
 # bytes of a container that are read to decide whether its declared encoding is wrong
 _LABEL_SAMPLE = 1 << 16
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
-
-Fields = list[tuple[bytes, bytes]]
-Index = dict[bytes, bytes]  # lower-case name -> the first value
 
 
 class Limits(NamedTuple):
@@ -119,209 +91,6 @@ class Limits(NamedTuple):
 DEFAULT_LIMITS = Limits()
 
 
-@dataclass(slots=True)
-class Part:
-    """A leaf of a message: a part without parts.
-
-    Attributes
-    ----------
-    fields
-        Header fields as (name, value) in bytes. For an attached message, its own header fields.
-    content_type
-        The content type in lower case, such as "text/html".
-    payload
-        The raw bytes, in their transfer encoding.
-    role
-        - "body": a part with content.
-        - "message": the header of an attached message; its parts follow.
-        - "preamble", "epilogue": text before and after the parts of a container; it is not shown.
-        - "damaged": lines of a header that are not fields.
-    fallback
-        The charset of undeclared text: the first charset that a part declares, or "".
-    is_cut
-        True if the payload was truncated at the limit `Limits.size`.
-    read_as
-        The content type used if the declared one is vague or wrong; else "".
-    """
-
-    fields: Fields
-    content_type: str
-    payload: bytes
-    role: str = "body"
-    index: Index = field(default_factory=dict, repr=False)
-    fallback: str = ""
-    is_cut: bool = False
-    read_as: str = ""
-    _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
-    _hidden_spans: bytes | Literal[False] | None = field(
-        default=False, init=False, repr=False, compare=False
-    )
-    _parameters: Mapping[str, str] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        """The parameters of the Content-Type."""
-        if self._parameters is None:
-            value = self.index.get(b"content-type")
-            self._parameters = parameters(value) if value else {}
-        return self._parameters
-
-    @property
-    def charset(self) -> str:
-        """The declared charset, or ""."""
-        return self.parameters.get("charset") or loose_charset(self.index.get(b"content-type", b""))
-
-    @property
-    def filename(self) -> str:
-        """The file name of the part, or ""."""
-        disposition = self.index.get(b"content-disposition")
-        name = parameters(disposition).get("filename") if disposition else None
-        return name or self.parameters.get("name", "")
-
-    @property
-    def is_text(self) -> bool:
-        """True if the payload is text."""
-        return _is_text(self.read_as or self.content_type)
-
-    @property
-    def is_html(self) -> bool:
-        """True if the payload is HTML."""
-        return _is_html(self.read_as or self.content_type)
-
-    @property
-    def hidden_spans(self) -> bytes | None:
-        """The invisible spans of `utf8` in HTML; cached."""
-        if self._hidden_spans is False:
-            self._hidden_spans = hidden_spans(self.utf8) if self.is_html else None
-        return self._hidden_spans
-
-    @property
-    def content(self) -> bytes:
-        """The payload without its transfer encoding."""
-        encoding = transfer_encoding(self.index)
-        content = decode_transfer(self.payload, encoding) if encoding else self.payload
-        return _without_cut_character(content) if self.is_cut else content
-
-    @property
-    def text(self) -> str:
-        """The decoded text; "" if the part is not text."""
-        if not self.is_text:
-            return ""
-        return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
-
-    def _unfolded(self) -> bytes:
-        """The content without line breaks within words, which some types of text have."""
-        content = self.content
-        if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
-            return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
-        value = self.index.get(b"content-type", b"")
-        if (
-            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
-        ):  # RFC 3676
-            return _SPACE_AND_BREAK.sub(b"", content)
-        return content
-
-    @property
-    def utf8(self) -> bytes:
-        """The text as normalized (NFC) UTF-8; cached, because several views read it."""
-        if self._utf8 is None:
-            self._utf8 = (
-                to_utf8(self._unfolded(), self.charset, self.is_html, self.fallback)
-                if self.is_text
-                else b""
-            )
-        return self._utf8
-
-
-@dataclass
-class Mail:
-    """A parsed message.
-
-    Attributes
-    ----------
-    fields
-        Header fields in order, as (name, value) in bytes; values include their folding.
-    parts
-        The leaves of the message, in order.
-    defects
-        Damage, exceeded limits, and parts that could not be read.
-    source
-        The bytes of the message, with LF line ends.
-    charset
-        The first charset that a part declares, or "". Raw 8-bit header fields are in this charset.
-    """
-
-    fields: Fields = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    defects: list[str] = field(default_factory=list)
-    index: Index = field(default_factory=dict, repr=False)
-    source: bytes = field(default=b"", repr=False)
-    charset: str = ""
-
-    @cached_property
-    def headers(self) -> list[tuple[str, str]]:
-        """The decoded header fields: names as written, values unfolded."""
-        return [(name.decode("ascii"), self.decode(value)) for name, value in self.fields]
-
-    def decode(self, value: bytes) -> str:
-        """Return the decoded value of a header field of this message."""
-        return decode_words(value, self.charset)
-
-    def get(self, name: str) -> str:
-        """Return the decoded value of the first field of that name, or ""."""
-        return self.decode(self.index.get(name.encode("latin-1", "replace").lower(), b""))
-
-    @property
-    def text(self) -> str:
-        """The decoded text of all text parts."""
-        return "\n".join(p.text for p in self.parts if p.is_text and p.role != "damaged")
-
-
-def _is_text(content_type: str) -> bool:
-    return content_type.startswith("text/") or content_type in _OTHER_TEXT
-
-
-def _is_html(content_type: str) -> bool:
-    """Return True for HTML, including text/watch-html and text/x-amp-html."""
-    return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
-
-
-def _without_cut_character(content: bytes) -> bytes:
-    """Drop an incomplete UTF-8 sequence from the end of a truncated text."""
-    for size in range(1, min(4, len(content)) + 1):
-        byte = content[-size]
-        if byte >= 0xC0:
-            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return content[:-size] if size < wanted else content
-        if byte < 0x80:
-            break
-    return content
-
-
-@lru_cache(maxsize=1024)
-def _content_type(value: bytes) -> str:
-    """Return the type at the beginning of a Content-Type; text/plain if it is damaged."""
-    match = _TYPE.match(value)
-    if match is None:
-        return "multipart/mixed" if _ANY_MULTIPART.match(value) else "text/plain"
-    return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
-
-
-def _guess_type(part: Part) -> str:
-    """Return the text type of a part of a vague type, by its name or content, or ""."""
-    encoding = transfer_encoding(part.index)
-    sample = decode_transfer(part.payload[: 2 * _SNIFFED], encoding)[:_SNIFFED]
-    if sample[:2] not in _UTF16_STARTS and _NOT_TEXT.search(sample):
-        return ""
-    if _HTML_NAME.fullmatch(part.filename) or _HTML_START.match(sample):
-        return "text/html"
-    if _TEXT_NAME.fullmatch(part.filename):
-        return "text/plain"
-    return "" if _NO_READER_TEXT.match(sample) or not sample.strip() else "text/plain"
-
-
 def _delimiters(
     data: bytes, start: int, end: int, boundary_text: bytes
 ) -> list[tuple[int, int, bool]]:
@@ -344,6 +113,12 @@ def _delimiters(
             return lines + _matching_delimiters(data, after, end, mark)
         position = data.find(mark, after, end)
     return lines
+
+
+def _delimiter_in_header(data: bytes, start: int, stop: int, index: Index) -> int:
+    """Return the start of the first boundary, if no blank line is between it and the fields."""
+    mark = boundary(index.get(b"content-type", b""))
+    return data.find(b"\n--" + mark + b"\n", start, stop) + 1 if mark else 0
 
 
 def _matching_delimiters(
@@ -390,11 +165,11 @@ def _choose_content_fields(
 
     def rank(name: bytes, value: bytes) -> int:
         if name == b"content-type":
-            content_type = _content_type(value[:_TYPE_BYTES])
+            content_type = read_content_type(value).name
             if content_type.startswith("multipart/"):
                 mark = boundary(value)
                 return 3 if mark and data.find(b"--" + mark, body, end) >= 0 else 0
-            return 2 if _is_text(content_type) or content_type in _MESSAGES else 1
+            return 2 if is_text(content_type) or content_type in _MESSAGES else 1
         if name == b"content-transfer-encoding":
             encoding = transfer_encoding({name: value})
             if encoding in _ENCODED:
@@ -445,6 +220,10 @@ class _Parser:
         fields, index, repeated, stop, damaged, is_cut = split_header(
             data, start, end, self.limits.fields
         )
+        if damaged and (delimiter := _delimiter_in_header(data, start, stop, index)):
+            fields, index, repeated, stop, damaged, is_cut = split_header(
+                data, start, delimiter, self.limits.fields
+            )
         if stop - start > self.budget // 2:
             fields, index = _within_size(fields, index, self.spend(stop - start))
         else:
@@ -484,16 +263,17 @@ class _Parser:
         start: int,
         end: int,
         role: str = "body",
+        is_vague: bool = False,
     ) -> None:
         """Add a leaf. Text is cut to the remaining budget."""
         size = granted = end - start
         read_as = ""
-        if not _is_text(content_type) and _VAGUE_TYPE.fullmatch(content_type):
-            read_as = _guess_type(
-                Part(fields, content_type, data[start : start + 2 * _SNIFFED], index=index)
-            )
-        if _is_text(read_as or content_type):
-            if _is_html(read_as or content_type) and size > self.limits.size // 4:
+        if is_vague:
+            sample = decode_transfer(data[start : start + 2 * SNIFFED], transfer_encoding(index))
+            filename = Part(fields, content_type, b"", index=index).filename
+            read_as = guess_text_type(content_type, filename, sample)
+        if is_text(read_as or content_type):
+            if is_html(read_as or content_type) and size > self.limits.size // 4:
                 data, fields, index = self.without_pictures(data[start:end], fields, index)
                 start, size = 0, len(data)
             granted = self.spend(size, role)
@@ -530,7 +310,9 @@ class _Parser:
                 self.mail.fields = fields
                 self.mail.index = index
             value = index.get(b"content-type", b"")
-            content_type = _content_type(value[:_TYPE_BYTES]) if value else default_type
+            content_type, is_vague = read_content_type(value) if value else (default_type, False)
+            if is_vague and names_message(Part(fields, "", b"", index=index).filename):
+                content_type = "message/rfc822"
             is_container = content_type.startswith("multipart/")
             if is_container or content_type in _MESSAGES:
                 if depth < self.limits.depth:
@@ -541,7 +323,7 @@ class _Parser:
                     continue
                 self.add_defect(f"nested more than {self.limits.depth} deep")
                 content_type = "text/plain"
-            self.text_leaf(fields, index, content_type, data, body, end)
+            self.text_leaf(fields, index, content_type, data, body, end, is_vague=is_vague)
         self.set_charsets()
         return self.mail
 
@@ -641,13 +423,33 @@ class _Parser:
         return [slices[number] for number in sorted(largest)]
 
     def set_charsets(self) -> None:
-        """Set the fallback charset of parts and header fields to the first declared charset."""
-        for part in self.mail.parts:
-            if b"content-type" in part.index and (charset := part.charset):
-                self.mail.charset = charset
-                for part in self.mail.parts:
-                    part.fallback = charset
-                return
+        """Give parts and header fields without a charset that of the first part with one."""
+        charset = _find_charset(self.mail)
+        if charset:
+            self.mail.charset = charset
+            for part in self.mail.parts:
+                part.fallback = charset
+
+
+def _find_charset(mail: Mail) -> str:
+    """Return the first charset that a part, a page or an encoded word declares; else a guess."""
+    for part in mail.parts:
+        if b"content-type" in part.index:
+            charset = part.charset
+            if charset and is_informative(charset):
+                return charset
+    if mail.source.isascii():
+        return ""
+    from streamnb.mail.guess_charset import guess_charset  # here: few mails need it
+
+    contents = [part.content for part in mail.parts if part.is_text]
+    words = (value for _, value in mail.fields if b"=?" in value)
+    charsets = chain(
+        map(declared_in_html, contents),
+        map(charset_of_words, words),
+        map(guess_charset, contents),
+    )
+    return next(filter(None, charsets), "")
 
 
 def _with_lf(data: bytes) -> bytes:
@@ -670,6 +472,8 @@ def unwrap(data: bytes) -> bytes:
     >>> unwrap(b"\xef\xbb\xbfSubject: hi\r\r\n\r\r\nHello\r")
     b'Subject: hi\n\nHello\n'
     """
+    if data[:2] in UTF16_MARKS:  # a file that was saved as "Unicode"
+        data = data.decode("utf-16", "replace").encode()
     if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
         data = data[match.end() :]
     if data[:1].isdigit() and (match := _EMLX.match(data)):

@@ -261,7 +261,7 @@ def test_epsilon_is_that_of_the_text(tmp_path):
         score = norm.logpdf(
             X, loc=class_rows.mean(axis=0), scale=class_rows.std(axis=0) + 0.01
         ).sum(axis=1) + np.log((y == k).mean())
-        assert model._score_rows(X)[:, k] == pytest.approx(score, rel=1e-9)
+        assert model.joint_log_likelihood_many(X)[:, k] == pytest.approx(score, rel=1e-9)
 
 
 def test_prequential(experiments):
