@@ -23,7 +23,9 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import companion_path
+from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import Activity, ConnectionHandler
+from streamnb.mailbox.service.sockets import is_ip
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -36,7 +38,7 @@ _HEADER = 10.0  # seconds within which a request must begin, because the client 
 _LONGEST = 120.0  # longest life of a connection in seconds
 _GRACE = 10.0  # seconds for a request to end when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
-_HERE = ("localhost", "127.0.0.1", "[::1]")
+HOST_NAME = "localhost"  # the only name of this server unless others are given
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
@@ -85,6 +87,11 @@ class AuthMiddleware:
         Further tokens, by the path for which they are valid.
     open_paths
         Paths that need no token.
+    host_names
+        Names of this server. Requests can also name any numeric address.
+    budget
+        Memory that the bodies of all requests share. If it is used up, a large request waits, and
+        gets status 503 after the time limit.
     """
 
     app: App
@@ -92,6 +99,8 @@ class AuthMiddleware:
     session: str | None = None
     path_tokens: Mapping[str, str] = field(default_factory=dict)
     open_paths: frozenset[str] = frozenset()
+    host_names: frozenset[str] = frozenset([HOST_NAME])
+    budget: MemoryBudget = field(default_factory=MemoryBudget)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Refuse a request, or pass it on."""
@@ -101,17 +110,21 @@ class AuthMiddleware:
         if refusal is not None:
             await self._response(*refusal)(scope, receive, send)
             return
-        remaining = _LARGEST
+        memory = self.budget.message()
 
         async def bounded() -> Any:
-            nonlocal remaining
             message = await receive()
-            remaining -= len(message.get("body", b""))
-            if remaining < 0:
+            size = len(message.get("body", b""))
+            if memory.size + size > _LARGEST:
                 raise HTTPException(413, "the message is too large")
+            if not await memory.take(size):
+                raise HTTPException(503, "too many large messages at once; try again later")
             return message
 
-        await self.app(scope, bounded, send)
+        try:
+            await self.app(scope, bounded, send)
+        finally:
+            memory.release()
 
     def _response(self, status: int, reason: str) -> Response:
         headers = {"connection": "close"}
@@ -123,9 +136,11 @@ class AuthMiddleware:
         """Return status and reason of a refusal, or None to pass the request on."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in _HERE:  # a page of another site whose name now resolves to this machine
-            return 421, f"the Host {host!r:.100} is not this server; use one of {', '.join(_HERE)}"
+        name = (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
+        # a page of another site whose name now resolves to this machine
+        if name not in self.host_names and not is_ip(name.strip("[]")):
+            names = ", ".join(sorted(self.host_names))
+            return 421, f"the Host {host!r:.100} is not this server; use 127.0.0.1 or {names}"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
             return (
@@ -176,51 +191,58 @@ def http(app: App) -> ConnectionHandler:
     state = ServerState()
 
     async def talk(connection: socket.socket, activity: Activity | None = None) -> None:
-        requested, ended = asyncio.Event(), asyncio.Event()
-
-        class Protocol(H11Protocol):
-            def handle_events(self) -> None:
-                super().handle_events()
-                if self.cycle is not None:
-                    requested.set()
-
-            def send_400_response(self, msg: str) -> None:
-                """Answer data that is not HTTP, in JSON instead of the library's plain text."""
-                body = json.dumps({"error": msg}).encode()
-                head = (
-                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-                    f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-                )
-                self.transport.write(head.encode() + body)
-                self.transport.close()
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                super().connection_lost(exc)
-                requested.set()
-                ended.set()
-
         transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: Protocol(config, state, {}), connection
+            lambda: _Protocol(config, state, {}), connection
         )
         try:
             async with asyncio.timeout(_HEADER):
-                await requested.wait()
+                await protocol.requested.wait()
             async with asyncio.timeout(_LONGEST):
-                await ended.wait()
+                await protocol.ended.wait()
         except TimeoutError:
             transport.abort()
-        # the server stops: the request in hand is finished and answered
-        except asyncio.CancelledError:
-            cycle = protocol.cycle
-            # no request has begun, and perhaps none comes
-            if cycle is not None and cycle.more_body:
-                transport.abort()
-            protocol.shutdown()
-            try:
-                async with asyncio.timeout(_GRACE):
-                    await ended.wait()
-            except TimeoutError:
-                transport.abort()
+        except asyncio.CancelledError:  # the server stops
+            await protocol.finish()
             raise
 
     return talk
+
+
+class _Protocol(H11Protocol):
+    """A connection that says when its first request has begun, and when it has ended."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.requested, self.ended = asyncio.Event(), asyncio.Event()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        if self.cycle is not None:
+            self.requested.set()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer data that is not HTTP, in JSON instead of the library's plain text."""
+        body = json.dumps({"error": msg}).encode()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.requested.set()
+        self.ended.set()
+
+    async def finish(self) -> None:
+        """Answer the request in hand and close the connection, in a limited time."""
+        # no request has begun, and perhaps none comes
+        if self.cycle is not None and self.cycle.more_body:
+            self.transport.abort()
+        self.shutdown()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self.ended.wait()
+        except TimeoutError:
+            self.transport.abort()
