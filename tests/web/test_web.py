@@ -241,6 +241,20 @@ def test_figures_words_and_lessons(page, tmp_path):
     assert page.ask("GET", "/static/../app.py")[0] == 404
 
 
+def test_pages_of_several_databases_are_open_in_one_browser(tmp_path):
+    """A browser keeps the cookies of a host without their ports."""
+    with contextlib.ExitStack() as stack:
+        pages = [
+            stack.enter_context(contextlib.closing(Page("--db", tmp_path / f"{i}.db")))
+            for i in range(2)
+        ]
+        cookies = dict(page.cookie.split("=", 1) for page in pages)
+        header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+        for page in pages:
+            assert page.ask("GET", "/", Cookie=header)[0] == 200
+            assert page.ask("GET", "/", Cookie=header.replace("=", "=x"))[0] == 401
+
+
 def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
     for headers in ({"Cookie": ""}, {"Cookie": "streamnb-token=wrong"}):
         assert page.ask("GET", "/", **headers)[0] == 401

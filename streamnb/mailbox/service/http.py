@@ -30,7 +30,7 @@ from streamnb.mailbox.service.sockets import is_ip
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
-COOKIE = "streamnb-token"
+_COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 # Otherwise clients without a token could fill the log.
 logging.getLogger("uvicorn").propagate = False
@@ -168,9 +168,18 @@ class AuthMiddleware:
         return None
 
 
+def cookie_name(port: int | None) -> str:
+    """Return the name of the cookie of a page at a port.
+
+    Browsers send cookies to all ports of a host, so that pages of several databases would replace
+    each other's.
+    """
+    return _COOKIE if port is None else f"{_COOKIE}-{port}"
+
+
 def _cookies(header: str) -> list[str]:
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return [value for name, _, value in pairs if name == COOKIE]
+    return [value for name, _, value in pairs if name.startswith(_COOKIE)]
 
 
 def http(app: App) -> ConnectionHandler:
