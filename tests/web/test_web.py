@@ -115,11 +115,11 @@ def home(tmp_path):
             box.learn(from_("Ann <a@example.org>", mail(2000 + i, HAM)), "ham")
         plan = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",), move=True)
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
-        watcher.look()
+        watcher.scan()
         home.deliver(1, from_("Mixed <m@example.com>", mail(1, UNSURE)))
         home.deliver(2, from_("Pills <p@example.com>", mail(2, SPAM)))
         home.deliver(3, from_("Ann <a@example.org>", mail(3, HAM)))
-        watcher.look()
+        watcher.scan()
     return home
 
 
@@ -289,9 +289,9 @@ def test_the_verdict_now_includes_the_sites_model(tmp_path):
     with Mailbox(tmp_path / "mail.db", base=SiteModel(tmp_path / "site.db")) as box:
         plan = FolderPlan("INBOX", {"Junk": "spam"})
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
-        watcher.look()
+        watcher.scan()
         home.deliver(2, mail(2, SPAM))
-        watcher.look()
+        watcher.scan()
         number = VerdictLog(box).entries("all")[0].id
     page = Page(home.root, "--db", tmp_path / "mail.db", "--base", tmp_path / "site.db")
     try:
@@ -318,10 +318,10 @@ def test_hostile_mail_on_every_page(tmp_path, full):
         watcher = Watcher(
             box, MaildirAccount(home.root), FolderPlan("INBOX", {"Junk": "spam"}), lambda line: None
         )
-        watcher.look()
+        watcher.scan()
         for i, message in enumerate(mails):
             home.deliver(i, message)
-        watcher.look()
+        watcher.scan()
         ids = [item.id for item in VerdictLog(box).entries(most=1000)]
         assert len(ids) > 0.75 * len(mails)  # some differ only in bytes that no reader sees
     page = Page(home.root, "--db", tmp_path / "mail.db")
