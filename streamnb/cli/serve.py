@@ -203,7 +203,7 @@ def serve(**values: Any) -> None:
             f"the socket {min(unknown)!r} is unknown; set FileDescriptorName to ask or one of "
             f"{', '.join(_KINDS)}"
         )
-    _check_options(settings.given(passed))
+    _check_options(settings.is_set(passed))
     next_hop = settings.next_hop()
     configure_logging()
     for warning in _misspelt_variables(os.environ):
@@ -244,7 +244,7 @@ class _Settings(NamedTuple):
         """The addresses to listen on, by kind of listener."""
         return {name: getattr(self, name) for name in _KINDS}
 
-    def given(self, passed: Container[str]) -> dict[str, bool]:
+    def is_set(self, passed: Container[str]) -> dict[str, bool]:
         """Return which options are given, also by a socket of systemd."""
         return {
             "--lmtp or --smtp": any(getattr(self, name) or name in passed for name in _MAIL_KINDS),
@@ -492,7 +492,7 @@ class _HandlerFactory:
             from streamnb.mailbox.service.http import AuthMiddleware, http
         guard = AuthMiddleware(
             api(self.mailboxes, self.monitor),
-            _token(self.mailboxes),
+            _token(self.mailboxes, self.monitor),
             path_tokens={"/metrics": _scrape_token(self.mailboxes)},
             open_paths=frozenset(["/health"]),
             host_names=self.settings.all_host_names(),
@@ -501,7 +501,7 @@ class _HandlerFactory:
         return http(guard)
 
 
-def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
+def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str]:
     """Return a function that returns the token of a user's database, or of the only one."""
     from streamnb.mailbox.location import user_path
     from streamnb.mailbox.service.http import database_token
@@ -513,8 +513,11 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
             return only
         with suppress(ConfigError):
             path = user_path(mailboxes.addresses.user_of_query(user) or "")
-            if only is None and os.path.exists(path):
-                return database_token(path)
+            try:
+                if only is None and os.path.exists(path):
+                    return database_token(path)
+            except OutputError as error:
+                monitor.warn(str(error))
         raise LookupError("no such user")
 
     return of_user

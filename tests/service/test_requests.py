@@ -1,15 +1,20 @@
 """Requests by HTTP and by the Unix socket: wrapped bodies, names of the server, shared memory."""
 
 import asyncio
+import contextlib
 import gzip
 import json
+import os
+import shutil
 import socket
+from http import client
 
 import pytest
 from serving import HAM, SPAM, Serving, Web, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
+from streamnb.mailbox.service import http as service_http
 from streamnb.mailbox.service.api import api
 from streamnb.mailbox.service.http import AuthMiddleware, http
 from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -117,10 +122,10 @@ def test_messages_of_the_unix_socket_share_it_too(mailboxes, trained_db):
     handler = socket_handler(mailboxes, budget=budget)
 
     async def ask(message):
-        client, server = socket.socketpair()
+        near, server = socket.socketpair()
         server.setblocking(False)
         task = asyncio.create_task(handler(server))
-        reader, writer = await asyncio.open_connection(sock=client)
+        reader, writer = await asyncio.open_connection(sock=near)
         file = mailboxes.single.database.file
         writer.write(b"streamnb/1 file=%d:%d size=%d\n" % (*file, len(message)) + message)
         reply = await reader.read()
@@ -138,3 +143,38 @@ def test_messages_of_the_unix_socket_share_it_too(mailboxes, trained_db):
         assert budget.used == 0
 
     asyncio.run(main())
+
+
+def test_a_request_is_answered_though_its_connection_is_old(monkeypatch):
+    """A program that sends one request after the other keeps its connection for hours."""
+    monkeypatch.setattr(service_http, "_LONGEST", 0.3)
+
+    async def slow(scope, receive, send):
+        await asyncio.sleep(0.15)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+    with (
+        listening("http", lambda: http(slow)) as port,
+        contextlib.closing(client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection,
+    ):
+        for _ in range(5):
+            connection.request("GET", "/")  # it connects again after "Connection: close"
+            reply = connection.getresponse()
+            assert (reply.status, reply.read()) == (200, b"done")
+
+
+def test_a_token_that_others_can_read_is_refused_and_named(serve, tmp_path, trained_db):
+    users = tmp_path / "users"
+    users.mkdir()
+    shutil.copy(trained_db, users / "ann.db")
+    process = serve("--users", "--http", "127.0.0.1:0",
+                    env={**os.environ, "STREAMNB_USERS": str(users)})  # fmt: skip
+    token = users / "ann.db.token"
+    web = Web(port_of(process, "http"), "x" * 30)
+    assert web("GET", "/status?user=ann")[0] == 401
+    web.token = token.read_text().strip()
+    assert web("GET", "/status?user=ann")[0] == 200
+    token.chmod(0o644)
+    assert web("GET", "/status?user=ann")[0] == 401
+    assert f"chmod 600 {token}" in process.stop()

@@ -1,5 +1,6 @@
 """Sessions of mail servers that are slow, are cut, or meet an error of the program."""
 
+import asyncio
 import os
 import re
 import signal
@@ -191,6 +192,33 @@ def test_a_client_that_says_nothing_is_ended(relay, monkeypatch):
         assert got.read() == b""
 
 
+def test_the_session_with_the_next_hop_ends_though_the_handler_is_cancelled(mailboxes, smtp_sink):
+    """All threads are busy when the client goes and the server stops."""
+    hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
+    is_free = threading.Event()
+
+    async def main():
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        task = asyncio.create_task(proxy(hop, mailboxes)(far))
+        reader, writer = await asyncio.open_connection(sock=near)
+        writer.write(b"EHLO x\r\n")
+        while not (await reader.readline()).startswith(b"250 "):
+            pass
+        busy = [proxying._POOL.submit(is_free.wait, 30) for _ in range(64)]
+        writer.close()
+        await writer.wait_closed()
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait({task})
+        is_free.set()
+        await asyncio.wait(map(asyncio.wrap_future, busy))
+
+    asyncio.run(main())
+    poll(lambda: not smtp_sink.connections)
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_server_that_is_told_to_end_finishes_its_message(
     serve, trained_db, smtp_sink, signal_number
@@ -292,12 +320,12 @@ def test_a_socket_of_systemd_that_does_not_listen_is_named(trained_db, kind):
         "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES='milter');"
         "os.execv(sys.argv[2], sys.argv[2:])"
     )
-    ours, other = socket.socketpair(socket.AF_UNIX, family)
-    with ours, other:
-        ours.set_inheritable(True)
+    inherited, other = socket.socketpair(socket.AF_UNIX, family)
+    with inherited, other:
+        inherited.set_inheritable(True)
         result = subprocess.run(
-            [sys.executable, "-c", begin, str(ours.fileno()), *STREAMNB, "serve", "--db", trained_db],
-            capture_output=True, text=True, pass_fds=[ours.fileno()], timeout=60, check=False,
+            [sys.executable, "-c", begin, str(inherited.fileno()), *STREAMNB, "serve", "--db", trained_db],
+            capture_output=True, text=True, pass_fds=[inherited.fileno()], timeout=60, check=False,
         )  # fmt: skip
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "not a listening stream socket" in result.stderr

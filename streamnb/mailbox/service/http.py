@@ -35,7 +35,8 @@ logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 # Otherwise clients without a token could fill the log.
 logging.getLogger("uvicorn").propagate = False
 _HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
-_LONGEST = 120.0  # longest life of a connection in seconds
+_LONGEST = 120.0  # seconds after which a connection ends with its next answer
+_CLOSE = (b"connection", b"close")
 _GRACE = 10.0  # seconds for a request to end when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
 HOST_NAME = "localhost"  # the only name of this server unless others are given
@@ -200,17 +201,23 @@ def http(app: App) -> ConnectionHandler:
     state = ServerState()
 
     async def talk(connection: socket.socket, activity: Activity | None = None) -> None:
+        activity = activity or Activity()
         transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: _Protocol(config, state, {}), connection
+            lambda: _Protocol(activity, config, state, {}), connection
         )
         try:
-            async with asyncio.timeout(_HEADER):
-                await protocol.requested.wait()
-            async with asyncio.timeout(_LONGEST):
-                await protocol.ended.wait()
-        except TimeoutError:
-            transport.abort()
-        except asyncio.CancelledError:  # the server stops
+            try:
+                async with asyncio.timeout(_HEADER):
+                    await protocol.requested.wait()
+            except TimeoutError:
+                transport.abort()
+            for _ in range(2):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LONGEST):
+                        await protocol.ended.wait()
+                protocol.close_after_answer()
+            await protocol.finish()
+        except asyncio.CancelledError:  # the server stops, or others wait
             await protocol.finish()
             raise
 
@@ -220,14 +227,26 @@ def http(app: App) -> ConnectionHandler:
 class _Protocol(H11Protocol):
     """A connection that says when its first request has begun, and when it has ended."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, activity: Activity, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.activity = activity
         self.requested, self.ended = asyncio.Event(), asyncio.Event()
+        self._is_old = False
 
     def handle_events(self) -> None:
+        self.activity.touch()
         super().handle_events()
         if self.cycle is not None:
             self.requested.set()
+        if self._is_old:
+            self.close_after_answer()
+
+    def close_after_answer(self) -> None:
+        """Say in the next answer that it is the last one: the client then connects again."""
+        self._is_old = True
+        if self.cycle is not None and _CLOSE not in self.cycle.scope["headers"]:
+            # the library copies it from the request to the answer
+            self.cycle.scope["headers"] = [*self.cycle.scope["headers"], _CLOSE]
 
     def send_400_response(self, msg: str) -> None:
         """Answer data that is not HTTP, in JSON instead of the library's plain text."""
@@ -246,6 +265,8 @@ class _Protocol(H11Protocol):
 
     async def finish(self) -> None:
         """Answer the request in hand and close the connection, in a limited time."""
+        if self.ended.is_set():
+            return
         # no request has begun, and perhaps none comes
         if self.cycle is not None and self.cycle.more_body:
             self.transport.abort()

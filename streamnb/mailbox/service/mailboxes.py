@@ -191,7 +191,8 @@ class Mailboxes:
     def _borrow_guest(self) -> Iterator[Mailbox]:
         """Open a mailbox that has learned nothing, with the site's model."""
         with self._guest_lock:
-            if self._guest is None:
+            # folders of temporary files are cleaned sometimes
+            if self._guest is None or self._guest.database.replaced():
                 self._folder = TemporaryDirectory(prefix="streamnb-")
                 self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)
         self._guest.base = self.base

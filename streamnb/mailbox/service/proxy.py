@@ -113,7 +113,8 @@ def proxy(
         finally:
             if server.transport is not None:
                 server.transport.close()
-            await _in_thread(relay.close)
+            # a cancelled call that has not begun would leave the connection to the next hop open
+            await asyncio.shield(asyncio.wrap_future(_POOL.submit(relay.close)))
 
     return handle
 
