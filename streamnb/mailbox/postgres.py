@@ -26,7 +26,8 @@ from psycopg.waiting import Ready
 
 from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
-from streamnb.mailbox.transactions import FORMAT, POSTGRESQL, SCHEMA, Transactions, TransientError
+from streamnb.mailbox.schema import SCHEMA
+from streamnb.transactions import FORMAT, POSTGRESQL, Transactions, TransientError
 
 # psycopg's own warnings are off, because streamnb's errors report a lost connection.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
