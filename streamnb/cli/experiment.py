@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import check_outputs, notify, plot_option, set_option
+from streamnb.cli.options import (
+    check_outputs,
+    notify,
+    notify_similar_labels,
+    plot_option,
+    set_option,
+)
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, abbreviate, printable
 
@@ -72,6 +78,7 @@ def experiment(
         raise ConfigError(f"{config_file}: {error}") from None
     for note in result.notes:
         notify(note)
+    notify_similar_labels(result.classes)
     if out is not None:
         write_experiment(result, config, out)
     if plot is not None:

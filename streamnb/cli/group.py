@@ -23,7 +23,7 @@ class _Entry(NamedTuple):
     summary: str
 
 
-# A command's module is imported only when the command runs, so `--help` needs these lines.
+# A command's module is imported only when the command runs, so `--help` reads these lines.
 SECTIONS: dict[str, dict[str, _Entry]] = {
     "Start here": {
         "replay": _Entry("replay", "Measure accuracy on a corpus, message by message."),
@@ -131,7 +131,7 @@ def _suggestion(name: str) -> str:
 
 @contextmanager
 def _convert_endings() -> Iterator[None]:
-    """Pass Ctrl-C and closed pipes to `main`, which reports them instead of click."""
+    """Pass Ctrl-C and closed pipes to `main`, which reports them in place of click."""
     try:
         yield
     except KeyboardInterrupt:  # click would print an empty line
@@ -186,7 +186,7 @@ def _close_options(name: str, ctx: click.Context | None) -> list[str]:
 
 
 class _Terminated(SystemExit):
-    """Raised on SIGTERM, so that partial files are removed on the way out."""
+    """Raised on SIGTERM, so handlers remove partial files before the exit."""
 
 
 def _on_sigterm(*_: Any) -> None:
@@ -194,7 +194,8 @@ def _on_sigterm(*_: Any) -> None:
 
 
 def _prepare_process() -> None:
-    # Otherwise pydantic searches all installed packages for plug-ins, which streamnb does not use.
+    # Without this, pydantic searches all installed packages for plug-ins, which streamnb does not
+    # use.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
@@ -204,7 +205,7 @@ def _prepare_process() -> None:
 
 
 def _discard_output() -> None:
-    """Send all further standard output to the null device, so that Python's last flush succeeds.
+    """Redirect standard output to the null device, so Python's last flush succeeds.
 
     Python 3.13 and newer print a traceback if that flush fails.
     """
@@ -237,8 +238,8 @@ def main() -> None:
         click.echo("streamnb: interrupted", err=True)
         status = 130
     except _Terminated:
-        # The process ends by the signal, not with an exit status: a mail server then retries the
-        # mail and does not return it to the sender.
+        # The process ends by the signal, not with an exit status. So a mail server retries the
+        # mail, and does not return it to the sender.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise
@@ -247,7 +248,7 @@ def main() -> None:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         _discard_output()
-        sys.stderr.close()  # the reader has closed the pipe, so no message is printed
+        sys.stderr.close()  # the reader closed the pipe, so no error is printed
         status = 141
     except OSError as error:
         _discard_output()

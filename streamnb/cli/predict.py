@@ -16,6 +16,7 @@ from streamnb.cli.options import (
     current_judge_options,
     judge_options,
     load_classifier,
+    notify,
     on_error_option,
     set_option,
 )
@@ -27,10 +28,18 @@ from streamnb.cli.replay import (
     run_options,
 )
 from streamnb.cli.tables import progress_bar
-from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError, printable
+from streamnb.errors import (
+    ConfigError,
+    CorpusError,
+    ModelFileError,
+    StreamNBError,
+    abbreviate,
+    printable,
+)
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
+    from streamnb.replay import Report
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
@@ -68,8 +77,8 @@ def predict(
     predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
-    review. A class other than the positive one (spam) costs MISS if it is wrong: with 10 1 0.2, its
-    labels are sure from a probability of 0.8 on.
+    review. A wrong label other than the positive one (spam) costs MISS. So with 10 1 0.2, such a
+    label is sure if its probability is at least 0.8.
 
     \b
     Examples:
@@ -174,7 +183,7 @@ def evaluate(
             "`evaluate` does not support the keys sweep and feedback; use `streamnb replay`"
         )
     classifier = _load_classifier(model_file)
-    run_and_print(
+    report = run_and_print(
         config,
         lambda run_config, on_step: evaluate_model(run_config, classifier, model_file, on_step),
         as_json=as_json,
@@ -182,6 +191,23 @@ def evaluate(
         quiet=quiet,
         plot=plot,
     )
+    _notify_unknown_labels(report, classifier)
+
+
+def _notify_unknown_labels(report: Report, classifier: Classifier) -> None:
+    """Print a notice if labels of the data are no classes of the model."""
+    labels = set(map(str, classifier.labels))
+    unknown = {
+        label: row.messages
+        for label, row in report.summary.classes.items()
+        if row.messages and label not in labels
+    }
+    if unknown:
+        names = ", ".join(map(abbreviate, list(unknown)[:10]))
+        notify(
+            f"{sum(unknown.values()):,} of {report.summary.messages:,} messages count as errors: "
+            f"their labels are no classes of the model ({names})"
+        )
 
 
 def _load_classifier(path: str) -> Classifier:

@@ -1,4 +1,4 @@
-"""`streamnb serve`: the process that stays."""
+"""`streamnb serve`: the server process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOC
               "STREAMNB_USERS")  # fmt: skip
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
 _PAIR = "--certificate and --key need each other"
-# An option, the one that it needs, and the error without that.
+# An option, the option that it needs, and the error if that is missing.
 _NEEDS = (
     ("--lmtp or --smtp", "--next", _BOTH),
     ("--next", "--lmtp or --smtp", _BOTH),
@@ -84,7 +84,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
         not 0 < len(text) <= _LONGEST_TEXT
         or not all(32 <= ord(character) < 127 for character in text)
     ):
-        raise click.BadParameter(f"{text!r:.100} is not 1 to {_LONGEST_TEXT} characters of ASCII")
+        raise click.BadParameter(f"{text!r:.100}: write 1 to {_LONGEST_TEXT} ASCII characters")
     return text
 
 
@@ -347,7 +347,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     ]
     endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
     matches = {}
-    for name in sorted(others):  # the common beginning would make unlike names alike
+    for name in sorted(others):  # without the common prefix, which makes all names similar
         matches[name] = [
             endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.8)
         ]
@@ -359,7 +359,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
 
 
 def _exit() -> NoReturn:
-    """End the process: a thread that waits for a next hop that hangs is not waited for."""
+    """End the process without waiting for a thread that a hanging next hop blocks."""
     sys.stderr.flush()
     os._exit(0)
 
@@ -385,7 +385,7 @@ def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
         if path is None:
             return None
         base = SiteModel(path, wait, monitor.warn)
-        _ = base.version  # a file that cannot be read fails now
+        _ = base.version  # raises an error for an unreadable file at the start
         return base
 
     def find_base() -> SiteModel | None:
@@ -442,7 +442,7 @@ def _read_predictor(path: str) -> Predictor:
     from streamnb.mailbox.service.model_api import RowPredictor, TextPredictor
     from streamnb.naive_bayes.model_files import read
 
-    model = load(path)  # which knows the models of tables, too
+    model = load(path)  # it reads models of tables, too
     if not isinstance(read(path)[1], dict):
         return RowPredictor(model)
     return TextPredictor(options.load_classifier(path))
@@ -524,7 +524,7 @@ def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str
 
 
 def _scrape_token(mailboxes: Mailboxes) -> str:
-    """Return the token that is valid for the metrics alone, of a file `metrics.token`."""
+    """Return the token in the file `metrics.token`, which is valid only for the metrics."""
     from streamnb.mailbox.location import companion_path, users_folder
     from streamnb.mailbox.service.http import database_token
 
@@ -551,7 +551,7 @@ def _listeners(
 
     single = mailboxes.single
     asking = socket_path("", "all") if single is None else socket_path(single.location)
-    if single is not None and is_url(single.location):  # no database has made the folder
+    if single is not None and is_url(single.location):  # no database has created the folder
         os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: parse_address(text) for name, text in places.items() if name not in passed}
@@ -559,7 +559,7 @@ def _listeners(
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
     for name, address in addresses.items():
-        # the mail server is a member of the server's group
+        # the mail server must be a member of this server's group
         mode = 0o660 if name in most else 0o600
         sock = stack.enter_context(listen(address, mode))
         listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
@@ -571,7 +571,7 @@ def _listeners(
 
 
 def _own(*listeners: str | None) -> list[Address]:
-    """Return the addresses at which this server takes mail itself."""
+    """Return the addresses at which this server itself receives mail."""
     from streamnb.mailbox.service.sockets import parse_address
 
     return [parse_address(text) for text in listeners if text]

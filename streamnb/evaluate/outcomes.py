@@ -33,10 +33,10 @@ class Figure(NamedTuple):
     digits
         Digits after the decimal point.
     needs_two_classes
-        Whether it is defined for two classes only.
+        Whether it is defined only for two classes.
     needs_class_numbers
-        Whether it needs true and predicted class of each message: means over classes, and
-        comparisons with guessing.
+        Whether it needs the true and the predicted class of each message, as means over classes and
+        comparisons with guessing do.
     as_percent
         Whether it is a fraction, printed as percent.
     lower_is_better
@@ -83,7 +83,7 @@ _HM = {"sm_at_hm_0_1_percent": 0.001, "sm_at_hm_0_5_percent": 0.005, "sm_at_hm_1
 
 MIN_PROBABILITY = 1e-15  # lower bound of probabilities in the log loss, as river and scikit-learn
 
-_LOSS_GRID = 2.0**-30  # losses of resamplings are rounded to this: an error of at most 5e-10
+_LOSS_GRID = 2.0**-30  # losses of resamplings are multiples of this (error at most 5e-10)
 
 
 def _smoothed_logit(errors: float, n: float) -> float:
@@ -195,7 +195,7 @@ class Outcomes:
 
     @cached_property
     def _indicators(self) -> tuple[NDArray[np.int64], ...]:
-        """For each message, 0 or 1: negative, positive, false positive, false negative."""
+        """Return four arrays of 0 and 1: negatives, positives, false positives, false negatives."""
         if self.positive is None or self.predicted_positive is None:
             raise ValueError("this figure needs exactly two classes")
         indicators = (
@@ -225,7 +225,7 @@ class Outcomes:
     def _class_figures(
         self, add_up: Callable[[NDArray[np.int64]], NDArray[np.int64]]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return the figures of classes, given a function that adds up a column of 0 and 1."""
+        """Return the figures of classes, given a function that sums a column of 0 and 1."""
         truth, predicted = self.true_classes, self.predicted_classes
         if truth is None or predicted is None:
             return {}
@@ -303,8 +303,7 @@ def bootstrap_blocks(
 def resample(run: Outcomes, resamples: int = RESAMPLES) -> dict[str, NDArray[np.float64]]:
     """Return each figure of a run in each resampling, float64 of shape (resamples,).
 
-    Runs over the same stream get the same resamplings, so their figures can be subtracted: the
-    difference is paired.
+    Runs over the same stream get the same resamplings, so differences of their figures are paired.
     """
     return run.resampled(*bootstrap_blocks(len(run), resamples))
 
@@ -314,7 +313,7 @@ def percentile_interval(values: NDArray[np.float64]) -> Interval:
     ordered = np.sort(values[~np.isnan(values)])
     if not len(ordered):
         return math.nan, math.nan
-    # The same as np.percentile, without its import of numpy.ma.
+    # The result of np.percentile, without its import of numpy.ma.
     last = len(ordered) - 1
     low, high = np.interp([0.025 * last, 0.975 * last], np.arange(len(ordered)), ordered)
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""Text about the messages that a class needs before its verdicts can be sure."""
+"""Description of the messages that a class needs before its verdicts can be sure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class r
 
 
 def readiness(classifier: Classifier, label: Label) -> str:
-    """Return a text about what a class needs to be ready; "ready" if it is.
+    """Describe the messages that a class needs to be ready; "ready" if it is.
 
-    Two conditions must hold. The class needs enough correct predictions, each made before the
-    message was learned. Other classes need enough messages to make a new kind of them improbable.
+    A class is ready under two conditions. It has enough correct predictions, each made before the
+    message was learned. The other classes have enough messages: after a few messages, their next
+    one is probably of a new kind, which the model cannot recognise.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def readiness(classifier: Classifier, label: Label) -> str:
 def _missing_others(
     classifier: Classifier, label: Label, messages: dict[Label, float], others: dict[Label, float]
 ) -> int:
-    """Return the number of messages of other classes that are missing; 0 if more do not help."""
+    """Return the number of missing messages of other classes; 0 if more messages do not help."""
     largest = max(others, key=others.__getitem__, default=None)
     if largest is None:
         largest = "ham" if label == "spam" else "spam" if label == "ham" else "other"

@@ -42,7 +42,7 @@ class _Content:
 
 
 class SiteModel:
-    """The model or mailbox of a site, opened at its first use and only read.
+    """The model or mailbox of a site, opened at the first use and never changed.
 
     A file that has changed is read again. If it is damaged, its earlier content is used. A damaged
     database has no earlier content.
@@ -84,7 +84,7 @@ class SiteModel:
         self._file = self._current = None
 
     def __del__(self) -> None:
-        # Several mailboxes can share it, so none of them closes it.
+        # Mailboxes do not close the site's model, because several can share it.
         with suppress(Exception):
             self.close()
 
@@ -174,7 +174,7 @@ def _is_database(path: str) -> bool:
 
 
 def _state(path: str) -> tuple[int, ...]:
-    """Return the state of a model file. Of a database, only the file counts."""
+    """Return the state of a file: for a database, only the identity of the file."""
     if is_url(path):
         return ()
     return file_state(path)[:2] if _is_database(path) else file_state(path)

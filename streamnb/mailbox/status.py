@@ -61,10 +61,10 @@ class Status(NamedTuple):
     features
         Number of features of each view.
     recent, wrong
-        Number of the last labels by a person for which the model had a prediction, at most
-        `RECENT`. Number of wrong predictions among them.
+        Number of the last labels by a person with a prediction, at most `RECENT`; and number of
+        wrong predictions among them.
     corrected, removed
-        Numbers of labels that were replaced by another one, and that were removed.
+        Numbers of labels that were replaced by another label, and of labels that were removed.
     last
         Time of the last learned message, in seconds since 1970. None if there is none.
     one_sided

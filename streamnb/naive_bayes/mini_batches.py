@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class NamedMatrix:
+    """A matrix, and the names of its columns."""
+
+    names: list[str]
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns."""
+        n_rows, n_columns = self.matrix.shape
+        return n_rows, n_columns
+
+
+@dataclass(frozen=True)
 class Rows:
     """Many examples: a CSR matrix, and the features of its columns.
 
@@ -74,7 +88,9 @@ class Rows:
             If X is not two-dimensional or not numeric.
         """
         names: list[Any] | None = None
-        if is_frame(X):
+        if isinstance(X, NamedMatrix):
+            names, X = X.names, X.matrix
+        elif is_frame(X):
             names, X = _frame_values(X)
         indptr, indices, data, width = _compressed(X, canonical)
         used: Ints | None = None
@@ -374,6 +390,19 @@ def log_normalised(joint: Floats) -> Floats:
     return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
 
+def as_array(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as an array of their type if it holds them unchanged, else of objects."""
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and kinds <= {str, int, bool, float}:
+        array = np.array(labels)
+        same = array.tolist()  # False for large int, and for text that ends in a zero byte
+        if same == labels and {type(label) for label in same} == kinds:
+            return array
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
 class PredictManyMixin(base.MiniBatchClassifier):
     """Mix-in of river's and scikit-learn's prediction methods for many examples."""
 
@@ -427,16 +456,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return self._label_array(best_columns(self._scores_of(X)))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
-        labels = self.labels
-        kinds = {type(label) for label in labels}
-        if len(kinds) == 1 and kinds <= {str, int, bool, float}:
-            array = np.array(labels)
-            same = array.tolist()  # False for large int, and for text that ends in a zero byte
-            if same == labels and {type(label) for label in same} == kinds:
-                return array[columns]
-        array = np.empty(len(labels), dtype=object)
-        array[:] = labels
-        return array[columns]
+        return as_array(self.labels)[columns]
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities: a row for each example of X, a column for each of `classes_`.

@@ -35,10 +35,11 @@ from streamnb.tables.base import TabularNB
 _CHECKSUM = struct.Struct("<I")  # CRC-32 of everything after it
 _MEGABYTE = 1 << 20
 _MAX_PARTS = 1 << 20
-_MEMORY_CHECK_INTERVAL = 64  # number of messages between two measurements of memory
+_MEMORY_CHECK_INTERVAL = 64  # messages between two measurements of memory
 
 Unpacked = tuple[Any, Arrays]  # JSON header and arrays of partial counts
-# Position at which each class occurred first, or None if unknown. It determines the class order.
+# Position at which each class first occurred, None if unknown. The positions determine the class
+# order.
 FirstPositions = dict[Label, int | None]
 
 
@@ -153,7 +154,7 @@ def convert_errors() -> Iterator[None]:
 
 
 def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
-    """Return labels by first position; those without one last, by type and name."""
+    """Return labels by first position; labels without a position are last, by type and name."""
     return sorted(
         first_positions,
         key=lambda y: (
@@ -168,7 +169,7 @@ def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
 def update_first_positions(
     first_positions: FirstPositions, items: Iterable[tuple[Label, int | None]]
 ) -> None:
-    """Lower the first position of each label to the position given, if that is earlier."""
+    """Set the first position of each label to the given position, if that is earlier."""
     for y, position in items:
         current = first_positions.get(y)
         if current is None or (position is not None and position < current):
@@ -244,7 +245,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
             loaded = target
             loaded.load(header["sum"], array_reader(arrays))
         if set(first_positions) != set(loaded.labels):
-            raise ValueError("positions and counts have different classes")
+            raise ValueError("the classes of positions and of counts differ")
     return MergedCounts(target, first_positions)
 
 
@@ -273,7 +274,7 @@ def count(
     parts : int, default 1
         Number of ranges of fingerprints into which each table is split.
     memory : float, default 512.0
-        Megabytes of counts after which partial counts are yielded and counting starts again.
+        Megabytes of counts at which partial counts are yielded and the counts are cleared.
 
     Raises
     ------
@@ -328,7 +329,7 @@ def _split_learner_counts(
 def merge(
     spec: str, partial_counts: Iterable[PartialCounts], min_count: float = 0.0
 ) -> Iterator[PartialCounts]:
-    """Add up partial counts; yield one for each view and part, in order.
+    """Sum partial counts; yield one for each view and part, in order.
 
     Parameters
     ----------
@@ -337,8 +338,8 @@ def merge(
     partial_counts : iterable of PartialCounts
         In any order.
     min_count : float, default 0.0
-        Features whose count, summed over classes, is smaller are dropped. Use it only if all
-        partial counts are merged in this call.
+        Minimum count of a feature, summed over classes; features with less are dropped. Use it only
+        if this call merges all partial counts.
 
     Raises
     ------

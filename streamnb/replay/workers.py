@@ -1,7 +1,7 @@
 """Reading and tokenising of corpus entries, in order, in this process and in workers.
 
-Every message is read and tokenised independently, so the result does not depend on the number of
-processes. While the next messages in order are not ready, the main process works on later ones.
+Each message is read and tokenised independently, so the result does not depend on the number of
+processes. While the next messages in order are not ready, the main process reads later ones.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _count(entry: Entry, tokenizer: FeatureCounter) -> Result:
 
 
 def _count_in_worker(entry: Entry, tokenizer: FeatureCounter) -> Result:
-    """Return as `_count`; internal errors are returned too, for the main process to raise."""
+    """Return the result of `_count`, or an internal error for the main process to raise."""
     try:
         return _count(entry, tokenizer)
     except Exception as error:

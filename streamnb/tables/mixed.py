@@ -38,7 +38,7 @@ class MixedStatistics(Statistics):
     Parameters
     ----------
     numeric, categorical
-        Features whose kind is fixed; other values are treated by their type.
+        Features of a fixed kind. The kind of other values depends on their type.
     """
 
     def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
@@ -50,7 +50,7 @@ class MixedStatistics(Statistics):
         self.levels: LevelCounts = LevelCounts()
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
         self.numbers.add_classes(classes)
         self.levels.add_classes(classes)
 
@@ -165,7 +165,7 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
 class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
-    All parameters but the names can be set after training. Missing values (not in the dict, None
+    All parameters except the names can be set after training. Missing values (not in the dict, None
     or NaN) are left out, in training and in prediction. If all learned values of a feature are
     numbers, a number as text ("5.5") in a prediction is an error.
 

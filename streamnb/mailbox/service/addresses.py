@@ -1,4 +1,4 @@
-"""The map from mail addresses to users: by local part or whole address, and by a site's aliases."""
+"""The map from mail addresses to users: by local part or whole address, and by aliases."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 class AddressBook:
-    """The user that a mail address belongs to.
+    """The map from mail addresses to users.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class AddressBook:
     delimiters
         Characters that begin the extension of a local part.
     aliases
-        A file of aliases. It is read again when it has changed. None for no aliases.
+        A file of aliases, read again after changes. None for no aliases.
     warn
-        Called with a line if a changed file cannot be read. The earlier aliases then stay.
+        Called with a line if a changed file cannot be read. The earlier aliases then stay valid.
 
     Raises
     ------
@@ -115,9 +115,9 @@ class AddressBook:
         return local_part[: min((end for end in ends if end > 0), default=len(local_part))]
 
     def user_of_query(self, text: str | None) -> str | None:
-        """Return the user that a program names.
+        """Return the user for the name or address in a request.
 
-        An address with ``@`` is resolved like an address of mail, unless it is a user's name.
+        A name with ``@`` is resolved like a mail address, unless it is a user's name.
 
         Examples
         --------

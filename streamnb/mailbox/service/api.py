@@ -1,4 +1,4 @@
-"""Requests of programs to mailboxes by HTTP, answered in JSON."""
+"""HTTP requests to mailboxes, with answers in JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from streamnb.mailbox.status import status
 
 
 class Change(NamedTuple):
-    """A label that a request changed, "" if there is none now, and the result as in `Outcome`."""
+    """The label after a change by a request ("" for none), and the result as in `Outcome`."""
 
     label: str
     result: str
@@ -138,7 +138,7 @@ def _check_body(request: Request, message: bytes) -> None:
 def _act(
     mailboxes: Mailboxes, action: Action, request: Request, message: bytes, monitor: Monitor
 ) -> tuple[int, Any]:
-    """Return the HTTP status, and the answer or the exception in its place."""
+    """Return the HTTP status, and the answer or the exception."""
     try:
         for name in request.query_params:
             if name not in _PARAMETERS[action]:
@@ -157,12 +157,12 @@ def _act(
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
     except NoMailboxError as error:
         return 404, error
-    except Exception as error:  # no content of a message may end the server
+    except Exception as error:  # no message may stop the server
         return 500, UnexpectedError(error)
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body of a request, up to the limit of a message. The rest is read and dropped."""
+    """Return the body of a request up to the limit of a message; read and drop the rest."""
     body = bytearray()
     async for part in request.stream():
         body += part[: MAX_MESSAGE - len(body)]
@@ -181,10 +181,10 @@ _ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
 
 
 class RequestMetrics:
-    """The metrics of requests, and applications that publish them."""
+    """The metrics of requests, and the paths /metrics and /health."""
 
     def __init__(self, monitor: Monitor | None) -> None:
-        self.monitor = monitor or Monitor()
+        self.monitor: Monitor = monitor or Monitor()
         self.registry: CollectorRegistry = self.monitor.registry or CollectorRegistry()
         self._requests = Counter(
             "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
@@ -205,9 +205,9 @@ class RequestMetrics:
     def application(
         self, routes: list[Route], outage: Callable[[], str | None] = lambda: None
     ) -> Starlette:
-        """Return the application of some routes, /metrics and /health.
+        """Return an application with these routes, /metrics and /health.
 
-        `outage` returns why requests fail at present, None if they do not.
+        `outage` returns the reason why requests fail at present, or None.
         """
 
         async def metrics(request: Request) -> Response:
@@ -227,7 +227,7 @@ class RequestMetrics:
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
-    """Return the application with which programs ask and teach mailboxes."""
+    """Return the web application by which programs classify and learn messages."""
     monitor = monitor or Monitor()
     metrics = RequestMetrics(monitor)
     verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=metrics.registry)

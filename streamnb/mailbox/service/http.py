@@ -1,4 +1,4 @@
-"""HTTP for programs and browsers on this machine: authentication, and the connections."""
+"""HTTP for programs and browsers on this machine: authentication and connections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
 _COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
-# Otherwise clients without a token could fill the log.
+# The library's log is off, because clients without a token could fill it.
 logging.getLogger("uvicorn").propagate = False
 _HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
 _LONGEST = 120.0  # seconds after which a connection ends with its next answer
@@ -43,9 +43,9 @@ HOST_NAME = "localhost"  # the only name of this server unless others are given
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
-    """Return the secret token for access to a database over HTTP. The first call makes it.
+    """Return the secret token for access to a database over HTTP. The first call creates it.
 
-    It is in a file next to the database, readable only by its owner.
+    The token is in a file next to the database, readable only by its owner.
     """
     path = companion_path(database, ".token")
     token = secrets.token_urlsafe(32)
@@ -72,20 +72,20 @@ def database_token(database: str | os.PathLike[str]) -> str:
 
 @dataclass(eq=False, repr=False)
 class AuthMiddleware:
-    """Middleware that passes on requests from this machine with the right token.
+    """Middleware that passes requests from this machine with the right token.
 
     Parameters
     ----------
     app
         The application.
     token
-        Function that returns a user's token. The user is None if there is only one. Raises
+        Function that returns a user's token; the user is None for a single database. It raises
         LookupError for an unknown user.
     session
-        The secret that a browser's cookie can have in place of the token. None without browsers:
-        errors are then in JSON.
+        The secret in a browser's cookie, which replaces the token. None without browsers; errors
+        are then in JSON.
     path_tokens
-        Further tokens, by the path for which they are valid.
+        Further tokens by path: each is valid for its path only.
     open_paths
         Paths that need no token.
     host_names
@@ -104,7 +104,7 @@ class AuthMiddleware:
     budget: MemoryBudget = field(default_factory=MemoryBudget)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Refuse a request, or pass it on."""
+        """Refuse a request or pass it."""
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope)
@@ -134,7 +134,7 @@ class AuthMiddleware:
         return PlainTextResponse(f"{reason}\n", status, headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return status and reason of a refusal, or None to pass the request on."""
+        """Return status and reason of a refusal, or None to pass the request."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
         name = (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
@@ -156,7 +156,7 @@ class AuthMiddleware:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         users = query.get("user", [None])
         valid = [self.path_tokens[path]] if path in self.path_tokens else []
-        with suppress(LookupError):  # a client without a token does not learn which users exist
+        with suppress(LookupError):  # a client without a token must not find out which users exist
             valid.append(self.token(users[0]))
         scheme, _, token = headers.get(b"authorization", "").partition(" ")
         sent = [token if scheme.lower() == "bearer" else "", *query.get("token", [])]

@@ -1,4 +1,4 @@
-"""The mailboxes of a server: a single one, or those of many users, opened when needed."""
+"""The mailboxes of a server: a single one, or those of many users, opened on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.stored_classifier import Outcome
 
-_SLOW_FAILURE_S = 1.0  # seconds; if an error takes longer, later messages fail at once
+_SLOW_FAILURE_S = 1.0  # seconds: after an error that took longer, later messages fail at once
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # seconds between attempts to reach a database
 
 
@@ -46,8 +46,8 @@ def record_verdict(
     message, response
         The message and its verdict.
     place
-        Name of the way by which the message came, and the mail server's queue id if it is known.
-        The Message-ID is added.
+        Name of the listener, and the mail server's queue id if it is known. The Message-ID is
+        added.
     learn
         Whether to learn the message if the verdict is sure.
 
@@ -69,7 +69,7 @@ def record_verdict(
 
 
 class NoMailboxError(LookupError):
-    """The user has no database, or the server does not serve the database."""
+    """The user has no database, or this server does not serve the database."""
 
 
 @dataclass(eq=False, repr=False)
@@ -83,11 +83,11 @@ class Mailboxes:
     base
         The site's model, for all users.
     open_limit
-        Number of users' mailboxes that are open at once. The least recently used is closed first.
+        Maximum number of open mailboxes of users. The least recently used is closed first.
     addresses
-        The users of mail addresses.
+        The map from mail addresses to users.
     find_base
-        Returns the site's model if it was made since the server started. None to look for none.
+        Returns the site's model if it was created after the server started. None for no search.
     """
 
     single: Mailbox | None
@@ -97,7 +97,7 @@ class Mailboxes:
     find_base: Callable[[], SiteModel | None] | None = None
 
     def __post_init__(self) -> None:
-        self.pending: list[Future[None]] = []  # work that continues after the replies were sent
+        self.pending: list[Future[None]] = []  # work that continues after the replies
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = ForkSafeLock()
         self._guest: Mailbox | None = None
@@ -120,22 +120,22 @@ class Mailboxes:
     def borrow(
         self, user: str | None, file: tuple[int, int] | None = None, writes: bool = False
     ) -> Iterator[Mailbox]:
-        """Open the mailbox of a user, or the only one, for the time of a `with` block.
+        """Open the mailbox of a user, or the only mailbox, during a `with` block.
 
         Parameters
         ----------
         user
-            The user. None if there are not many.
+            The user. None for the only mailbox.
         file
-            Device and inode that the database must have. None for any.
+            Required device and inode of the database. None for any.
         writes
-            Whether the block writes. A lock held by another process is then no outage, because
+            Whether the block writes. Then a lock of another process is not an outage, because
             messages can still be classified.
 
         Raises
         ------
         NoMailboxError
-            If there is no such user, or the database is another one.
+            If the user does not exist, or the database is another one.
         BusyError
             If the only database cannot be reached.
         """
@@ -205,7 +205,7 @@ class Mailboxes:
         return self.base
 
     def _begin_outage(self, error: StreamNBError) -> None:
-        """Let calls fail at once from now on, and retry in the background to reach the database."""
+        """Make calls fail at once, and try in the background to reach the database."""
         with self._lock:
             if self._outage is None:
                 self._outage = str(error)
@@ -216,7 +216,7 @@ class Mailboxes:
         while self.single is not None and not self._closed.wait(delay_s):
             try:
                 judge(self.single, b"")
-            # without this, an error would end the retries and make the outage permanent
+            # an error must not end the retries, or the outage would be permanent
             except Exception as error:
                 self._outage = str(error) or type(error).__name__
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
@@ -230,7 +230,7 @@ class Mailboxes:
             entry.borrowers += 1
             self._open.move_to_end(user)
         try:
-            # lock of this user alone, so that a slow database does not delay others
+            # this lock is per user, so a slow database does not delay other users
             with entry.lock:
                 return self._opened(user, entry)
         except BaseException:

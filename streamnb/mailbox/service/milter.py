@@ -1,10 +1,10 @@
 """A milter: Postfix and Sendmail ask for a verdict while the sending client still waits.
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
-and data. Only the recipients of the envelope are read, as bytes: for the log, and to find the
-databases of users. streamnb asks the mail server to leave out all else, and skips the rest. So no
-name or address of a client can end the session and leave a message without a verdict. (The library
-kilter reads everything, and closes the connection if a name is not valid IDNA.)
+and data. Of the envelope, streamnb reads only the recipients, as bytes: for the log, and to find
+the databases of users. It asks the mail server to omit the other data, and skips data that comes
+anyway. So an invalid name or address cannot end the session and leave a message without a verdict.
+(The library kilter reads all data, and closes the connection if a name is not valid IDNA.)
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import Activity, ConnectionHandler, drained
 
-_LARGEST = 1 << 20  # bytes of a packet: mail servers send bodies in parts of 64 KiB
-_IDLE = 3600.0  # seconds; mail servers drop their clients earlier
-_STRESS_S = 60.0  # seconds that a mail server may be silent while others wait
-_CLOSING = 1.0  # seconds for what is left to be read
+_LARGEST = 1 << 20  # bytes of a packet; mail servers send bodies in parts of 64 KiB
+_IDLE = 3600.0  # seconds; mail servers disconnect their clients earlier
+_STRESS_S = 60.0  # seconds of silence allowed while other mail servers wait
+_CLOSING = 1.0  # seconds for the peer to read the last data
 _VERSION = 6
 _ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
 REJECT_TEXT = "This message looks like spam"
-_LOGGED_REASONS = 5  # of a refused message
+_LOGGED_REASONS = 5  # number of reasons in the log for a refused message
 _LONGEST_ID = 100  # bytes of a queue id
-# Not to be sent: connection, name, sender, unknown commands, the beginning of data.
+# The mail server shall not send: connection, name, sender, unknown commands, start of data.
 _LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0100 | 0x0200
-_MOST_RECIPIENTS = 20  # number of recipients whose databases are used and who are logged
+_MOST_RECIPIENTS = 20  # maximum number of recipients that are logged and whose databases are used
 _LONGEST_ADDRESS = 320  # bytes of a recipient
-# What the mail server waits for no answer to, where it offers that.
+# Commands without an answer, if the mail server offers that.
 _UNANSWERED = {
     b"L": 0x80, b"C": 0x1000, b"H": 0x2000, b"M": 0x4000, b"R": 0x8000, b"T": 0x10000,
     b"U": 0x20000, b"N": 0x40000, b"B": 0x80000,
@@ -50,7 +50,7 @@ _Verdicts = dict[str | None, Response]  # by user; the key is None if there is o
 
 
 def _common_verdict(verdicts: _Verdicts) -> Response:
-    """Return the verdict with the lowest probability if all databases agree."""
+    """Return the verdict with the lowest probability; None if the databases disagree."""
     return min(verdicts.values(), key=lambda verdict: verdict.probability)
 
 
@@ -67,23 +67,23 @@ def milter(
     Parameters
     ----------
     mailboxes
-        The mailboxes. With many users, those of the recipients are used. If they agree, the
-        message gets the verdict with the lowest probability, else it passes unmarked.
+        The mailboxes. With many users, those of the recipients classify the message. If they agree,
+        the message gets the verdict with the lowest probability, else it passes unmarked.
     monitor
         Log and metrics.
     options
-        How messages are judged.
+        The options of verdicts.
     reject
         Probability from which on sure spam is refused. None to refuse nothing. Mail of
         authenticated clients, the site's own users, is never refused.
     reject_text
         The text of a refusal, in printable ASCII. The message's id follows it.
     budget
-        Memory that all connections share. If it is used up, a large message waits; in the end it
-        is judged by its beginning.
+        Memory that all connections share. If it is used up, a large message waits; after the time
+        limit, only its beginning is classified.
     """
     options = options or JudgeOptions()
-    if reject is not None:  # the log has the reason of a refusal
+    if reject is not None:  # the log contains the reasons of refusals
         options = options._replace(reasons=max(options.reasons, _LOGGED_REASONS))
     budget = budget or MemoryBudget()
     judges = _Judges(mailboxes, monitor or Monitor(), options, reject, reject_text)
@@ -141,7 +141,7 @@ class _Judges:
         self.monitor.refuse("milter", "spam")
         reply = f"550 5.7.1 {self.reject_text} (id {message.queue_id})".replace(
             "%", "%%"
-        )  # % is special in replies
+        )  # % has a meaning in replies
         return verdicts, b"y" + reply.encode("ascii", "replace") + b"\0"
 
     def _judge_for_all(self, message: _Message, content: bytes) -> _Verdicts:
@@ -257,7 +257,7 @@ class _Session:
 
 def _macro(data: bytes, name: bytes) -> str:
     """Return the value of a macro in a packet of macros, or "" if it is missing."""
-    words = data[1:].split(b"\0")  # the first byte is the command of the macros
+    words = data[1:].split(b"\0")  # the first byte is the command to which the macros belong
     for key, value in zip(words[::2], words[1::2], strict=False):
         if key.strip(b"{}") == name:
             return value[:_LONGEST_ID].decode("ascii", "replace")
@@ -280,7 +280,7 @@ async def _send(writer: asyncio.StreamWriter, *packets: bytes) -> None:
 
 
 class _Message:
-    """The beginning of a message, and the numbers of its fields with streamnb's names."""
+    """The beginning of a message, and the positions of fields with streamnb's names."""
 
     def __init__(self) -> None:
         self.queue_id = ""
@@ -290,16 +290,16 @@ class _Message:
         self.recipients_left_out = False
         self.content = bytearray()
         self._named: Counter[bytes] = Counter()
-        # number among the fields of the same name, and the name
+        # (index among the fields of this name, name) of each forged field
         self._forged: list[tuple[int, bytes]] = []
 
     @property
     def recipient(self) -> str | None:
-        """Return the addresses of its recipients, or None if they are not known."""
+        """Return the addresses of the recipients, or None if they are unknown."""
         return ",".join(self.recipients) or None
 
     def add_recipient(self, data: bytes) -> None:
-        """Take a recipient: an address in angle brackets, and parameters."""
+        """Add a recipient: an address in angle brackets, and parameters."""
         address = data.partition(b"\0")[0].strip(b"<>")[:_LONGEST_ADDRESS]
         if address and len(self.recipients) < _MOST_RECIPIENTS:
             self.recipients.append(address.decode("utf-8", "replace"))
@@ -313,7 +313,7 @@ class _Message:
         self.content += part[: max(MAX_MESSAGE - len(self.content), 0)]
 
     def add_field(self, data: bytes) -> None:
-        """Take a field of its header: name and value, each ended by a zero."""
+        """Add a field of the header: name and value, each ended by a zero."""
         name, _, value = data.partition(b"\0")
         self.add(name + b": " + value.removesuffix(b"\0") + b"\n")
         lower = name.lower()
@@ -322,9 +322,9 @@ class _Message:
             self._forged.append((self._named[lower], name))
 
     def edits(self, response: Response | None, actions: int) -> list[bytes]:
-        """Return packets that remove forged fields and add streamnb's as the first one."""
+        """Return packets that remove forged fields and insert streamnb's field first."""
         packets = []
-        # the last one first, so that the numbers of others do not change
+        # from last to first, so the indices of the remaining fields do not change
         if actions & _CHANGE_FIELDS:
             packets += [
                 b"m" + struct.pack("!L", number) + name + b"\0\0"

@@ -20,13 +20,13 @@ from streamnb.mailbox.service.response import Response
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-_REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
-_MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
-_LONGEST_REASONS = 300  # characters of a line's reasons
+_REPEAT_S = 60.0  # seconds before a warning of the same kind is repeated
+_MAX_KINDS = 1000  # maximum number of kinds of warnings, because clients choose some of the words
+_LONGEST_REASONS = 300  # characters of the reasons in a line
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
-# Causes of missing verdicts, for the metrics; "error" for all others.
+# Causes of missing verdicts in the metrics; "error" for all others.
 _CAUSES = ((NoMailboxError, "no_database"), (BusyError, "busy"), (StreamNBError, "database"))
 
 _notices = logging.getLogger("streamnb.serve")
@@ -34,7 +34,7 @@ _messages = logging.getLogger("streamnb.mail")
 
 
 class _Formatter(logging.Formatter):
-    """Prefix lines with the time, unless journald adds it or the line has it."""
+    """A formatter that prefixes lines with the time, unless journald or the line has it."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = record.getMessage()
@@ -80,10 +80,10 @@ class Monitor:
     Parameters
     ----------
     log_format
-        "text" for a line of key=value pairs for each message, "json" for a line of JSON, None for
-        no such line. Warnings are logged in any case.
+        Format of the line for each message: "text" for key=value pairs, "json" for JSON, None for
+        no line. Warnings are always logged.
     metrics
-        Whether metrics are kept, in `registry`; this needs prometheus_client.
+        Whether to collect metrics, in `registry`. It needs prometheus_client.
     """
 
     def __init__(self, log_format: str | None = None, metrics: bool = False) -> None:
@@ -189,15 +189,16 @@ class Monitor:
             The action on the message: "marked", "unmarked", "rejected", "refused", "deferred" or
             "answered".
         started
-            Time at which the message was complete, by `time.monotonic()`.
+            Time at which the message was completely received, by `time.monotonic()`.
         message
             The beginning of the message, with its Message-ID.
         recipient
-            Address of its recipient, or the user. None if it is not known.
+            Address of the recipient, or the user. None if unknown.
         queue_id
-            The mail server's queue id, if it is known.
+            Queue id of the mail server, if known.
         user
-            The user whose database judged. None if there is one database, or several judged.
+            The user whose database gave the verdict. None for a single database, or if several
+            databases gave it.
         """
         seconds = time.monotonic() - started
         self._seconds.labels(listener).observe(seconds)
@@ -235,20 +236,20 @@ class Monitor:
     def learned(
         self, listener: str, label: str, result: str, message: bytes, user: str | None = None
     ) -> None:
-        """Log and count a label that a program or the server itself gave to a message.
+        """Log and count a label from a program or from the server itself.
 
         Parameters
         ----------
         listener
-            Name of the listener by which it came.
+            Name of the listener that received the label.
         label
             The class; "" if the message was unlearned.
         result
             The result, as in `Outcome`.
         message
-            The message; empty if its digest was given.
+            The message; empty if only its digest is known.
         user
-            The user whose database learned it. None if there is one database.
+            The user whose database learned it. None for a single database.
         """
         self._labels.labels(listener, label, result).inc()
         if self.log_format is None:
@@ -259,7 +260,7 @@ class Monitor:
         _messages.info("%s", self._line({**fields, "label": label, "action": result}))
 
     def show_accepting(self, listeners: dict[str, bool]) -> None:
-        """Export which listeners accept the connections that come."""
+        """Export which listeners accept connections."""
         for name, accepts in listeners.items():
             self._accepting.labels(name).set(int(accepts))
             if not accepts:

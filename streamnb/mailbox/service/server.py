@@ -34,8 +34,8 @@ _REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
 _PENDING_S = 10.0  # seconds to record and learn the last messages when the server stops
 _CHECK_S = 1.0  # seconds between checks that the database is still the same file
 _PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
-WAITING_S = 5.0  # seconds that a connection waits until its listener counts as not accepting
-IDLE_S = 2.0  # seconds that a connection may be idle while another one waits
+WAITING_S = 5.0  # seconds of a connection's wait after which its listener counts as not accepting
+IDLE_S = 2.0  # seconds of idleness allowed while another connection waits
 
 
 class Activity:
@@ -44,11 +44,11 @@ class Activity:
     Attributes
     ----------
     allowed_s
-        Seconds of idleness that are allowed while others wait.
+        Seconds of idleness allowed while other connections wait.
     is_busy
-        Whether a message is being processed. The server finishes it before it stops.
+        Whether the connection processes a message. The server finishes the message before it stops.
     is_evicted
-        Whether the connection must end because others wait.
+        Whether the connection must end because other connections wait.
     is_ending
         Whether the connection must end after the current message.
     """
@@ -60,18 +60,18 @@ class Activity:
         self._last = time.monotonic()
 
     def touch(self, allowed_s: float = IDLE_S, is_busy: bool = False) -> None:
-        """Store that the connection was used, and its allowed idleness from now on."""
+        """Store the time of use of the connection, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
         self.is_busy = is_busy
         self._last = time.monotonic()
 
     def overdue_s(self) -> float:
-        """Return the seconds of idleness beyond the allowed time; can be negative."""
+        """Return the seconds of idleness minus the allowed time; it can be negative."""
         return time.monotonic() - self._last - self.allowed_s
 
 
-# Serves a connection and closes it. If it is cancelled, because the server stops or others wait
-# (`Activity.is_evicted`), it finishes the current message.
+# A function that serves a connection and closes it. It is cancelled if the server stops or others
+# wait (`Activity.is_evicted`); then it finishes the current message.
 ConnectionHandler = Callable[[socket.socket, Activity], Coroutine[Any, Any, None]]
 
 
@@ -88,14 +88,14 @@ class Listener:
     handler
         Serves a connection.
     limit
-        Maximum number of connections served at once. Others wait in the kernel.
+        Maximum number of simultaneous connections. Others wait in the kernel.
     address_limit
-        Maximum number of connections from one address. With None it is a quarter of `limit`,
-        without a limit for this machine.
+        Maximum number of connections from one address. None for a quarter of `limit`, and no limit
+        for this machine.
     trusted
         Networks that can connect in addition to this machine. None for all.
     is_owned
-        Whether the socket was made here, not by systemd: its path is removed in the end.
+        Whether this process, not systemd, created the socket. Its path is then removed at the end.
     accepted
         Number of connections accepted so far.
     """
@@ -111,7 +111,7 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """Return its address as text."""
+        """Return the address of the socket as text."""
         name = self.socket.getsockname()
         return name if isinstance(name, str) else str(Address(None, *name[:2]))
 
@@ -210,19 +210,19 @@ async def _serve(
 
 
 class _AcceptWatch:
-    """Looks whether connections wait at a listener that accepts none.
+    """Detects listeners that accept no connections while some wait.
 
-    It asks the kernel, so it also sees a fault of the loop that accepts.
+    It asks the kernel, so it detects a fault of the accepting loop, too.
     """
 
     def __init__(self, listeners: Sequence[Listener], monitor: Monitor) -> None:
         self._listeners = listeners
         self._monitor = monitor
         self._accepted = [listener.accepted for listener in listeners]
-        self._accepted_at = [time.monotonic()] * len(listeners)  # or none was waiting
+        self._accepted_at = [time.monotonic()] * len(listeners)  # or no connection waited
 
     def check(self) -> None:
-        """Look at all listeners, and tell the monitor."""
+        """Check all listeners, and report to the monitor."""
         now = time.monotonic()
         accepting: dict[str, bool] = {}
         for i, listener in enumerate(self._listeners):
@@ -234,7 +234,7 @@ class _AcceptWatch:
 
 
 def _is_waited_for(listening: socket.socket) -> bool:
-    """Return whether a connection waits to be accepted."""
+    """Return whether a connection waits at a socket."""
     poll = select.poll()
     poll.register(listening, select.POLLIN)
     return bool(poll.poll(0))
@@ -284,7 +284,8 @@ class _Connections:
                 await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
                 is_waited_for = waiting.done()
             finally:
-                # Until it has ended: it then removes the reader of the socket, also another's.
+                # Wait for its end, because at its end it removes the socket's reader, even that of
+                # another task.
                 waiting.cancel()
                 await asyncio.wait({waiting})
             if is_waited_for and len(self.tasks) >= self.listener.limit:
@@ -293,7 +294,7 @@ class _Connections:
                 await asyncio.wait(self.tasks, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
 
     def _end_idlest(self) -> float:
-        """End the connection idle for longest, if overdue. Return the seconds by which it is."""
+        """End the connection that is idle for longest, if it is overdue; return `overdue_s`."""
         candidates = {
             task: activity.overdue_s()
             for task, (_, activity) in self.tasks.items()
@@ -309,7 +310,7 @@ class _Connections:
         return candidates[idlest]
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        if task not in self._ending:  # a second cancel would interrupt the current message
+        if task not in self._ending:  # a second cancellation would interrupt the current message
             self._ending.add(task)
             task.cancel()
 
@@ -336,7 +337,7 @@ async def _wait_readable(listening: socket.socket) -> None:
 
 
 async def _accept_one(listening: socket.socket) -> socket.socket:
-    """Accept a connection. `loop.sock_accept` would lose one if it is cancelled meanwhile."""
+    """Accept a connection. A cancelled `loop.sock_accept` can lose one."""
     while True:
         with contextlib.suppress(BlockingIOError, InterruptedError):
             connection, _ = listening.accept()
@@ -353,14 +354,14 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
             await connections.make_room()
             try:
                 connection = await _accept_one(listener.socket)
-            except OSError as error:  # probably the limit of open files is reached
+            except OSError as error:  # probably the limit of open files
                 monitor.warn("connections cannot be accepted", f"{error.strerror}; trying again")
                 await asyncio.sleep(_PAUSE_S)
                 continue
             listener.accepted += 1
             connections.add(connection)
     finally:
-        if listener.is_owned:  # later clients are refused, and try again
+        if listener.is_owned:  # clients that come later are refused, and try again
             listener.socket.close()
         await connections.drain()
 
@@ -400,7 +401,7 @@ class _SocketAnswers:
                     activity.touch(_REQUEST_S, is_busy=True)
                     await self._answer(request, message, writer)
         except (OSError, EOFError, ValueError, LookupError):
-            # the client closed the connection, sent no valid request, or needs another database
+            # The client closed the connection, sent an invalid request, or needs another database.
             pass
         finally:
             memory.release()
@@ -428,7 +429,7 @@ class _SocketAnswers:
 def drained(
     converse: Callable[[socket.socket, Activity], Coroutine[Any, Any, None]],
 ) -> ConnectionHandler:
-    """Return a handler that finishes the current message when it is cancelled."""
+    """Return a handler that finishes its current message after a cancellation."""
 
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
         activity = activity or Activity()
@@ -470,7 +471,7 @@ def _judge(mailboxes: Mailboxes, request: protocol.Request, message: bytes) -> R
             return judge(mailbox, message, request.options)
     except NoMailboxError:
         raise
-    except Exception as error:  # no message may end the server
+    except Exception as error:  # no message may stop the server
         return error
 
 
@@ -486,5 +487,5 @@ def _record(
             outcome = record_verdict(mailbox, message, response, "filter", request.learn)
         if outcome is not None:
             monitor.learned("ask", response.label or "", outcome.result, message, request.user)
-    except Exception as error:  # no message may end the server
+    except Exception as error:  # no message may stop the server
         monitor.warn(f"not recorded: {error!s:.300}")

@@ -1,4 +1,4 @@
-"""Addresses and listening sockets, which are opened here or passed by systemd."""
+"""Addresses and listening sockets, opened by this process or passed by systemd."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _listen_at(path: str, mode: int) -> socket.socket:
             if stat.S_ISSOCK(os.stat(path).st_mode):
                 if _is_answered(path):
                     raise AlreadyRunningError(f"{path}: another `streamnb serve` is running")
-                os.unlink(path)  # left behind by a server that was killed
+                os.unlink(path)  # the socket of a killed server
         umask = os.umask(0o777 & ~mode)
         try:
             listening.bind(path)
@@ -173,12 +173,12 @@ def _listen_at(path: str, mode: int) -> socket.socket:
 def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
-        # Other errors mean that the server is busy.
+        # With other errors, the server is busy.
         return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def inherited_sockets() -> dict[str, list[socket.socket]]:
-    """Return the sockets from systemd, by FileDescriptorName. A unit can have several.
+    """Return the sockets from systemd by FileDescriptorName; a name can have several.
 
     Raises
     ------
@@ -225,7 +225,7 @@ def raise_file_limit() -> None:
 
 
 def notify_systemd(state: str) -> None:
-    """Send the state of this process to systemd, if it has set NOTIFY_SOCKET (sd_notify(3))."""
+    """Send the state of this process to systemd if NOTIFY_SOCKET is set (sd_notify(3))."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return

@@ -40,14 +40,14 @@ def export(
     kind
         One of `FORMATS`. "lines" is sorted JSON with everything; equal mailboxes give equal bytes.
         "model" is a model file for `streamnb explain` and programs. "bogofilter" is a word list
-        for `bogoutil -l`, with the number of messages that have each word.
+        for `bogoutil -l`, with the number of messages of each word.
     messages
         Whether "lines" includes the ledger.
 
     Returns
     -------
     dict
-        The number of messages of each class that the format cannot hold.
+        The number of messages of each class that the format cannot store.
     """
     omitted: dict[str, int] = {}
     database_files = {
@@ -105,8 +105,8 @@ def import_file(
     kind
         One of `FORMATS`; None to detect it.
     replace
-        Whether to remove afterwards an earlier import of this file, or of the only imported file.
-        For counts without messages, such as bogofilter's.
+        Whether to remove the earlier import after this one: that of a file with this name, or of
+        the only imported file. Use it for counts without messages, such as bogofilter's.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def import_file(
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
         # rows are read lazily
         result = ledger_export.merge_export(mailbox, reader[kind](real, path))
-    if result.rows_added:  # otherwise this file was imported before
+    if result.rows_added:  # no row is added if this file was imported before
         for digest in replaced:
             mailbox.forget_digest(digest)
     return result
@@ -182,7 +182,7 @@ def merge(mailbox: Mailbox, other: Mailbox) -> ledger_export.MergeResult:
 def _model_export(path: str, name: str) -> ledger_export.LedgerExport:
     try:
         classifier = Classifier.load(path)
-    except ModelFileError as error:  # the error can name a copy of standard input
+    except ModelFileError as error:  # the error may name a copy of standard input
         raise ModelFileError(str(error).replace(path, name)) from None
     tables = [model.counts for model in classifier.models]
 

@@ -1,4 +1,4 @@
-"""An IMAP account, through IMAPClient. It marks nothing as read, and no move loses a message."""
+"""An IMAP account, by IMAPClient. It marks no message as read, and no move loses a message."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from streamnb.mailbox.watch.folder_names import (
     names_by_text,
 )
 
-_TIMEOUT_S = 30.0  # seconds without an answer of the server
+_TIMEOUT_S = 30.0  # seconds to wait for an answer of the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
 _BATCH = 200  # messages fetched by one command
 _UID_RANGE = 50_000  # number of UIDs searched by one command
 _BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
-_IDLE_S = 25 * 60.0  # RFC 2177 allows 29 minutes
-_IDLE_STEP_S = 5.0  # seconds of idling at a time
-_MAX_IDLE_REFUSALS = 3  # number of failures in a row after which the server is polled
+_IDLE_S = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
+_IDLE_STEP_S = 5.0  # seconds of one idle step
+_MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-# SPECIAL-USE (RFC 6154) and other attributes of folders that are not listed.
+# SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
 _MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only contain other folders
-_JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords of IANA, Thunderbird and KMail
+_JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords by IANA, Thunderbird and KMail
 _NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
 
 
 class ImapAccount:
-    """The folders of an account on a server. A lost connection is opened again when needed.
+    """The folders of an account on a server. A lost connection is reopened on demand.
 
     Parameters
     ----------
     address
         The account.
     access
-        Its password and certificates.
+        The source of the password, and the certificates.
 
     Raises
     ------
@@ -68,11 +68,11 @@ class ImapAccount:
         self._selected: tuple[str, bool] | None = None
         self._uid_validity = 0
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
-        # the same values at the time of its listing
+        # the same values when the folder was listed
         self._listed_sizes: dict[str, tuple[Any, Any]] = {}
-        self._idle_refusals = 0  # in a row
-        self._stored_names: dict[str, str] = {}  # of folders, in modified UTF-7
-        self._delimiters: dict[str, str] = {}  # of the hierarchy, by folder
+        self._idle_refusals = 0  # consecutive refusals
+        self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
+        self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
         self._password = access.password(address)
         self._client: Any = None
         self.connect()
@@ -90,7 +90,7 @@ class ImapAccount:
             self._client = imapclient.IMAPClient(
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT_S
             )
-            self._client.folder_encode = False  # `folder_names` has the codec for all accounts
+            self._client.folder_encode = False  # folder_names.py has the codec for all accounts
             if not address.tls and not self.access.plaintext:
                 if not self._client.has_capability("STARTTLS"):
                     self._disconnect()
@@ -150,7 +150,7 @@ class ImapAccount:
             yield
 
     def _is_alive(self) -> bool:
-        """Return whether a server still answers after it refused a command."""
+        """Return whether the server answers after it refused a command."""
         try:
             self._client.noop()
         except Exception:
@@ -178,7 +178,7 @@ class ImapAccount:
         self._selected = folder, writable
 
     def canonical_name(self, folder: str) -> str:
-        """Return the canonical name of a folder, also for lower-case INBOX and modified UTF-7."""
+        """Return the canonical name of a folder, given any case of INBOX or modified UTF-7."""
         if folder.upper() == "INBOX":
             return "INBOX"
         if not self._stored_names:
@@ -233,7 +233,7 @@ class ImapAccount:
             if not self._client.has_capability("CONDSTORE"):
                 return None
             if self._selected is not None and self._selected[0] == folder:
-                # otherwise a server can report the counters of the last command
+                # without this, a server may report the counters of an earlier command
                 self._client.noop()
             items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ"]
             status = self._client.folder_status(self._stored_name(folder), items)
@@ -243,7 +243,7 @@ class ImapAccount:
         """Return the messages of a folder by UIDVALIDITY and UID, without deleted ones."""
         messages: dict[str, ListedMessage] = {}
         with self._connected():
-            self._selected = None  # selecting the folder again shows its current state
+            self._selected = None  # a new selection shows the current state
             self._select(folder)
             self._listed_sizes[folder] = self._size
             for batch in _batches(self._all_uids(), 10 * _BATCH):
@@ -256,7 +256,7 @@ class ImapAccount:
         return messages
 
     def _all_uids(self) -> list[int]:
-        """Return all UIDs of the selected folder, searched in ranges: a line has a limit."""
+        """Return all UIDs of the selected folder, searched in ranges because a line is limited."""
         _, end = self._size
         if end is None or end > 100 * _UID_RANGE:
             return list(self._client.search("ALL"))
@@ -286,7 +286,7 @@ class ImapAccount:
         return headers
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
-        """Return a message; None if it is gone."""
+        """Return a message; None if it does not exist."""
         with self._connected():
             self._select(folder)
             uids = self._valid_uids([uid])
@@ -346,7 +346,7 @@ class ImapAccount:
     def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
         """Move a message into another folder, with the keyword $Junk if `junk`.
 
-        A server with MOVE does it in one step. Without MOVE, the original is marked as deleted
+        With the extension MOVE, it is one step. Without MOVE, the original is marked as deleted
         only after its copy was found, and no other message is expunged.
         """
         with self._connected():
@@ -363,7 +363,7 @@ class ImapAccount:
                 else:
                     self._copy_and_delete(folder, uids[0], target)
             except Exception:
-                # otherwise $Junk would look like a person's label
+                # without this, $Junk would look like a person's label
                 with contextlib.suppress(Exception):
                     self._client.select_folder(self._stored_name(folder))
                     if junk:
@@ -428,8 +428,8 @@ class ImapAccount:
     def _idle(self, seconds: float, should_stop: Callable[[], bool]) -> bool:
         """Idle for `seconds`, and return whether the server reported a change.
 
-        A report that arrives with the server's answer to IDLE stays in a buffer until idling ends,
-        so steps are short.
+        A report that arrives with the answer to IDLE stays in a buffer until idling ends, so steps
+        are short.
         """
         end = time.monotonic() + seconds
         reports: list[Any] = []
@@ -449,7 +449,7 @@ class ImapAccount:
 def _error_line(error: BaseException) -> str:
     """Return the server's or library's message as one line of at most 200 characters."""
     text = root_cause(error) or type(error).__name__
-    if error.args and isinstance(error.args[0], bytes):  # the line of the server
+    if error.args and isinstance(error.args[0], bytes):  # a line from the server
         text = error.args[0].decode("utf-8", "replace")
     elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib prints bytes as Python literals
         text = str(text)[2:-1]
@@ -473,7 +473,7 @@ def _flags(data: dict[bytes, Any]) -> set[bytes]:
 
 
 def _keyword(flags: set[bytes]) -> str:
-    """Return "junk" or "notjunk" if there are keywords with only one of these meanings."""
+    """Return "junk" or "notjunk" if the keywords have only one of these meanings; else ""."""
     is_junk, is_not_junk = bool(flags & _JUNK), bool(flags & _NOT_JUNK)
     return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
 
