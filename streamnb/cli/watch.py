@@ -187,7 +187,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     metavar="SECONDS",
     help="Seconds between two scans. A server with IDLE reports changes at once.",
 )
-@click.option("--once", "looks_once", is_flag=True, help="Scan once and exit.")
+@click.option("--once", "scans_once", is_flag=True, help="Scan once and exit.")
 @server_options
 @database_options
 def watch(
@@ -203,7 +203,7 @@ def watch(
     existing: bool,
     ham_after: float | None,
     every: float,
-    looks_once: bool,
+    scans_once: bool,
 ) -> None:
     """Classify new mail in SOURCE and learn from its owner's moves.
 
@@ -255,7 +255,7 @@ def watch(
                 for folder in set(plan.all_folders) - {inbox}:
                     account.create_folder(folder)
             watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
-            _run(watcher, account, every, looks_once, signals, bool(others))
+            _run(watcher, account, every, scans_once, signals, bool(others))
     if signals:
         _print_line("stopped")
 
@@ -317,7 +317,7 @@ def _run(
     watcher: Watcher,
     account: Account,
     every: float,
-    looks_once: bool,
+    scans_once: bool,
     signals: list[int],
     has_fixed_folders: bool,
 ) -> None:
@@ -339,16 +339,16 @@ def _run(
             if not is_started:
                 _print_line(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
                 _print_not_ready(watcher)
-            is_second_look = is_started
+            is_second_scan = is_started
             is_started, pause_s = True, 0.0
-            if looks_once and (is_second_look or not watcher.has_copies):
+            if scans_once and (is_second_scan or not watcher.has_copies):
                 return
-            if looks_once:
+            if scans_once:
                 pause(_MOVE_S, lambda: bool(signals))
                 continue
             account.wait(watcher.plan.inbox, every, lambda: bool(signals))
         except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
-            if looks_once or not is_started:
+            if scans_once or not is_started:
                 raise
             pause_s = min(max(2 * pause_s, 1.0), _MAX_PAUSE_S)
             reason = describe_os_error(error) if isinstance(error, OSError) else error

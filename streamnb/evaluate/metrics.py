@@ -206,8 +206,9 @@ class ScoredPrediction(NamedTuple):
     Attributes
     ----------
     score
-        Two classes: log-odds of the positive class. More: log-odds of the predicted class. 0
-        before two classes are known.
+        Log-odds of the positive class. With more than two classes and a positive class that is
+        neither given nor "spam": log-odds of the predicted class. 0 before two classes and the
+        positive one are known.
     loss, square
         Log loss and Brier score.
     p_positive, p_predicted
@@ -242,6 +243,7 @@ class RunningMetrics:
         self, positive: str | None = None, window: int = 1000, fading: float = 0.999
     ) -> None:
         self.positive = positive
+        self._is_named = positive is not None  # scores are for it, whatever the number of classes
         self.fading = fading
         self.messages: int = 0
         self.correct: int = 0
@@ -308,10 +310,9 @@ class RunningMetrics:
         if self.positive is None:
             first, second = list(scores)[:2]
             self.positive = "spam" if "spam" in (first, second) else second
-        if len(scores) == 2 and self.positive in scores:
-            (first, a), (_, b) = scores.items()
-            difference = a - b if a != b else 0.0
-            return difference if first == self.positive else -difference
+            self._is_named = self.positive == "spam"
+        if self._is_named or (len(scores) == 2 and self.positive in scores):
+            return log_odds(scores, self.positive) if self.positive in scores else 0.0
         return log_odds(scores, predicted)
 
     @property

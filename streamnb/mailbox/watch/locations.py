@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from streamnb.mailbox.transactions import Transactions
+from streamnb.transactions import Transactions
 
 _KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
 
@@ -143,7 +143,7 @@ class LocationTable:
         )
 
     def end_scan(self, now: float) -> None:
-        """Store the time of a look; delete messages that have been in no folder for 90 days."""
+        """Store the end of a scan of the account; delete messages missing for 90 days."""
         with self.database.writing() as connection:
             connection.execute(
                 "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT_S)
@@ -151,7 +151,7 @@ class LocationTable:
             self.database.store_value(self._look_key, now)
 
     def last_scan(self) -> float | None:
-        """Return the end of the last look, in seconds since 1970; None before the first look."""
+        """Return the end of the last scan, in seconds since 1970; None before the first scan."""
         with self.database.reading():
             time: float | None = self.database.read_value(self._look_key)
         return time

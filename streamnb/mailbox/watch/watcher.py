@@ -163,7 +163,7 @@ class Watcher:
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
 
     def _now(self) -> float:
-        """Return the time, always after the last look even if the clock was set back."""
+        """Return the time; it is after the last scan, even if the clock was set back."""
         return max(time.time(), self._last_scan + _TICK_S)
 
     def _attempt(
