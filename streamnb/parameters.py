@@ -82,8 +82,14 @@ class Constraint:
         """Raise ValueError unless a value is valid."""
         if not (value is None and self.none) and not self.fits(value):
             raise ValueError(
-                f"{name}: {describe(value)} is not {self.description}{_value_hint(name, value)}"
+                f"{name}: {describe(value)} is not {self.description}{self._hint(name, value)}"
             )
+
+    def _hint(self, name: str, value: Any) -> str:
+        """Return advice for a wrong value."""
+        if isinstance(value, list) and self.fits(tuple(value)):
+            return f": write a tuple, {tuple(value)!r:.60}"
+        return _value_hint(name, value)
 
 
 def _value_hint(name: str, value: Any) -> str:
@@ -97,8 +103,6 @@ def _value_hint(name: str, value: Any) -> str:
         return ": for (almost) no smoothing use alpha=1e-10"
     if name == "prior" and not isinstance(value, str):
         return ": write {label: share, ...}"
-    if isinstance(value, list) and len(value) == 2:
-        return f": write a tuple, ({value[0]!r:.20}, {value[1]!r:.20})"
     return ""
 
 

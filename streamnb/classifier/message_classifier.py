@@ -193,9 +193,21 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
 
-        X is a sequence of messages, or with `on` a data frame that has a column of them.
+        X is a sequence of messages or a data frame with one column; with `on`, also a frame that
+        has that column.
         """
-        self.model.learn_many([self.count(x) for x in as_messages(X)], y, w)
+        self.model.learn_many(self._count_many(X), y, w)
+
+    def _count_many(self, X: Any) -> list[Any]:
+        """Return the features of many messages; an error names the row of a wrong message."""
+        rows: list[Any] = []
+        try:
+            for message in as_messages(X, self.on):
+                rows.append(self.count(message))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"row {len(rows)}: {error}") from None
+        return rows
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
         """Reset the model, then learn many messages in shuffled order.
@@ -206,7 +218,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         Parameters
         ----------
         X : sequence of str, bytes or dict, or data frame
-            The messages. For a frame, `on` names the column that has them.
+            The messages. For a frame of several columns, `on` names the column that has them.
         y : sequence of label
             Their labels.
         w : float or sequence of float, default None
@@ -223,16 +235,14 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         import random  # here: classifying needs none
 
-        messages, labels = as_messages(X), as_labels(y)
-        if len(messages) != len(labels):
-            raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
+        rows, labels = self._count_many(X), as_labels(y)
+        if len(rows) != len(labels):
+            raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
         order = list(range(len(labels)))
         random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)
         model = self.model.clone()
-        model.learn_many(
-            [self.count(messages[i]) for i in order], [labels[i] for i in order], weights[order]
-        )
+        model.learn_many([rows[i] for i in order], [labels[i] for i in order], weights[order])
         object.__setattr__(self, "model", model)
         return self
 
@@ -257,7 +267,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return self.model.lock
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
-        return self.model._scores_of([self.count(x) for x in as_messages(X)])
+        return self.model._scores_of(self._count_many(X))
 
     def classify(self, x: Any, reasons: int = 10, costs: Sequence[float] | None = None) -> Verdict:
         """Decide what to do with a message.
@@ -544,12 +554,29 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
         )
 
 
-def as_messages(X: Any) -> list[Any]:
-    """Return a list of messages; the rows of a data frame become dicts."""
+def as_messages(X: Any, on: str | None) -> list[Any]:
+    """Return a list of messages: the values of a sequence or single column, or dicts with `on`.
+
+    Raises
+    ------
+    TypeError
+        If X is a single message.
+    ValueError
+        If X is a set, or without `on` a data frame with several columns.
+    """
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
     refuse_set(X)
-    return list(frame_of(X).rows(named=True) if is_frame(X) else X)
+    if is_frame(X):
+        if on is not None:
+            return list(frame_of(X).rows(named=True))
+        columns = list(frame_of(X).iter_columns())
+        if len(columns) != 1:
+            raise ValueError(f"a frame of {len(columns)} columns: set on= to that of the messages")
+        return list(columns[0].to_list())
+    if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
+        X = X.ravel()
+    return list(X.to_pylist() if hasattr(X, "to_pylist") else X)
 
 
 def _chances_of_others(

@@ -26,6 +26,7 @@ from streamnb.counts.protocol import (
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import label_from_json, label_to_json
+from streamnb.transactions import Transactions
 
 
 def today() -> int:
@@ -51,7 +52,7 @@ class SqlCounts(Places):
     labels: list[Label]
     places: int
 
-    def __init__(self, database: Any, view: int) -> None:
+    def __init__(self, database: Transactions, view: int) -> None:
         super().__init__(database, view)
         self.weights: list[float] = []
         self.totals: list[float] = []

@@ -25,6 +25,7 @@ from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.transactions import Transactions
 
 _AT_ONCE = 20_000  # number of features in one query
 MOST_PLACES = 1 << 48  # larger than any number of places
@@ -50,7 +51,7 @@ _TABLES = (
 )
 
 
-def make_tables(database: Any, views: int) -> None:
+def make_tables(database: Transactions, views: int) -> None:
     """Drop existing tables, and create empty ones for a number of views, within a transaction."""
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
@@ -95,7 +96,7 @@ class Places:
     Parameters
     ----------
     database
-        The database: a `mailbox.transactions.Transactions`.
+        The database.
     view
         Number of the view.
 
@@ -105,7 +106,7 @@ class Places:
         The classes: a block has a count for each of them.
     """
 
-    def __init__(self, database: Any, view: int) -> None:
+    def __init__(self, database: Transactions, view: int) -> None:
         self.database = database
         self.view = view
         self.labels: list[Label] = []

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
-from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_label, log_odds, probabilities
+from streamnb.transactions import Transactions
 
 GAINS = (1.0, 1.0)
 _LEARNING_RATE = 0.1

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
 from streamnb.mailbox.location import WAIT, is_url, owner_advice
-from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
+from streamnb.mailbox.schema import SCHEMA
+from streamnb.transactions import FORMAT, SQLITE, Transactions
 
 if TYPE_CHECKING:
     from pathlib import Path

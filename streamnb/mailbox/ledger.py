@@ -17,9 +17,9 @@ from streamnb.counts.protocol import Ints, Keys, Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
-from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
+from streamnb.transactions import Transactions
 
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)

@@ -23,8 +23,8 @@ from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, check_row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.schema import STATE, STATE_COPY
 from streamnb.mailbox.stored_classifier import classifier_of
-from streamnb.mailbox.transactions import STATE, STATE_COPY
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
 from streamnb.mailbox.upgrade import copy_settings
 from streamnb.naive_bayes.text_model import TextModel

@@ -28,10 +28,11 @@ from streamnb.mailbox.blend import (
 from streamnb.mailbox.database import open_database
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
+from streamnb.mailbox.schema import STATE, STATE_COPY
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_label
+from streamnb.transactions import Transactions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import Outcome
-from streamnb.mailbox.transactions import Transactions
+from streamnb.transactions import Transactions
 
 # SQL for the limits of the log of verdicts, the watched folders, and the locations of messages.
 _SELECT_STATES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from operator import mul
 
 import numpy as np
@@ -96,7 +97,10 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _has_complement(self) -> bool:
         """Return whether the complement's formula applies. With two classes, both are the same."""
         # A class whose messages were all unlearned does not count.
-        return self.complement and sum(weight > 0 for weight in self.counts.weights) > 2
+        if not self.complement:
+            return False
+        active_weights = (weight for weight in self.counts.weights if weight > 0)
+        return sum(1 for _ in islice(active_weights, 3)) > 2  # not all of many classes
 
     def _length_power(self) -> float:
         power = self.length_norm_power

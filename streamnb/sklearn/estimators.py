@@ -578,7 +578,7 @@ class _TextEstimator(PresetParameters, Estimator):
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
         if self.on is not None:
-            return classifier.as_messages(X)
+            return classifier.as_messages(X, self.on)
         texts = as_texts(X)
         if texts is None:
             raise ValueError(

@@ -118,7 +118,7 @@ class PairCounts(LevelCounts):
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
     def own_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Return keys of parents with their own feature, shape (p,): the counts of parents."""
+        """Return the keys of parents with their own feature, (p,), for the parents' counts."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
     def _entries(self, row: _Coded) -> tuple[Keys, Floats]:

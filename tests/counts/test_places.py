@@ -26,9 +26,9 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.packed import PLACED, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.recover import recover
-from streamnb.mailbox.transactions import FORMAT
 from streamnb.mailbox.undo import last_learned, redo, undo
 from streamnb.mailbox.verdict_log import VerdictLog
+from streamnb.transactions import FORMAT
 
 COUNTS = st.one_of(
     st.integers(0, 255),

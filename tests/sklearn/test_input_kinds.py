@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 
 import streamnb
@@ -147,3 +149,47 @@ def test_classifiers_have_the_methods_of_models(name):
     np.testing.assert_allclose(model.predict_proba(TEXTS), model.predict_proba_many(TEXTS))
     np.testing.assert_allclose(np.exp(model.predict_log_proba(TEXTS)).sum(axis=1), 1)
     assert model.score(TEXTS, LABELS) == 1
+
+
+CONTAINERS = {
+    "list": list,
+    "tuple": tuple,
+    "iterator": iter,
+    "array": np.array,
+    "array of objects": lambda texts: np.array(texts, dtype=object),
+    "column of an array": lambda texts: np.array(texts)[:, None],
+    "series": pd.Series,
+    "series of strings": lambda texts: pd.Series(texts, dtype="string"),
+    "index": pd.Index,
+    "frame with one column": lambda texts: pd.DataFrame({"text": texts}),
+    "polars series": polars.Series,
+    "polars frame": lambda texts: polars.DataFrame({"text": texts}),
+    "arrow array": pyarrow.array,
+    "arrow chunks": lambda texts: pyarrow.chunked_array([texts[:3], texts[3:]]),
+    "arrow table": lambda texts: pyarrow.table({"text": texts}),
+}
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_texts_of_every_container_are_texts(module, kind):
+    make = CONTAINERS[kind]
+    expected = module.TextClassifier().fit(TEXTS, LABELS).predict_proba(TEXTS[:4])
+    model = module.TextClassifier().fit(make(TEXTS), LABELS)
+    np.testing.assert_array_equal(model.predict_proba(make(TEXTS[:4])), expected)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, 3])
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_errors_name_the_row_that_is_no_text(module, missing):
+    model = module.TextClassifier().fit(TEXTS, LABELS)
+    X = pd.Series([*TEXTS[:2], missing, *TEXTS[2:4]], dtype=object)
+    for call in (
+        lambda: model.predict(X),
+        lambda: model.fit(X, LABELS[:5]),
+        lambda: module.TextClassifier().fit(X.to_frame(), LABELS[:5]),
+    ):
+        with pytest.raises((TypeError, ValueError), match="row 2: "):
+            call()
+    with pytest.raises(ValueError, match="on="):
+        model.fit(pd.DataFrame({"a": TEXTS, "b": TEXTS}), LABELS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from streamnb.mailbox.transactions import Transactions
+from streamnb.transactions import Transactions
 
 _KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
-from streamnb.corpus.delimited import describe_wrong_labels
+from streamnb.corpus.delimited import MIN_ROWS, describe_wrong_labels
 from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, open_table
 from streamnb.corpus.text_files import as_regular_file
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
@@ -28,6 +28,9 @@ from streamnb.tables.experiment.preparation import (
 
 MAX_CELLS = 1 << 28
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
+# A number with the sign or code of a currency before it, or a unit of at most four characters
+# behind it.
+_QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' ]*([^\d.,]{0,4})")
 
 
 @dataclass(frozen=True)
@@ -147,11 +150,18 @@ def _read_table(config: TableConfig) -> Examples:
         if odd_row is not None:
             cell = cells.rows[odd_row][column_index]
             text[name] = f"{cells.location(odd_row, column_index)}: {cell!r:.80}"
-            if column.number_count and name not in config.text:
+            unit = column.unit()
+            if (column.number_count or unit) and name not in config.text:
+                hint = f", but a number with {unit!r}; remove it from all cells" if unit else ""
                 notes.append(
                     f"the column {name!r:.80} is read as text: {cell!r:.80} "
-                    f"({cells.location(odd_row, column_index)}) is not a number"
+                    f"({cells.location(odd_row, column_index)}) is not a number{hint}"
                 )
+        elif column.counts_rows():
+            notes.append(
+                f"the column {name!r:.80} counts the rows, and is read as a feature; name the "
+                "other columns in data.columns to leave it out"
+            )
     label_index = cells.names.index(label)
     labels = [row[label_index] for row in cells.rows]
     for row_index, value in enumerate(labels):
@@ -300,6 +310,29 @@ class _Column:
         except ValueError:
             return None
         return number if abs(number) <= LARGEST and "_" not in cell else None
+
+    def unit(self) -> str:
+        """Return the sign or unit that stands beside every number, such as "%"; "" without one.
+
+        Names of levels, such as "size 1", repeat. Measured values rarely do.
+        """
+        present = [cell.strip() for cell in self.column if cell not in self.missing]
+        if len(present) < MIN_ROWS or 2 * len(set(present)) <= len(present):
+            return ""
+        units = set()
+        for cell in present:
+            match = _QUANTITY.fullmatch(cell)
+            units.add(match[1].strip() + match[2].strip() if match else "")
+            if len(units) > 1:
+                return ""
+        return units.pop()
+
+    def counts_rows(self) -> bool:
+        """Return whether the numbers of the column are the numbers of the rows, from any start."""
+        numbers = [self.number(cell) for cell in self.column]
+        if len(numbers) < MIN_ROWS or numbers[0] is None or not numbers[0].is_integer():
+            return False
+        return all(number == numbers[0] + row for row, number in enumerate(numbers))
 
     def read(self, is_text: bool) -> tuple[NDArray[Any], int | None]:
         """Return the column as numbers, or as text with the row of the first cell of text.
