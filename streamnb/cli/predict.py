@@ -168,7 +168,7 @@ def evaluate(
 
     A model file does not contain the messages that it has learned. So the command cannot warn you
     if DATA contains them, and the figures are then too good. Test on other files, or on the rest
-    of a corpus: `fit --limit N` learns the first N messages of an order, `--skip N` leaves them
+    of a corpus: `fit --limit N` learns the first N messages, and `evaluate --skip N` leaves them
     out.
 
     \b

@@ -181,9 +181,9 @@ def serve(**values: Any) -> None:
     token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
     /openapi.json returns the description of this API.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
-    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM, SIGHUP or
-    Ctrl-C ends the server after the current messages.
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. If systemd opens a socket, its
+    FileDescriptorName must be lmtp, smtp, milter, http, or ask for the Unix socket. SIGTERM, SIGHUP
+    or Ctrl-C ends the server after the current messages.
 
     \b
     Example:

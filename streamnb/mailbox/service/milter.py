@@ -230,7 +230,7 @@ class _Session:
         await _send(self.writer, b"O" + agreed)
 
     def _take(self, kind: bytes, data: bytes) -> None:
-        """Take a part of the message, or what is said about it."""
+        """Add a part of the message, or of its envelope."""
         if kind == b"D":
             self._queue_id = _macro(data, b"i") or self._queue_id
             if data[:1] == b"M":
