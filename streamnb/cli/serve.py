@@ -169,7 +169,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 def serve(**values: Any) -> None:
     """Run a server for streamnb's commands, for a mail server, and for programs.
 
-    It listens on a Unix socket beside the database (STREAMNB_SOCKET names another place).
+    It listens on a Unix socket next to the database (STREAMNB_SOCKET names another path).
     `classify`, `filter` and `streamnb-filter` use the socket if it exists, and the database
     otherwise.
 
