@@ -113,8 +113,12 @@ def proxy(
         finally:
             if server.transport is not None:
                 server.transport.close()
-            # a cancelled call that has not begun would leave the connection to the next hop open
-            await asyncio.shield(asyncio.wrap_future(_POOL.submit(relay.close)))
+            closing = asyncio.ensure_future(_in_thread(relay.close))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:  # the server stops just as the client has left
+                await asyncio.wait({closing}, timeout=DRAIN_S)
+                raise
 
     return handle
 
