@@ -260,7 +260,9 @@ cdef enum:
     MAX_ELEMENTS = 1024  # number of open elements that are tracked
     MAX_SEARCH = 128     # number of open elements among which the start tag of an end tag is searched
     MAX_STYLE = 2000     # number of bytes read of a style attribute
+    MAX_ATTRIBUTES = 64  # of an element that are compared with selectors
 
+NO_CONTEXT = (0, 0, 0, 0, ())
 cdef struct Element:
     uint64_t tag
     int32_t colour
@@ -270,6 +272,10 @@ cdef struct Element:
     uint8_t conceals
     uint32_t kind
     uint64_t ancestors # mask of `StyleRules`, including its own atoms
+    uint64_t own       # mask of its own atoms
+    uint64_t previous  # those of its last child so far
+    uint64_t earlier   # those of all its children so far
+    uint32_t children  # their number
     Py_ssize_t scope   # number of a set of `styles.Variables`
 
 _VOID = frozenset(
@@ -449,6 +455,7 @@ cdef int style_page(Element *stack, Py_ssize_t used, rules, variables) except -1
     """Apply the rules about the whole page to the open elements before the body."""
     cdef Py_ssize_t k
     for k in range(used + 1):
+        stack[k].own |= <uint64_t> rules.page_mask
         for tag in (b"html", b"body"):
             style_in_scope(&stack[k], rules.styles(tag, b"", b"", 0)[3], variables)
         stack[k].hides = 0
@@ -553,7 +560,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef Quotes quotes = last_quotes(p, n)
     cdef uint64_t tag_id
     cdef int64_t[2] span
-    variables = None
+    variables = attributes = None
     memset(&spans, 0, sizeof(Buffer))
     try:
         stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
@@ -600,6 +607,9 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 used = close_implied(stack, used, tag_id, kind)
                 element = stack[used]
                 element.tag, element.kind = tag_id, kind
+                element.own = element.previous = element.earlier = element.children = 0
+                stack[used].children += 1
+                attributes = {} if rules is not None and rules.attribute_names else None
                 is_in_head = is_in_head and kind & IN_HEAD
                 if kind & SUMMARY and element.hides == HIDDEN_IN_DETAILS:
                     element.hides = 0
@@ -612,6 +622,11 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 k = attribute.name_end - attribute.name
                 if k == 0:
                     break
+                if attributes is not None and not closing and len(attributes) < MAX_ATTRIBUTES:
+                    attributes.setdefault(
+                        lowered_bytes(p + attribute.name, min(k, MAX_STYLE)),
+                        lowered_bytes(p + attribute.value, min(attribute.value_end - attribute.value, MAX_STYLE)),
+                    )
                 if closing or k > 10:
                     continue
                 end = min(attribute.value_end, attribute.value + MAX_STYLE) - attribute.value
@@ -637,8 +652,13 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         b"" if class_names == NULL else slice_of(class_names, 0, class_size),
                         b"" if element_id == NULL else slice_of(element_id, 0, id_size),
                         stack[used].ancestors,
+                        (
+                            stack[used].own, stack[used].previous, stack[used].earlier,
+                            stack[used].children, tuple(attributes.items()) if attributes else (),
+                        ) if rules.needs_context else NO_CONTEXT,
                     )
                     element.ancestors |= <uint64_t> mask
+                    element.own = mask
                     if own_style is None:
                         own_style = both_styles
                     elif both_styles != styles().NO_STYLE:
@@ -648,6 +668,8 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 if own_style is not None:
                     variables = variables or styles().Variables()
                     style_in_scope(&element, own_style, variables)
+                stack[used].previous = element.own
+                stack[used].earlier |= element.own
                 if element.kind & IS_HIDDEN:
                     element.hides = 1
                 elif kind & CLOSED and not element.hides and not seen & IS_OPEN:

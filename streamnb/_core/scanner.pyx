@@ -48,6 +48,17 @@ _IGNORABLE = (
 )  # fmt: skip
 
 
+# Letters in circles, squares and parentheses, and those of flags. They are symbols, but spell words.
+_ENCLOSED = (
+    (0x249C, 0x24E9), (0x1F110, 0x1F12B), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189),
+    (0x1F1E6, 0x1F1FF),
+)  # fmt: skip
+
+
+cdef bint is_enclosed(uint32_t point):
+    return any(first <= point <= last for first, last in _ENCLOSED)
+
+
 cdef bint is_default_ignorable(uint32_t point):
     return any(first <= point <= last for first, last in _IGNORABLE)
 
@@ -61,7 +72,7 @@ cdef uint32_t classify(uint32_t point) except 0:
         kind = HIDDEN
     elif character.isspace():
         kind = SPACE
-    elif category[0] not in "LNM":
+    elif category[0] not in "LNM" and not is_enclosed(point):
         kind = WORD if character == "_" else BREAK
     elif any(first <= point <= last for first, last in UNSPACED):
         kind = IDEOGRAPH
@@ -609,6 +620,12 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
         while n and p[0] <= 32:
             p += 1
             n -= 1
+        if is_disguised(p, n):
+            from streamnb._core.links import plain_link  # imported late: few links need it
+
+            link = plain_link(PyBytes_FromStringAndSize(<const char *> p, n))
+            p = <const uint8_t *> PyBytes_AS_STRING(link)
+            n = len(link)
         host = link_host(p, n)
         if host >= 0:
             scanner.scan_url(p, host, n)
@@ -634,6 +651,20 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
         scanner.line.size += n
         scanner.emit(scanner.line.bytes, scanner.line.size, HTML, 5, 16)
     return 0
+
+
+cdef bint is_disguised(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    """Return True if a link has unusual bytes up to its path."""
+    cdef Py_ssize_t i
+    cdef int slashes = 0
+    for i in range(n):
+        if p[i] < 32 or p[i] > 126 or p[i] == c"%":
+            return True
+        if p[i] == c"/" or p[i] == c"\\":
+            slashes += 1
+        if slashes == 3 or p[i] == c"?" or p[i] == c"#":
+            return False
+    return False
 
 
 cdef Py_ssize_t link_host(const uint8_t *p, Py_ssize_t n) noexcept nogil:

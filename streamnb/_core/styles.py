@@ -1,7 +1,7 @@
 """Effects of HTML style sheets and style attributes on the visibility of text.
 
-The module reads the part of CSS that can hide text: a few properties, and selectors of tags,
-classes, ids and their ancestors. `markup.pyx` reads the page.
+The module reads the part of CSS that can hide text: a few properties. `selectors.py` reads the
+selectors, and `markup.pyx` the page.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from html import unescape
 from typing import NamedTuple
 
 from streamnb._core.colours import COLOUR, read_colour
+from streamnb._core.selectors import (
+    Compound,
+    attribute_of,
+    holds,
+    is_condition,
+    read_selector,
+)
 from streamnb._core.style_values import (
     CLIPS,
     CONCEALS,
@@ -95,19 +102,12 @@ _PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"ins
 _SIZES = re.compile(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
 
 _BRACE = re.compile(rb"[{}]")
-_COMBINATOR = re.compile(rb"\s*>\s*|\s+")
-_ATTRIBUTE = re.compile(rb"\[\s*(class|id)\s*[~|^*$]?=\s*[\"']?([\w\x80-\xff-]+)[\"']?\s*\]")
-_ROOT = re.compile(rb"(?:html)?:root\b")
-_NEGATION = re.compile(rb":not\([^()]*\)")
-_COMPOUND = re.compile(rb"(\*|[a-z][\w-]*)?((?:[.#][\w\x80-\xff-]+)*)")
-_ATOM = re.compile(rb"[.#][\w\x80-\xff-]+")
 _WIDTHS = rb"(?:\s*(?:and\s+)?\((?:min|max)-(?:device-)?width\s*:\s*\d+px\s*\)){0,4}"
 _MEDIA = re.compile(rb"\s*(?:only\s+)?(?:screen|all)?%b\s*" % _WIDTHS)
 _RANGE = re.compile(rb"\(width\s*(>=?|<=?)\s*(\d+)px\)")  # of Media Queries Level 4
 _BOTH_SCHEMES = re.compile(rb"prefers-color-scheme\s*:\s*(light|dark)")
 _NOT_OTHERS = re.compile(rb"\s*not\s+(?:print|speech)\s*")
 _STRING = re.compile(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
-_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)")
 _WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
 
 
@@ -511,14 +511,32 @@ class _Rule(NamedTuple):
 
     specificity: tuple[int, int, int]
     order: int
-    atoms: frozenset[bytes]  # tag, .class and #id that an element must have
-    ancestors: int  # mask of the atoms that its ancestors must have
+    atoms: frozenset[bytes]  # tag, .class, #id and conditions that an element must have
+    excluded: tuple[frozenset[bytes], ...]  # an element must not have all of one of these
+    # masks of the atoms that other elements must have
+    ancestors: int
+    parent: int
+    previous: int  # the element before it
+    earlier: int  # the elements before it in the same parent
     style: Style
     important_style: Style
 
 
 # Mask of an element as an ancestor, its style, its important style, and both combined.
 _Styles = tuple[int, Style, Style, Style]
+
+
+class Context(NamedTuple):
+    """The neighbours (see `_Rule`), position and attributes of an element."""
+
+    parent: int = 0
+    previous: int = 0
+    earlier: int = 0
+    position: int = 0
+    attributes: tuple[tuple[bytes, bytes], ...] = ()
+
+
+_NO_CONTEXT = Context()
 
 
 class StyleRules:
@@ -530,14 +548,21 @@ class StyleRules:
         True if an unsupported selector sets a background.
     tags
         The tags in selectors; "*" if an element of any tag can have a style.
+    needs_context
+        True if a selector depends on the position, the neighbours or an attribute of an element.
+    attribute_names
+        The attributes in selectors.
     """
 
     def __init__(self) -> None:
         self.has_unknown_background = False
         self.tags: set[bytes] = set()
+        self.needs_context = False
+        self.attribute_names: set[bytes] = set()
+        self._conditions: set[bytes] = set()
         self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
         self._bits: dict[bytes, int] = {}
-        self._styles: dict[tuple[bytes, bytes, bytes, int], _Styles] = {}
+        self._styles: dict[tuple[bytes, bytes, bytes, int, Context], _Styles] = {}
         self._size_left = _MAX_SHEETS
         self._sheets_left = _MAX_SHEET_COUNT
         self._selectors_left = _MAX_SELECTORS
@@ -568,33 +593,72 @@ class StyleRules:
         return True
 
     def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
-        compounds = _read_selector(selector)
-        if compounds is None:
+        compounds = read_selector(selector)
+        masks = self._masks(compounds) if compounds else None
+        if not compounds or masks is None:
             if {style.background, important_style.background} != {INHERITED}:
                 self.has_unknown_background = True
             return
-        atoms, ancestors = compounds[-1], frozenset().union(*compounds[:-1])
-        mask = 0
-        for atom in ancestors - {b"html", b"body", b"*"}:
-            if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
-                return
-            mask |= self._bits.setdefault(atom, 1 << len(self._bits))
-        every_atom = [atom for compound in compounds for atom in compound]
-        ids, classes = (sum(atom[:1] == kind for atom in every_atom) for kind in (b"#", b"."))
-        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b"."))
-        if not atoms:
+        atoms, excluded = compounds[-1].atoms, compounds[-1].excluded
+        every_atom = [atom for compound in compounds for atom in compound.atoms]
+        tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
+        ids = sum(atom[:1] == b"#" for atom in tested_atoms)
+        classes = sum(atom[:1] == b"." or is_condition(atom) for atom in tested_atoms)
+        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":"))
+        if any(all(map(is_condition, compound.atoms)) for compound in compounds):
             self.tags.add(b"*")
+        conditions = set(filter(is_condition, tested_atoms))
+        self._conditions |= conditions
+        self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
+        self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
         self._order += 1
-        specificity = (ids, classes, len(every_atom) - ids - classes)
-        # The rule is stored by its rarest atom; ids sort before classes, "*" and tags.
-        key = min(atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
+        specificity = (ids, classes, len(tested_atoms) - ids - classes)
+        # Found by its rarest atom; ids sort before classes, "*" and tags.
+        named_atoms = [atom for atom in atoms if not is_condition(atom)]
+        key = min(named_atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
         self._rules[key].append(
-            _Rule(specificity, self._order, atoms - {b"*"}, mask, style, important_style)
+            _Rule(
+                specificity, self._order, atoms - {b"*"}, excluded, *masks, style, important_style
+            )
         )
 
-    def styles(self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int) -> _Styles:
-        """Return the effect of the rules on an element with these ancestors, and its own mask."""
-        key = (tag, classes, element_id, ancestors)
+    def _masks(self, compounds: list[Compound]) -> tuple[int, int, int, int] | None:
+        """Return the masks of the ancestors, the parent, the previous and the earlier elements.
+
+        None if the rule cannot apply, or is not understood.
+        """
+        masks = dict.fromkeys((b" ", b">", b"+", b"~"), 0)
+        last = len(compounds) - 2
+        for number, compound in enumerate(compounds[:-1]):
+            combinator = compounds[number + 1].combinator
+            if compound.excluded or (number < last and combinator in (b"+", b"~")):
+                return None
+            relation = combinator if number == last else b" "
+            for atom in compound.atoms - {b"*"}:
+                if relation == b" " and atom in (b"html", b"body"):
+                    continue  # a page can lack their tags
+                if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
+                    return None
+                masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
+        if any(b"html" in compound.atoms for compound in compounds[1:]):  # nothing is around it
+            return None
+        return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"]
+
+    @property
+    def page_mask(self) -> int:
+        """The mask of the element of the whole page, and of its body."""
+        return self._bits.get(b"html", 0) | self._bits.get(b"body", 0)
+
+    def styles(
+        self,
+        tag: bytes,
+        classes: bytes,
+        element_id: bytes,
+        ancestors: int,
+        context: Context = _NO_CONTEXT,
+    ) -> _Styles:
+        """Return the effects of the rules on an element within elements of a mask; its own mask."""
+        key = (tag, classes, element_id, ancestors, context)
         styles = self._styles.get(key)
         if styles is None:
             styles = self._find_styles(*key)
@@ -603,10 +667,15 @@ class StyleRules:
         return styles
 
     def _find_styles(
-        self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int
+        self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context
     ) -> _Styles:
+        parent, previous, earlier, position, attributes = context
         atoms = {tag, b"#" + element_id.strip().lower()}
         atoms.update(b"." + name for name in classes.lower().split()[:_MAX_CLASSES])
+        if self._conditions and self._checks <= _MAX_CHECKS:
+            values = dict(attributes)
+            self._checks += 4 * len(self._conditions)  # each takes as long as four rules
+            atoms.update(item for item in self._conditions if holds(item, values, position))
         mask = 0
         for atom in atoms:
             mask |= self._bits.get(atom, 0)
@@ -618,7 +687,12 @@ class StyleRules:
             rule
             for rules in candidates
             for rule in rules
-            if rule.atoms <= atoms and rule.ancestors & ancestors == rule.ancestors
+            if rule.atoms <= atoms
+            and rule.ancestors & ancestors == rule.ancestors
+            and rule.parent & parent == rule.parent
+            and rule.previous & previous == rule.previous
+            and rule.earlier & earlier == rule.earlier
+            and not any(group <= atoms for group in rule.excluded)
         )
         style = cascade(rule.style for rule in matching)
         important_style = cascade(rule.important_style for rule in matching)
@@ -672,7 +746,9 @@ def _nested_selector(preludes: list[bytes]) -> bytes:
 def _holds(prelude: bytes) -> bool:
     """Return True if the rules within a rule with @ apply to every reader."""
     if not prelude.startswith(b"@media"):
-        return prelude.startswith((b"@supports", b"@layer"))
+        return prelude.startswith(b"@layer") or (
+            prelude.startswith(b"@supports") and not prelude[9:].lstrip().startswith(b"not")
+        )
     text = prelude[6 : 6 + _MAX_SELECTOR]
     text = _RANGE.sub(
         lambda match: b"(%s-width:%spx)" % (b"min" if match[1][:1] == b">" else b"max", match[2]),
@@ -689,30 +765,3 @@ def _holds(prelude: bytes) -> bool:
         )
         for query in text.split(b",")
     )
-
-
-def _read_selector(selector: bytes) -> list[frozenset[bytes]] | None:
-    """Return the tags, classes and ids of each part of a selector; None if it is not supported.
-
-    Examples
-    --------
-    >>> _read_selector(b"#a > td.b") == [frozenset({b"#a"}), frozenset({b"td", b".b"})]
-    True
-    """
-    selector = selector.strip()
-    if len(selector) > _MAX_SELECTOR:
-        return None
-    if b"[" in selector:
-        selector = _ATTRIBUTE.sub(
-            lambda match: (b"." if match[1] == b"class" else b"#") + match[2], selector
-        )
-    if b":" in selector:
-        selector = _SINGLE_IS.sub(rb"\1", _ROOT.sub(b"html", selector))
-        selector = _NEGATION.sub(b"", selector)
-    compounds = []
-    for part in _COMBINATOR.split(selector):
-        match = _COMPOUND.fullmatch(part)
-        if match is None or not part:
-            return None
-        compounds.append(frozenset(([match[1]] if match[1] else []) + _ATOM.findall(match[2])))
-    return compounds

@@ -95,7 +95,9 @@ class _Commands(click.Group):
             return None
         module = import_module(f"streamnb.cli.{COMMANDS[name].module}")
         name = name.replace("-", "_")
-        return getattr(module, name, None) or getattr(module, f"{name}_")
+        command: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
+        _refuse_empty_arguments(command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -119,6 +121,25 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         with _convert_endings():
             return super().invoke(ctx)
+
+
+class _NotEmpty(click.types.StringParamType):
+    """Text that is not empty: as the name of a file, an empty text is the present folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text; fail if it is empty."""
+        if value == "":
+            self.fail("it is empty; is a variable of the shell not set?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _refuse_empty_arguments(command: click.Command) -> None:
+    """Let a command, and those of a group, refuse arguments that are empty."""
+    for param in command.params:
+        if isinstance(param, click.Argument) and param.type is click.STRING:
+            param.type = _NotEmpty()
+    for member in getattr(command, "commands", {}).values():
+        _refuse_empty_arguments(member)
 
 
 def _suggestion(name: str) -> str:

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from streamnb.replay import Report
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+# Suffixes of formats that `predict` does not write: programs could not read such a file.
+_OTHER_FORMATS = {
+    ".parquet", ".json", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".html", ".snb", ".db",
+}  # fmt: skip
 
 
 @click.command()
@@ -103,8 +107,10 @@ def predict(
     classifier = _load_classifier(model_file)
     source = open_unlabelled(data, text_column, is_for_mail(classifier))
     suffix = bare_suffix(Path(output))
-    if output != "-" and output_format is None and suffix == ".parquet":
-        raise ConfigError(f"--out {output}: Parquet cannot be written; use .csv, .tsv or .jsonl")
+    if output != "-" and output_format is None and suffix in _OTHER_FORMATS:
+        raise ConfigError(
+            f"--out {output}: {suffix.strip('.')} cannot be written; use .csv, .tsv or .jsonl"
+        )
     output_format = output_format or ("jsonl" if as_json else _FORMATS.get(suffix, source.format))
     skipped: list[str] = []
     labels: Counter[str] = Counter()
@@ -162,7 +168,7 @@ def evaluate(
 
     A model file does not contain the messages that it has learned. So the command cannot warn you
     if DATA contains them, and the figures are then too good. Test on other files, or on the rest
-    of a corpus: `fit --limit N` learns the first N messages of an order, `--skip N` leaves them
+    of a corpus: `fit --limit N` learns the first N messages, and `evaluate --skip N` leaves them
     out.
 
     \b

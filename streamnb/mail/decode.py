@@ -29,7 +29,7 @@ _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
-_QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # of letters and digits
+_QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # on names reduced to letters and digits
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)

@@ -40,8 +40,9 @@ _FETCH_ROWS = 1000  # rows of a long result to fetch at a time
 _TRANSIENT_CODES = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
 _BUSY_CODES = ("55P03", "57014")  # a lock, or a time limit set on the server
 _DISK_FULL_CODES = ("53",)
-_DENIED_CODES = ("28", "42501", "3D000", "25006")
-# Parts of the messages of errors for which a retry is useless.
+_READ_ONLY = "25006"  # the server has become a standby
+_DENIED_CODES = ("28", "42501", "3D000", _READ_ONLY)
+# Parts of error messages after which a retry is useless.
 _DENIED_REASONS = (
     "authentication failed",
     "does not exist",
@@ -355,11 +356,14 @@ class PostgresDatabase(Transactions):
             real = self.connection.real
         try:
             self._begin_with(writes, durable)
-        except psycopg.OperationalError as error:
-            if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CODES):
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+            state = error.sqlstate
+            if state is not None and not state.startswith((*_TRANSIENT_CODES, _READ_ONLY)):
                 raise
             real.close()
-            self._connect()  # the connection was lost between two transactions, so no data is lost
+            # Nothing is lost between two transactions. After a failover, the URL can lead to
+            # another server.
+            self._connect()
             self._begin_with(writes, durable)
 
     def _begin_with(self, writes: bool, durable: bool) -> None:
@@ -372,7 +376,13 @@ class PostgresDatabase(Transactions):
         run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
         if not durable:
             run("SET LOCAL synchronous_commit = off")
-        run("SELECT pg_advisory_xact_lock(%s)", (self._key,))
+        lock = "SELECT pg_advisory_xact_lock(%s), current_setting('transaction_read_only')"
+        row = run(lock, (self._key,)).fetchone()
+        if row is not None and row[1] == "on":
+            raise psycopg.errors.ReadOnlySqlTransaction(
+                "it is read-only, for example a standby; name all hosts in the URL, with "
+                "target_session_attrs=read-write"
+            )
 
     def _commit(self, durable: bool) -> None:
         try:

@@ -74,7 +74,7 @@ class SiteModel:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the model cannot be read: an earlier one is used, or none."""
+        """Return whether the model cannot be read, so an earlier model or none is used."""
         return self.error is not None or (self._file is not None and self._file.is_stale)
 
     def close(self) -> None:

@@ -395,7 +395,7 @@ def as_array(labels: list[Any]) -> NDArray[Any]:
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= {str, int, bool, float}:
         array = np.array(labels)
-        same = array.tolist()  # False for large int, and for text that ends in a zero byte
+        same = array.tolist()  # numpy changes large int, and text that ends in a zero byte
         if same == labels and {type(label) for label in same} == kinds:
             return array
     array = np.empty(len(labels), dtype=object)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -101,6 +101,12 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """Return the message with these views: the inverse of `views_of`."""
         raise NotImplementedError
 
+    def messages_of(self, X: Any) -> Iterable[Any]:
+        """Return the rows of a matrix or frame as messages."""
+        rows = Rows.from_matrix(X, True, canonical=False)
+        rows.check_counts()
+        return rows.messages()
+
     # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
@@ -198,11 +204,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             As `learn_one`, and if lengths differ. The model is then unchanged.
         """
         X = as_list(X)
-        if is_matrix(X):
-            rows = Rows.from_matrix(X, True, canonical=False)
-            rows.check_counts()
-            X = rows.messages()
-        messages = [self.as_tokens(x) for x in X]
+        messages = [self.as_tokens(x) for x in (self.messages_of(X) if is_matrix(X) else X)]
         labels = as_labels(y)
         check_labels(labels)
         if len(messages) != len(labels):

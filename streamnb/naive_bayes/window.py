@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
@@ -34,7 +37,7 @@ class WindowNB(TextModel):
 
     Memory holds the features of all messages in the window. Calibration, reliability and label
     noise are learned from all messages; only counts leave the window. A window cannot be written to
-    a file: save the model inside. A model of tables inside learns and predicts single examples.
+    a file: save the model inside.
 
     Examples
     --------
@@ -166,6 +169,10 @@ class WindowNB(TextModel):
         """Convert a message to the form that the model counts."""
         return self.model.as_tokens(x)
 
+    def messages_of(self, X: Any) -> Iterable[Any]:
+        """Return the rows of a matrix or frame as messages of the model."""
+        return self.model.messages_of(X)
+
     def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
         """Return the features of each view of a message that `as_tokens` returned."""
         return self.model.views_of(tokens)
@@ -204,6 +211,9 @@ class WindowNB(TextModel):
 
     def _scores(self, x: Any) -> list[float]:
         return self.model._scores(x)
+
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        return self.model._scores_of(X)
 
     def _more_tags(self) -> set[str]:
         return self.model._more_tags()

@@ -143,6 +143,11 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         """Return a copy of an example that can be stored."""
         return dict(x)
 
+    def messages_of(self, X: Any) -> list[dict[Any, Any]]:
+        """Return the rows of a matrix or frame as examples."""
+        table = Columns.from_data(X)
+        return [dict(zip(table.names, row, strict=True)) for row in table.values.tolist()]
+
     def _declare(self, labels: Iterable[Label]) -> None:
         new = [label for label in dict.fromkeys(labels) if label not in self._places]
         check_labels(new)

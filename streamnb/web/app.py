@@ -25,7 +25,7 @@ from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.readiness import readiness
-from streamnb.mailbox.service.http import COOKIE
+from streamnb.mailbox.service.http import cookie_name
 from streamnb.mailbox.status import status
 from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
@@ -115,7 +115,8 @@ class _Site:
                 query = [item for item in request.query_params.multi_items() if item[0] != "token"]
                 address = f"{request.url.path}?{urlencode(query)}".rstrip("?")
                 response = RedirectResponse(address, 303, _SECURITY)
-                response.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
+                name = cookie_name(request.url.port)
+                response.set_cookie(name, self.session, httponly=True, samesite="strict")
                 return response
             return await asyncio.to_thread(self._guarded, make, request)
 

@@ -355,6 +355,21 @@ def test_a_connection_that_was_ended_is_made_anew(url, server):
         assert mailbox.learn(b"Subject: c\n\nb", "ham").result == "learned"
 
 
+def test_a_server_that_became_read_only_is_left_for_the_one_that_is_not(url, server):
+    """After a failover, an open connection can lead to what is now a standby."""
+    read_only = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+    with Mailbox(url, wait=2) as mailbox:
+        for i in range(2):
+            mailbox.database.connection.real.execute(read_only)
+            mailbox.classify(b"x")
+            assert mailbox.learn(b"Subject: a%d\n\nb" % i, "ham").result == "learned"
+        assert not mailbox.verify()
+    with Mailbox(f"{url}%20-cdefault_transaction_read_only%3Don", create=False) as mailbox:
+        with pytest.raises(StateError, match="target_session_attrs=read-write"):
+            mailbox.learn(b"Subject: c\n\nb", "ham")
+        mailbox.classify(b"x")
+
+
 def test_what_fails_within_a_transaction_is_not_called_done(url):
     def fails(database):
         with database.writing() as connection, contextlib.suppress(Exception):

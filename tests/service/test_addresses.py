@@ -11,7 +11,7 @@ from serving import HAM, SPAM
 from streamnb import Mailbox
 from streamnb.errors import ConfigError
 from streamnb.mailbox.service.addresses import AddressBook
-from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.site_model import SiteModel
 
 ALIASES = """
@@ -106,7 +106,7 @@ def test_who_cannot_have_a_database_gets_the_verdict_of_the_site(tmp_path, monke
     assert response.mark == "S"
     assert [path.name for path in tmp_path.glob("*.db")] == ["site.db"]
     mailboxes.close()
-    with pytest.raises(ConfigError):
+    with pytest.raises(NoMailboxError):
         Mailboxes(None).judge(user, SPAM % 99, None)
 
 

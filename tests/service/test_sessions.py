@@ -1,17 +1,26 @@
 """Sessions of mail servers that are slow, are cut, or meet an error of the program."""
 
+import os
+import re
+import signal
 import smtplib
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
-from serving import HAM
+from commands import STREAMNB
+from serving import HAM, SPAM, MailServer, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
 from streamnb.mailbox.service import next_hop
 from streamnb.mailbox.service import proxy as proxying
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.next_hop import NextHop
 from streamnb.mailbox.service.proxy import proxy
@@ -180,3 +189,127 @@ def test_a_client_that_says_nothing_is_ended(relay, monkeypatch):
         client.sendall(b"NOOP\r\n")
         assert got.readline().startswith(b"250")
         assert got.read() == b""
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_server_that_is_told_to_end_finishes_its_message(
+    serve, trained_db, smtp_sink, signal_number
+):
+    """A terminal that is closed sends SIGHUP."""
+    smtp_sink.delay = 1.0
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+        client.ehlo()
+        client.mail("a@b.c")
+        client.rcpt("ann@d.e")
+        client.docmd("DATA")
+        client.send(HAM % 1 + b".\r\n")
+        poll(lambda: smtp_sink.is_busy)
+        process.process.send_signal(signal_number)
+        assert client.getreply()[0] == 250
+    assert process.process.wait(30) == 0
+    assert len(smtp_sink.messages) == 1
+
+
+def test_nohup_keeps_a_server(serve, trained_db):
+    process = serve("--db", trained_db, lines=1, preexec_fn=ignore_hangup)
+    process.process.send_signal(signal.SIGHUP)
+    with MailboxClient(trained_db) as client:
+        assert client.ask_server(SPAM % 99).mark == "S"
+    process.stop()
+
+
+def ignore_hangup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def macros(command, **values):
+    pairs = [text for pair in values.items() for text in pair]
+    return command + b"".join(text.encode() + b"\0" for text in pairs)
+
+
+def test_mail_of_the_sites_own_users_is_not_refused(serve, trained_db):
+    """Postfix asks its milters about the submission service, too."""
+    process = serve("--db", trained_db, "--milter", "127.0.0.1:0", "--reject", "0.6")
+    with MailServer(port_of(process, "milter")) as server:
+        for number, (login, expected) in enumerate(
+            [
+                ({}, b"y"),
+                ({"{auth_authen}": "ann"}, b"a"),
+                ({}, b"y"),
+                ({"{auth_authen}": ""}, b"y"),
+            ]
+        ):
+            server.send(b"D", macros(b"M", i=f"Q{number}", **login))
+            server.send(b"M", b"<a@b.c>\0")
+            edits, ending = server.bring(SPAM % 99)
+            assert ending == expected, login
+            assert bool(edits) == (ending == b"a")
+            if login:
+                server.send(b"A")
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(serve, trained_db, tmp_path):
+    path = tmp_path / "certificate.pem"
+    make_certificate(path, "first")
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1",
+                    "--certificate", path, "--key", path)  # fmt: skip
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def served():
+        with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+            client.starttls(context=context)
+            return client.sock.getpeercert(True)
+
+    first = served()
+    path.write_text("damaged")
+    assert served() == first
+    make_certificate(path, "second")
+    assert served() != first
+    assert "the earlier content is used" in process.stop()
+
+
+def make_certificate(path, name):
+    partial = path.with_name("partial")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subprocess.run(
+        [*command, "-subj", f"/CN={name}", "-keyout", partial, "-out", path.with_name("made")],
+        check=True,
+        capture_output=True,
+    )
+    partial.write_bytes(partial.read_bytes() + path.with_name("made").read_bytes())
+    os.replace(partial, path)
+
+
+@pytest.mark.parametrize("kind", ["connected", "datagram"])
+def test_a_socket_of_systemd_that_does_not_listen_is_named(trained_db, kind):
+    """A unit with Accept=yes passes connections in place of the listening socket."""
+    family = socket.SOCK_DGRAM if kind == "datagram" else socket.SOCK_STREAM
+    begin = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES='milter');"
+        "os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    inherited, other = socket.socketpair(socket.AF_UNIX, family)
+    with inherited, other:
+        inherited.set_inheritable(True)
+        result = subprocess.run(
+            [sys.executable, "-c", begin, str(inherited.fileno()), *STREAMNB, "serve", "--db", trained_db],
+            capture_output=True, text=True, pass_fds=[inherited.fileno()], timeout=60, check=False,
+        )  # fmt: skip
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "not a listening stream socket" in result.stderr
+
+
+def test_a_server_may_open_as_many_files_as_it_is_allowed(serve, trained_db):
+    process = serve("--db", trained_db, lines=1, preexec_fn=few_files)
+    limits = Path(f"/proc/{process.process.pid}/limits").read_text()
+    assert re.search(r"^Max open files +1000 +1000 ", limits, re.M)
+
+
+def few_files():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))

@@ -44,6 +44,10 @@ class RequestError(StreamNBError):
     """A parameter of a request is not valid."""
 
 
+class BodyError(RequestError):
+    """The body of a request is not the message itself."""
+
+
 def _number(request: Request, name: str, low: float, high: float) -> float | None:
     text = request.query_params.get(name)
     if text is None:
@@ -97,7 +101,7 @@ def _forget(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Ch
     try:
         key = digest(message) if hexadecimal is None else of_hex(hexadecimal)
     except ValueError:
-        raise RequestError("digest: 64 hexadecimal digits") from None
+        raise RequestError("digest: expected 64 hexadecimal digits") from None
     outcome = mailbox.forget_digest(key)
     return outcome._asdict(), Change("", outcome.result)
 
@@ -106,13 +110,29 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Ch
     return status(mailbox).as_json(), None
 
 
+_WRAPPERS = ("multipart/form-data", "application/json")
 _PARAMETERS: dict[Action, tuple[str, ...]] = {
     _classify: ("user", "reasons", "threshold", "learn"),
     _learn: ("user", "label", "labelled_by", "feedback"),
     _forget: ("user", "digest"),
     _status: ("user",),
 }
-_STATUSES = ((RequestError, 400), (BusyError, 503), (StreamNBError, 500))
+_STATUSES = ((BodyError, 415), (RequestError, 400), (BusyError, 503), (StreamNBError, 500))
+
+
+def _check_body(request: Request, message: bytes) -> None:
+    """Raise BodyError if a program has wrapped the message, for example as a form's field."""
+    if not message:
+        return
+    advice = "send the message itself as the body, as curl --data-binary @FILE does"
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise BodyError(f"the body is encoded ({encoding:.40}); {advice}")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in _WRAPPERS:
+        raise BodyError(f"the body is {kind}, not a message; {advice}")
+    if kind == "application/x-www-form-urlencoded" and b"\n" not in message:
+        raise BodyError(f"the body has no line end, as curl --data @FILE sends it; {advice}")
 
 
 def _act(
@@ -125,6 +145,7 @@ def _act(
                 raise RequestError(f"{name!r:.40}: not a parameter of this request")
             if len(request.query_params.getlist(name)) > 1:
                 raise RequestError(f"{name}: it occurs twice")
+        _check_body(request, message)
         writes = action in (_learn, _forget) or "learn" in request.query_params
         user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
         with mailboxes.borrow(user, writes=writes) as mailbox:

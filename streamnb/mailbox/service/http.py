@@ -23,20 +23,23 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import companion_path
+from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import Activity, ConnectionHandler
+from streamnb.mailbox.service.sockets import is_ip
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
-COOKIE = "streamnb-token"
+_COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 # The library's log is off, because clients without a token could fill it.
 logging.getLogger("uvicorn").propagate = False
-_HEADER = 10.0  # seconds within which a request must begin, because no token is known yet
-_LONGEST = 120.0  # maximum age of a connection in seconds
-_GRACE = 10.0  # seconds for a request to finish when the server stops
+_HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
+_LONGEST = 120.0  # seconds after which a connection ends with its next answer
+_CLOSE = (b"connection", b"close")
+_GRACE = 10.0  # seconds for a request to end when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
-_HERE = ("localhost", "127.0.0.1", "[::1]")
+HOST_NAME = "localhost"  # the only name of this server unless others are given
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
@@ -85,6 +88,11 @@ class AuthMiddleware:
         Further tokens by path: each is valid for its path only.
     open_paths
         Paths that need no token.
+    host_names
+        Names of this server. Requests can also name any numeric address.
+    budget
+        Memory that the bodies of all requests share. If it is used up, a large request waits, and
+        gets status 503 after the time limit.
     """
 
     app: App
@@ -92,6 +100,8 @@ class AuthMiddleware:
     session: str | None = None
     path_tokens: Mapping[str, str] = field(default_factory=dict)
     open_paths: frozenset[str] = frozenset()
+    host_names: frozenset[str] = frozenset([HOST_NAME])
+    budget: MemoryBudget = field(default_factory=MemoryBudget)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Refuse a request or pass it."""
@@ -101,17 +111,21 @@ class AuthMiddleware:
         if refusal is not None:
             await self._response(*refusal)(scope, receive, send)
             return
-        remaining = _LARGEST
+        memory = self.budget.message()
 
         async def bounded() -> Any:
-            nonlocal remaining
             message = await receive()
-            remaining -= len(message.get("body", b""))
-            if remaining < 0:
+            size = len(message.get("body", b""))
+            if memory.size + size > _LARGEST:
                 raise HTTPException(413, "the message is too large")
+            if not await memory.take(size):
+                raise HTTPException(503, "too many large messages at once; try again later")
             return message
 
-        await self.app(scope, bounded, send)
+        try:
+            await self.app(scope, bounded, send)
+        finally:
+            memory.release()
 
     def _response(self, status: int, reason: str) -> Response:
         headers = {"connection": "close"}
@@ -123,9 +137,11 @@ class AuthMiddleware:
         """Return status and reason of a refusal, or None to pass the request."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in _HERE:  # DNS rebinding: a name of another site for this machine
-            return 421, f"the Host {host!r:.100} is not this server; use one of {', '.join(_HERE)}"
+        name = (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
+        # a page of another site whose name now resolves to this machine
+        if name not in self.host_names and not is_ip(name.strip("[]")):
+            names = ", ".join(sorted(self.host_names))
+            return 421, f"the Host {host!r:.100} is not this server; use 127.0.0.1 or {names}"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
             return (
@@ -153,9 +169,18 @@ class AuthMiddleware:
         return None
 
 
+def cookie_name(port: int | None) -> str:
+    """Return the name of the cookie of a page at a port.
+
+    Browsers send cookies to all ports of a host, so that pages of several databases would replace
+    each other's.
+    """
+    return _COOKIE if port is None else f"{_COOKIE}-{port}"
+
+
 def _cookies(header: str) -> list[str]:
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return [value for name, _, value in pairs if name == COOKIE]
+    return [value for name, _, value in pairs if name.startswith(_COOKIE)]
 
 
 def http(app: App) -> ConnectionHandler:
@@ -176,51 +201,78 @@ def http(app: App) -> ConnectionHandler:
     state = ServerState()
 
     async def talk(connection: socket.socket, activity: Activity | None = None) -> None:
-        requested, ended = asyncio.Event(), asyncio.Event()
-
-        class Protocol(H11Protocol):
-            def handle_events(self) -> None:
-                super().handle_events()
-                if self.cycle is not None:
-                    requested.set()
-
-            def send_400_response(self, msg: str) -> None:
-                """Answer data that is not HTTP, in JSON instead of the library's plain text."""
-                body = json.dumps({"error": msg}).encode()
-                head = (
-                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-                    f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-                )
-                self.transport.write(head.encode() + body)
-                self.transport.close()
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                super().connection_lost(exc)
-                requested.set()
-                ended.set()
-
+        activity = activity or Activity()
         transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: Protocol(config, state, {}), connection
+            lambda: _Protocol(activity, config, state, {}), connection
         )
         try:
-            async with asyncio.timeout(_HEADER):
-                await requested.wait()
-            async with asyncio.timeout(_LONGEST):
-                await ended.wait()
-        except TimeoutError:
-            transport.abort()
-        # the server stops: finish and answer the current request
-        except asyncio.CancelledError:
-            cycle = protocol.cycle
-            # no request has begun
-            if cycle is not None and cycle.more_body:
-                transport.abort()
-            protocol.shutdown()
             try:
-                async with asyncio.timeout(_GRACE):
-                    await ended.wait()
+                async with asyncio.timeout(_HEADER):
+                    await protocol.requested.wait()
             except TimeoutError:
                 transport.abort()
+            for _ in range(2):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LONGEST):
+                        await protocol.ended.wait()
+                protocol.close_after_answer()
+            await protocol.finish()
+        except asyncio.CancelledError:  # the server stops, or others wait
+            await protocol.finish()
             raise
 
     return talk
+
+
+class _Protocol(H11Protocol):
+    """A connection that says when its first request has begun, and when it has ended."""
+
+    def __init__(self, activity: Activity, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.activity = activity
+        self.requested, self.ended = asyncio.Event(), asyncio.Event()
+        self._is_old = False
+
+    def handle_events(self) -> None:
+        self.activity.touch()
+        super().handle_events()
+        if self.cycle is not None:
+            self.requested.set()
+        if self._is_old:
+            self.close_after_answer()
+
+    def close_after_answer(self) -> None:
+        """Say in the next answer that it is the last one: the client then connects again."""
+        self._is_old = True
+        if self.cycle is not None and _CLOSE not in self.cycle.scope["headers"]:
+            # the library copies it from the request to the answer
+            self.cycle.scope["headers"] = [*self.cycle.scope["headers"], _CLOSE]
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer data that is not HTTP, in JSON instead of the library's plain text."""
+        body = json.dumps({"error": msg}).encode()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.requested.set()
+        self.ended.set()
+
+    async def finish(self) -> None:
+        """Answer the request in hand and close the connection, in a limited time."""
+        if self.ended.is_set():
+            return
+        # no request has begun, and perhaps none comes
+        if self.cycle is not None and self.cycle.more_body:
+            self.transport.abort()
+        self.shutdown()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self.ended.wait()
+        except TimeoutError:
+            self.transport.abort()

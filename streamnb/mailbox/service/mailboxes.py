@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
@@ -185,19 +185,14 @@ class Mailboxes:
 
     def _is_guest(self, user: str | None) -> bool:
         """Return whether the site's model alone gives the verdicts of a user."""
-        if user is None or self._site() is None:
-            return False
-        try:
-            user_path(user)
-        except ConfigError:
-            return True
-        return False
+        return user is not None and _database_path(user) is None and self._site() is not None
 
     @contextmanager
     def _borrow_guest(self) -> Iterator[Mailbox]:
         """Open a mailbox that has learned nothing, with the site's model."""
         with self._guest_lock:
-            if self._guest is None:
+            # folders of temporary files are cleaned sometimes
+            if self._guest is None or self._guest.database.replaced():
                 self._folder = TemporaryDirectory(prefix="streamnb-")
                 self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)
         self._guest.base = self.base
@@ -250,9 +245,12 @@ class Mailboxes:
         if entry.mailbox is not None:
             entry.mailbox.base = base
         else:
-            if base is None and not os.path.exists(user_path(user)):
+            path = _database_path(user)
+            if path is None:
+                raise NoMailboxError(f"{user!r:.100}: this name cannot have a database")
+            if base is None and not os.path.exists(path):
                 raise NoMailboxError(f"{user}: this user has no database yet")
-            entry.mailbox = Mailbox(user_path(user), True, WAIT, base=base)
+            entry.mailbox = Mailbox(path, True, WAIT, base=base)
         return entry.mailbox
 
     def _release(self, user: str) -> None:
@@ -279,6 +277,13 @@ class Mailboxes:
         if self._guest is not None and self._folder is not None:
             self._guest.close()
             self._folder.cleanup()
+
+
+def _database_path(user: str) -> str | None:
+    """Return the path of a user's database, None if the name cannot have one."""
+    with suppress(ConfigError):
+        return user_path(user)
+    return None
 
 
 @dataclass

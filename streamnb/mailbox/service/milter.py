@@ -15,9 +15,8 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from streamnb.errors import StreamNBError
 from streamnb.limits import MAX_MESSAGE
@@ -75,71 +74,26 @@ def milter(
     options
         The options of verdicts.
     reject
-        Minimum probability at which sure spam is refused. None to refuse nothing.
+        Probability from which on sure spam is refused. None to refuse nothing. Mail of
+        authenticated clients, the site's own users, is never refused.
     reject_text
         The text of a refusal, in printable ASCII. The message's id follows it.
     budget
         Memory that all connections share. If it is used up, a large message waits; after the time
         limit, only its beginning is classified.
     """
-    budget = budget or MemoryBudget()
-    log = monitor or Monitor()
     options = options or JudgeOptions()
     if reject is not None:  # the log contains the reasons of refusals
         options = options._replace(reasons=max(options.reasons, _LOGGED_REASONS))
-
-    def judge_for_all(message: _Message, content: bytes) -> _Verdicts:
-        users: list[str | None] = [None]
-        if mailboxes.single is None:
-            users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
-            if not users:
-                raise StreamNBError("the message has no recipient")
-            if message.recipients_left_out:
-                raise StreamNBError(f"the message has more than {_MOST_RECIPIENTS} recipients")
-        verdicts = {user: mailboxes.judge(user, content, options) for user in users}
-        if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
-            raise StreamNBError("the databases of the message's recipients disagree")
-        return verdicts
-
-    async def decide(message: _Message) -> tuple[_Verdicts, bytes]:
-        """Return the verdicts (none after an error) and the packet that ends the message."""
-        started = time.monotonic()
-        content = bytes(message.content)
-        log_message = partial(
-            log.message, "milter", started=started, message=content, recipient=message.recipient
-        )
-        try:
-            verdicts = await asyncio.to_thread(judge_for_all, message, content)
-        except Exception as error:  # pass the message after any error
-            log_message(error, "unmarked", queue_id=message.queue_id)
-            return {}, b"a"
-        response = _common_verdict(verdicts)
-        is_spam = response.mark == "S"
-        if reject is None or not is_spam or response.probability < reject:
-            log_message(response, "marked", queue_id=message.queue_id)
-            return verdicts, b"a"
-        message.queue_id = message.queue_id or hashlib.sha256(content).hexdigest()[:12]
-        log_message(response, "rejected", queue_id=message.queue_id)
-        log.refuse("milter", "spam")
-        reply = f"550 5.7.1 {reject_text} (id {message.queue_id})".replace(
-            "%", "%%"
-        )  # % has a meaning in replies
-        return verdicts, b"y" + reply.encode("ascii", "replace") + b"\0"
-
-    async def record(message: bytes, queue_id: str, verdicts: _Verdicts) -> None:
-        place = f"milter {queue_id}".strip()
-        for user, response in verdicts.items():
-            try:
-                await asyncio.to_thread(mailboxes.record, user, message, response, place)
-            except Exception as error:  # the message is answered, so the session continues
-                log.warn(f"not recorded: {error!s:.300}")
+    budget = budget or MemoryBudget()
+    judges = _Judges(mailboxes, monitor or Monitor(), options, reject, reject_text)
 
     async def converse(connection: socket.socket, activity: Activity) -> None:
         reader, writer = await asyncio.open_connection(sock=connection)
         memory = budget.message()
         try:
-            await _converse(reader, writer, decide, record, activity, memory)
-        except (OSError, EOFError):  # the mail server closed the connection
+            await _Session(reader, writer, judges, activity, memory).run()
+        except (OSError, EOFError):  # the mail server has closed the connection
             pass
         finally:
             memory.release()
@@ -147,63 +101,158 @@ def milter(
             try:
                 async with asyncio.timeout(_CLOSING):
                     await writer.wait_closed()
-            except OSError:  # the mail server closed the connection, or does not read the rest
+            except OSError:  # it has closed the connection, or does not read the rest
                 writer.transport.abort()
 
     return drained(converse)
 
 
-async def _converse(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    decide: Callable[[_Message], Coroutine[Any, Any, tuple[_Verdicts, bytes]]],
-    record: Callable[[bytes, str, _Verdicts], Coroutine[Any, Any, None]],
-    activity: Activity,
-    memory: MessageMemory,
-) -> None:
-    """Answer packets until the mail server ends the session."""
-    answered, actions, message, queue_id = set(_UNANSWERED), 0, _Message(), ""
-    while (kind := (packet := await _packet(reader))[:1]) != b"Q":
-        data = packet[1:]
-        activity.touch(_STRESS_S, is_busy=kind in (b"L", b"N", b"B", b"E"))
-        if kind in (b"L", b"N", b"B", b"E") and not message.is_cut:
-            message.is_cut = not await memory.take(len(packet))
-        if kind == b"O":
-            if len(data) < 12:
-                raise StreamNBError("a mail server's packet of options is truncated")
-            version, actions, steps = struct.unpack_from("!LLL", data)
-            steps &= sum(_UNANSWERED.values()) | _LEFT_OUT
-            actions &= _ADD_FIELDS | _CHANGE_FIELDS
-            answered = {kind for kind, step in _UNANSWERED.items() if not steps & step}
-            agreed = struct.pack("!LLL", min(version, _VERSION), actions, steps)
-            await _send(writer, b"O" + agreed)
-        elif kind == b"D":
-            queue_id = _macro(data, b"i") or queue_id
+@dataclass(eq=False, repr=False)
+class _Judges:
+    """Gives and records the verdicts on messages; the attributes are those of `milter`."""
+
+    mailboxes: Mailboxes
+    monitor: Monitor
+    options: JudgeOptions
+    reject: float | None
+    reject_text: str
+
+    async def decide(self, message: _Message) -> tuple[_Verdicts, bytes]:
+        """Return the verdicts, none after an error, and the packet that ends the message."""
+        content = bytes(message.content)
+        log_message = partial(
+            self.monitor.message,
+            "milter",
+            started=time.monotonic(),
+            message=content,
+            recipient=message.recipient,
+        )
+        try:
+            verdicts = await asyncio.to_thread(self._judge_for_all, message, content)
+        except Exception as error:  # after any error, the message must be passed on
+            log_message(error, "unmarked", queue_id=message.queue_id)
+            return {}, b"a"
+        response = _common_verdict(verdicts)
+        if not self._is_refused(message, response):
+            log_message(response, "marked", queue_id=message.queue_id)
+            return verdicts, b"a"
+        message.queue_id = message.queue_id or hashlib.sha256(content).hexdigest()[:12]
+        log_message(response, "rejected", queue_id=message.queue_id)
+        self.monitor.refuse("milter", "spam")
+        reply = f"550 5.7.1 {self.reject_text} (id {message.queue_id})".replace(
+            "%", "%%"
+        )  # % has a meaning in replies
+        return verdicts, b"y" + reply.encode("ascii", "replace") + b"\0"
+
+    def _judge_for_all(self, message: _Message, content: bytes) -> _Verdicts:
+        mailboxes = self.mailboxes
+        users: list[str | None] = [None]
+        if mailboxes.single is None:
+            users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
+            if not users:
+                raise StreamNBError("the message has no recipient")
+            if message.recipients_left_out:
+                raise StreamNBError(f"the message has more than {_MOST_RECIPIENTS} recipients")
+        verdicts = {user: mailboxes.judge(user, content, self.options) for user in users}
+        if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
+            raise StreamNBError("the databases of the message's recipients disagree")
+        return verdicts
+
+    def _is_refused(self, message: _Message, response: Response) -> bool:
+        is_probable = self.reject is not None and response.probability >= self.reject
+        return is_probable and response.mark == "S" and not message.is_authenticated
+
+    async def record(self, message: _Message, verdicts: _Verdicts) -> None:
+        """Record the verdicts of a message that was answered."""
+        content, place = bytes(message.content), f"milter {message.queue_id}".strip()
+        for user, response in verdicts.items():
+            try:
+                await asyncio.to_thread(self.mailboxes.record, user, content, response, place)
+            except Exception as error:  # the message was answered: the session goes on
+                self.monitor.warn(f"not recorded: {error!s:.300}")
+
+
+@dataclass(eq=False, repr=False)
+class _Session:
+    """Answers the packets of one connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    judges: _Judges
+    activity: Activity
+    memory: MessageMemory
+
+    def __post_init__(self) -> None:
+        self._answered = set(_UNANSWERED)
+        self._actions = 0
+        self._is_authenticated = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Expect another message."""
+        self._message = _Message()
+        self._queue_id = ""
+        self.memory.release()
+
+    async def run(self) -> None:
+        """Answer packets until the mail server has no more."""
+        while (kind := (packet := await _packet(self.reader))[:1]) != b"Q":
+            data, is_content = packet[1:], kind in (b"L", b"N", b"B", b"E")
+            self.activity.touch(_STRESS_S, is_busy=is_content)
+            if is_content and not self._message.is_cut:
+                self._message.is_cut = not await self.memory.take(len(packet))
+            if kind == b"O":
+                await self._agree(data)
+            else:
+                self._take(kind, data)
+            if kind == b"E":
+                await self._end()
+            if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
+                self._begin()
+                # the macros of MAIL come before it
+                self._is_authenticated = self._is_authenticated and kind == b"M"
+            if kind == b"E":
+                self.activity.touch(_STRESS_S)
+                if self.activity.is_ending:
+                    return
+            if kind in self._answered:
+                await _send(self.writer, b"c")
+
+    async def _agree(self, data: bytes) -> None:
+        """Agree on the packets that the mail server sends."""
+        if len(data) < 12:
+            raise StreamNBError("a mail server's packet of options is truncated")
+        version, actions, steps = struct.unpack_from("!LLL", data)
+        steps &= sum(_UNANSWERED.values()) | _LEFT_OUT
+        self._actions = actions & (_ADD_FIELDS | _CHANGE_FIELDS)
+        self._answered = {kind for kind, step in _UNANSWERED.items() if not steps & step}
+        agreed = struct.pack("!LLL", min(version, _VERSION), self._actions, steps)
+        await _send(self.writer, b"O" + agreed)
+
+    def _take(self, kind: bytes, data: bytes) -> None:
+        """Add a part of the message, or of its envelope."""
+        if kind == b"D":
+            self._queue_id = _macro(data, b"i") or self._queue_id
+            if data[:1] == b"M":
+                self._is_authenticated = bool(_macro(data, b"auth_authen"))
         elif kind == b"R":
-            message.add_recipient(data)
+            self._message.add_recipient(data)
         elif kind == b"L":
-            message.add_field(data)
+            self._message.add_field(data)
         elif kind == b"N":
-            message.add(b"\n")
-        elif kind == b"B":
-            message.add(data)
-        elif kind == b"E":
-            message.add(data)
-            message.queue_id = queue_id
-            verdicts, ending = await decide(message)
-            response = _common_verdict(verdicts) if verdicts else None
-            edits = message.edits(response, actions) if ending == b"a" else []
-            await _send(writer, *edits, ending)
-            await record(bytes(message.content), message.queue_id, verdicts)
-        if kind in (b"C", b"K", b"H", b"M", b"A", b"E"):  # another message may begin
-            message, queue_id = _Message(), ""
-            memory.release()
-        if kind == b"E":
-            activity.touch(_STRESS_S)
-            if activity.is_ending:
-                return
-        if kind in answered:
-            await _send(writer, b"c")
+            self._message.add(b"\n")
+        elif kind in (b"B", b"E"):
+            self._message.add(data)
+
+    async def _end(self) -> None:
+        """Answer the end of a message, and record its verdicts."""
+        message = self._message
+        message.queue_id, message.is_authenticated = self._queue_id, self._is_authenticated
+        verdicts, ending = await self.judges.decide(message)
+        response = _common_verdict(verdicts) if verdicts else None
+        edits = message.edits(response, self._actions) if ending == b"a" else []
+        await _send(self.writer, *edits, ending)
+        await self.judges.record(message, verdicts)
 
 
 def _macro(data: bytes, name: bytes) -> str:
@@ -235,7 +284,8 @@ class _Message:
 
     def __init__(self) -> None:
         self.queue_id = ""
-        self.is_cut = False  # whether the end of the message is missing
+        self.is_authenticated = False  # whether its sender has logged in
+        self.is_cut = False  # whether the rest is left out
         self.recipients: list[str] = []
         self.recipients_left_out = False
         self.content = bytearray()

@@ -18,7 +18,7 @@ from streamnb.mailbox.service.mailboxes import NoMailboxError
 from streamnb.mailbox.service.response import Response
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Gauge
+    from prometheus_client import CollectorRegistry
 
 _REPEAT_S = 60.0  # seconds before a warning of the same kind is repeated
 _MAX_KINDS = 1000  # maximum number of kinds of warnings, because clients choose some of the words
@@ -71,6 +71,8 @@ class _NoMetric:
 
     def observe(self, value: float) -> None: ...
 
+    def set_function(self, function: Callable[[], float]) -> None: ...
+
 
 class Monitor:
     """Logs and counts the messages, refusals and connections of a server.
@@ -87,38 +89,61 @@ class Monitor:
     def __init__(self, log_format: str | None = None, metrics: bool = False) -> None:
         self.log_format = log_format
         self.registry: CollectorRegistry | None = None
-        self._stale: Gauge | None = None
-        self._last_warned: dict[str, float] = {}  # time by kind of warning, in monotonic seconds
-        none: Any = _NoMetric()
-        self._judged = self._seconds = self._refused = self._unmarked = self._open = none
-        self._labels = self._accepting = none
-        self.not_accepting: list[str] = []  # listeners that do not accept waiting connections
+        self._last_warned: dict[str, float] = {}  # by kind of warning, in monotonic seconds
+        self.not_accepting: list[str] = []  # listeners that let connections wait
         if metrics:
-            self._add_metrics()
+            from prometheus_client import CollectorRegistry
 
-    def _add_metrics(self) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+            self.registry = CollectorRegistry()
+        self._judged = self._counter(
+            "streamnb_messages",
+            "Messages with a verdict, by class and by whether the verdict was sure.",
+            ["listener", "class", "sure"],
+        )
+        self._unmarked = self._counter(
+            "streamnb_unmarked", "Messages passed on without a verdict.", ["listener", "cause"]
+        )
+        self._refused = self._counter(
+            "streamnb_refusals", "Messages and connections refused.", ["listener", "cause"]
+        )
+        self._labels = self._counter(
+            "streamnb_labels",
+            "Labels that messages were given through the server, by class and result.",
+            ["listener", "class", "result"],
+        )
+        self._seconds = self._histogram(
+            "streamnb_message_seconds", "Seconds from the end of a message to its answer."
+        )
+        self._open = self._gauge("streamnb_connections", "Open connections.", "listener")
+        self._accepting = self._gauge(
+            "streamnb_accepting", "0 if connections wait and none is accepted.", "listener"
+        )
+        self._stale = self._gauge(
+            "streamnb_stale_files",
+            "Files whose earlier content is used, because the new one is damaged.",
+            "file",
+        )
 
-        registry = self.registry = CollectorRegistry()
+    def _counter(self, name: str, text: str, labels: list[str]) -> Any:
+        if self.registry is None:
+            return _NoMetric()
+        from prometheus_client import Counter
 
-        def add(kind: Any, name: str, help_text: str, *labels: str, **options: Any) -> Any:
-            return kind(f"streamnb_{name}", help_text, labels, registry=registry, **options)
+        return Counter(name, text, labels, registry=self.registry)
 
-        verdicts = "Messages with a verdict, by class and by whether the verdict was sure."
-        self._judged = add(Counter, "messages", verdicts, "listener", "class", "sure")
-        unmarked = "Messages passed on without a verdict."
-        self._unmarked = add(Counter, "unmarked", unmarked, "listener", "cause")
-        refusals = "Messages and connections refused."
-        self._refused = add(Counter, "refusals", refusals, "listener", "cause")
-        seconds = "Seconds from the end of a message to its answer."
-        self._seconds = add(Histogram, "message_seconds", seconds, "listener", buckets=SECONDS)
-        self._open = add(Gauge, "connections", "Open connections.", "listener")
-        accepting = "0 if connections wait and none is accepted."
-        self._accepting = add(Gauge, "accepting", accepting, "listener")
-        labels = "Labels that messages were given through the server, by class and result."
-        self._labels = add(Counter, "labels", labels, "listener", "class", "result")
-        stale = "Files whose earlier content is used, because the new one is damaged."
-        self._stale = add(Gauge, "stale_files", stale, "file")
+    def _gauge(self, name: str, text: str, label: str) -> Any:
+        if self.registry is None:
+            return _NoMetric()
+        from prometheus_client import Gauge
+
+        return Gauge(name, text, [label], registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Any:
+        if self.registry is None:
+            return _NoMetric()
+        from prometheus_client import Histogram
+
+        return Histogram(name, text, ["listener"], registry=self.registry, buckets=SECONDS)
 
     def count_databases(self, count: Any) -> None:
         """Register the gauge `streamnb_databases`, whose value is `count()`."""
@@ -129,9 +154,8 @@ class Monitor:
             gauge.set_function(count)
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
-        """Export whether the earlier content of a file is used, because the file is damaged."""
-        if self._stale is not None:
-            self._stale.labels(name).set_function(is_stale)
+        """Export whether the earlier content of a file is used, because the new is damaged."""
+        self._stale.labels(name).set_function(is_stale)
 
     def warn(self, kind: str, detail: object = "") -> None:
         """Log a warning; one of the same kind at most once a minute."""

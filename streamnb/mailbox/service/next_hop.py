@@ -77,6 +77,8 @@ class HopClient:
         self._is_closing = False
 
     def _connected(self) -> smtplib.SMTP:
+        if self._is_closing:
+            raise smtplib.SMTPServerDisconnected("the client has gone")
         if self._client is None:
             self._client = _connect(self.hop)
         return self._client

@@ -54,7 +54,7 @@ def proxy(
     monitor: Monitor | None = None,
     lmtp: bool = False,
     options: JudgeOptions | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: Callable[[], ssl.SSLContext] | None = None,
     budget: MemoryBudget | None = None,
 ) -> ConnectionHandler:
     """Return the SMTP or LMTP server for incoming connections.
@@ -72,7 +72,7 @@ def proxy(
     options
         The options of verdicts.
     tls
-        Context for STARTTLS. None to offer no STARTTLS.
+        Returns the context for STARTTLS of a new connection. None to offer no STARTTLS.
     budget
         Memory that all connections share. If it is used up, a large message waits. After the time
         limit, its client receives a 452 and sends the message later.
@@ -95,7 +95,7 @@ def proxy(
                 ident="streamnb",
                 data_size_limit=LARGEST,
                 enable_SMTPUTF8=True,
-                tls_context=tls,
+                tls_context=tls and tls(),
                 timeout=PATIENCE_S,
                 auth_exclude_mechanism=["LOGIN", "PLAIN"],
             )
@@ -113,7 +113,12 @@ def proxy(
         finally:
             if server.transport is not None:
                 server.transport.close()
-            await _in_thread(relay.close)
+            closing = asyncio.ensure_future(_in_thread(relay.close))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:  # the server stops just as the client has left
+                await asyncio.wait({closing}, timeout=DRAIN_S)
+                raise
 
     return handle
 

@@ -17,6 +17,7 @@ from typing import Any
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
+from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.service.sockets import (
@@ -365,40 +366,64 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
         await connections.drain()
 
 
-def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> ConnectionHandler:
-    """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`."""
-    monitor = monitor or Monitor()
-    pool = ThreadPoolExecutor(64, "streamnb-ask")  # a locked database delays no other client
-    pending = mailboxes.pending
+def socket_handler(
+    mailboxes: Mailboxes, monitor: Monitor | None = None, budget: MemoryBudget | None = None
+) -> ConnectionHandler:
+    """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`.
 
-    async def answer(connection: socket.socket, activity: Activity) -> None:
+    If the memory of the budget is used up, a large message waits. Its client then opens the
+    database itself.
+    """
+    answer = _SocketAnswers(mailboxes, monitor or Monitor(), budget or MemoryBudget())
+    return drained(answer.converse)
+
+
+class _SocketAnswers:
+    """Answers the requests of the Unix socket."""
+
+    def __init__(self, mailboxes: Mailboxes, monitor: Monitor, budget: MemoryBudget) -> None:
+        self.mailboxes = mailboxes
+        self.monitor = monitor
+        self.budget = budget
+        # a locked database does not delay other clients
+        self._pool = ThreadPoolExecutor(64, "streamnb-ask")
+
+    async def converse(self, connection: socket.socket, activity: Activity) -> None:
+        """Answer the request of one connection."""
         reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.LONGEST_LINE)
+        memory = self.budget.message()
         try:
             async with asyncio.timeout(_REQUEST_S):
                 request = protocol.read_request(await reader.readline())
                 activity.touch()
-                message = await reader.readexactly(request.size)
-                activity.touch(_REQUEST_S, is_busy=True)
-                started = time.monotonic()
-                loop = asyncio.get_running_loop()
-                result = await loop.run_in_executor(pool, _judge, mailboxes, request, message)
-                if isinstance(result, Response):
-                    writer.write(protocol.write_reply(result))
-                elif not isinstance(result, StateError):  # the client then opens the database
-                    writer.write(protocol.write_error(result))
-                monitor.message("ask", result, "answered", started, message, request.user)
-                if isinstance(result, Response) and (request.record or request.learn):
-                    pending[:] = [future for future in pending if not future.done()]
-                    work = mailboxes, request, message, result, monitor
-                    pending.append(pool.submit(_record, *work))
-                await writer.drain()
+                if await memory.take(request.size):
+                    message = await reader.readexactly(request.size)
+                    activity.touch(_REQUEST_S, is_busy=True)
+                    await self._answer(request, message, writer)
         except (OSError, EOFError, ValueError, LookupError):
             # The client closed the connection, sent an invalid request, or needs another database.
             pass
         finally:
+            memory.release()
             writer.close()
 
-    return drained(answer)
+    async def _answer(
+        self, request: protocol.Request, message: bytes, writer: asyncio.StreamWriter
+    ) -> None:
+        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self._pool, _judge, self.mailboxes, request, message)
+        if isinstance(result, Response):
+            writer.write(protocol.write_reply(result))
+        elif not isinstance(result, StateError):  # the client then opens the database
+            writer.write(protocol.write_error(result))
+        self.monitor.message("ask", result, "answered", started, message, request.user)
+        if isinstance(result, Response) and (request.record or request.learn):
+            pending = self.mailboxes.pending
+            pending[:] = [future for future in pending if not future.done()]
+            work = self.mailboxes, request, message, result, self.monitor
+            pending.append(self._pool.submit(_record, *work))
+        await writer.drain()
 
 
 def drained(

@@ -89,6 +89,11 @@ def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
     return getattr(ip, "ipv4_mapped", None) or ip
 
 
+def is_ip(host: str) -> bool:
+    """Return whether a host is a numeric address, not a name."""
+    return _parse_ip(host) is not None
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host is a numeric address of this machine's loopback."""
     ip = _parse_ip(host)
@@ -212,10 +217,10 @@ def raise_file_limit() -> None:
     """Raise the limit of open files to the highest allowed value: each open mailbox has three."""
     import resource  # not on Windows
 
-    _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    current, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_FILES if highest == resource.RLIM_INFINITY else min(highest, _MOST_FILES)
-    with contextlib.suppress(OSError, ValueError):
-        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < wanted:
+    if current != resource.RLIM_INFINITY and current < wanted:
+        with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, highest))
 
 

@@ -37,7 +37,7 @@ _IDLE_STEP_S = 5.0  # seconds of one idle step
 _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
-_UNLISTED = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
+_UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())
 _MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only contain other folders
 _JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords by IANA, Thunderbird and KMail
 _NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
@@ -73,6 +73,7 @@ class ImapAccount:
         self._idle_refusals = 0  # consecutive refusals
         self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
         self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
+        self._personal_namespace: tuple[str, str] | None = None  # prefix and delimiter
         self._password = access.password(address)
         self._client: Any = None
         self.connect()
@@ -99,7 +100,18 @@ class ImapAccount:
                         hint = "for a server on this machine, use --plaintext"
                     raise MailServerError(f"{self.name}: the server offers no TLS; {hint}")
                 self._client.starttls(context)
-            self._client.login(address.user, self._password)
+            self._log_in()
+
+    def _log_in(self) -> None:
+        """Log in by LOGIN, or by AUTHENTICATE PLAIN if LOGIN is off or the text is not ASCII."""
+        user, password = self.address.user, self._password
+        needs_plain = not (user + password).isascii() or self._client.has_capability(
+            "LOGINDISABLED"
+        )
+        if needs_plain and self._client.has_capability("AUTH=PLAIN"):
+            self._client.sasl_login("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+        else:
+            self._client.login(user, password)
 
     def close(self) -> None:
         """Log out, if connected."""
@@ -178,14 +190,35 @@ class ImapAccount:
         self._selected = folder, writable
 
     def canonical_name(self, folder: str) -> str:
-        """Return the canonical name of a folder, given any case of INBOX or modified UTF-7."""
+        """Return the canonical name of a folder.
+
+        `folder` can be INBOX in any case, or modified UTF-7. It can lack the prefix of the server's
+        names, and have "/" in place of their delimiter.
+        """
         if folder.upper() == "INBOX":
             return "INBOX"
         if not self._stored_names:
             self._list_folders()
         text = decode_folder_name(folder)
-        is_encoded = folder not in self._stored_names and text in self._stored_names
-        return text if is_encoded else folder
+        prefix, delimiter = self._namespace()
+        names = [folder, text, folder.replace("/", delimiter), text.replace("/", delimiter)]
+        names += [prefix + name for name in names]
+        default = folder if folder.startswith(prefix) else prefix + text
+        return next((name for name in names if name in self._stored_names), default)
+
+    def _namespace(self) -> tuple[str, str]:
+        """Return the prefix of the names of all folders but the inbox, and the delimiter.
+
+        On some servers all folders are below the inbox, with the prefix "INBOX.".
+        """
+        if self._personal_namespace is None:
+            personal = None
+            with contextlib.suppress(MailRefusedError), self._connected():
+                if self._client.has_capability("NAMESPACE"):
+                    personal = self._client.namespace().personal
+            prefix, delimiter = personal[0] if personal else (b"", b"/")
+            self._personal_namespace = decode_folder_name(_text(prefix)), _text(delimiter or "/")
+        return self._personal_namespace
 
     def folder_names(self) -> list[str]:
         """Return the names of the folders that a person may move mail to.
@@ -207,10 +240,10 @@ class ImapAccount:
         listed = []
         with self._connected():
             for flags, delimiter, name in self._client.list_folders():
-                stored = name.decode("latin-1") if isinstance(name, bytes) else name
+                stored = _text(name)
                 attributes = {flag.lower() for flag in flags}
                 if not attributes & _MISSING:
-                    folders[stored] = _delimiter(delimiter)
+                    folders[stored] = _text(delimiter or "/")
                 if not attributes & _UNLISTED:
                     listed.append(stored)
         self._stored_names = names_by_text(folders)
@@ -246,14 +279,30 @@ class ImapAccount:
             self._selected = None  # a new selection shows the current state
             self._select(folder)
             self._listed_sizes[folder] = self._size
-            for batch in _batches(self._all_uids(), 10 * _BATCH):
-                for uid, data in self._client.fetch(batch, ["FLAGS"]).items():
+            uids = self._all_uids()
+            numbers = {uid: number for number, uid in enumerate(sorted(uids), 1)}
+            for batch in _batches(uids, 10 * _BATCH):
+                response = self._fetch(batch, ["FLAGS"])
+                # A report about the message with this number, without its UID, replaced the flags.
+                doubtful = [
+                    uid
+                    for uid, data in response.items()
+                    if data.get(b"SEQ") == uid and numbers[uid] != uid
+                ]
+                for uid in doubtful:
+                    response |= self._fetch([uid], ["FLAGS"])
+                for uid, data in response.items():
                     flags = _flags(data)
                     if b"\\deleted" not in flags:
                         messages[f"{self._uid_validity}/{uid}"] = ListedMessage(
                             _keyword(flags), b"\\seen" in flags
                         )
         return messages
+
+    def _fetch(self, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any]]:
+        """Fetch items of messages. Leave out what the server reports of others at the same time."""
+        response = self._client.fetch(uids, items)
+        return {uid: response[uid] for uid in uids if uid in response}
 
     def _all_uids(self) -> list[int]:
         """Return all UIDs of the selected folder, searched in ranges because a line is limited."""
@@ -279,8 +328,8 @@ class ImapAccount:
         with self._connected():
             self._select(folder)
             for batch in _batches(self._valid_uids(uids), _BATCH):
-                for uid, data in self._client.fetch(batch, [_HEADERS]).items():
-                    header = data.get(b"BODY[HEADER]<0>")
+                for uid, data in self._fetch(batch, [_HEADERS]).items():
+                    header = _section(data, b"BODY[HEADER]")
                     if header is not None:
                         headers[f"{self._uid_validity}/{uid}"] = header
         return headers
@@ -295,11 +344,8 @@ class ImapAccount:
 
     def _fetch_bodies(self, uids: list[int]) -> dict[int, bytes]:
         item = f"BODY.PEEK[]<0.{MAX_MESSAGE}>"
-        return {
-            uid: data[b"BODY[]<0>"]
-            for uid, data in self._client.fetch(uids, [item]).items()
-            if data.get(b"BODY[]<0>") is not None
-        }
+        bodies = {uid: _section(data, b"BODY[]") for uid, data in self._fetch(uids, [item]).items()}
+        return {uid: body for uid, body in bodies.items() if body is not None}
 
     def iter_messages(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each message of a folder, without deleted ones."""
@@ -309,7 +355,7 @@ class ImapAccount:
             uids = self._all_uids()
         for some_uids in _batches(uids, _BATCH):
             with self._connected():
-                response = self._client.fetch(some_uids, ["RFC822.SIZE", "FLAGS"])
+                response = self._fetch(some_uids, ["RFC822.SIZE", "FLAGS"])
                 sizes = {
                     uid: int(data.get(b"RFC822.SIZE", 0))
                     for uid, data in response.items()
@@ -456,6 +502,10 @@ def _error_line(error: BaseException) -> str:
     return " ".join(str(text).split())[:200]
 
 
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
 def _delimiter(value: Any) -> str:
     """Return the delimiter of a folder's hierarchy; "/" if the server names none."""
     return value.decode("latin-1") if isinstance(value, bytes) and value else "/"
@@ -465,6 +515,12 @@ def _is_change(report: Any) -> bool:
     """Return whether a report of an idling server is about a change of the folder."""
     changes = (b"EXISTS", b"EXPUNGE", b"FETCH", b"RECENT", b"VANISHED")
     return len(report) > 1 and report[1] in changes
+
+
+def _section(data: dict[bytes, Any], name: bytes) -> bytes | None:
+    """Return a section of a message. Some servers leave the requested start out of its name."""
+    values = (value for key, value in data.items() if key.startswith(name))
+    return next((value for value in values if isinstance(value, bytes)), None)
 
 
 def _flags(data: dict[bytes, Any]) -> set[bytes]:

@@ -15,6 +15,7 @@ from functools import partial
 
 from streamnb.errors import (
     BusyError,
+    CorpusError,
     MailCopyError,
     MailRefusedError,
     OutputError,
@@ -75,6 +76,7 @@ class Watcher:
         self._verdicts = VerdictLog(self.mailbox)
         self._states: dict[str, object] = {}
         self._listed_folders: set[str] = set()
+        self._skipped_folders: set[str] = set()  # folders that could not be listed
         # For each deferred message, the time of the last scan before the first attempt.
         self._deferred: dict[tuple[str, str], float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
@@ -93,14 +95,12 @@ class Watcher:
         arrivals: dict[tuple[str, str], MessageLocation] = {}
         self._has_departures = False
         try:
-            states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
-            self._leave_missing_folders(set(states), now)
-            for folder, state in states.items():
-                can_age = folder == self.plan.inbox and self.plan.ham_after is not None
-                if state is not None and self._states.get(folder) == state and not can_age:
-                    continue
-                self._states[folder] = state
-                arrivals |= self._compare(folder, now)
+            self._leave_missing_folders(set(self.plan.all_folders), now)
+            for folder in self.plan.all_folders:
+                try:
+                    arrivals |= self._compare_if_changed(folder, now)
+                except (MailRefusedError, CorpusError, OSError) as error:
+                    self._skip_folder(folder, error)
             if self._has_departures:  # perhaps into the inbox, after it was listed
                 arrivals |= self._compare(self.plan.inbox, now)
             if self._existing is None:
@@ -125,6 +125,27 @@ class Watcher:
             self.locations.end_scan(now)
             self._is_look_stored = not is_changed
         self._last_scan = now
+
+    def _compare_if_changed(
+        self, folder: str, now: float
+    ) -> dict[tuple[str, str], MessageLocation]:
+        """Return the new messages of a folder; {} without listing it if its state is the same."""
+        state = self.account.folder_state(folder)
+        can_age = folder == self.plan.inbox and self.plan.ham_after is not None
+        if state is not None and self._states.get(folder) == state and not can_age:
+            return {}
+        arrivals = self._compare(folder, now)
+        self._states[folder] = state
+        self._skipped_folders.discard(folder)
+        return arrivals
+
+    def _skip_folder(self, folder: str, error: Exception) -> None:
+        """Report a folder that cannot be listed, once. Raise the error if the plan needs it."""
+        if folder in (self.plan.inbox, self.plan.unsure, *self.plan.folders):
+            raise error
+        if folder not in self._skipped_folders:
+            self._skipped_folders.add(folder)
+            self.report(f"{folder}: not watched: {root_cause(error)}")
 
     def _leave_missing_folders(self, listed: set[str], now: float) -> None:
         """Store that messages of deleted and renamed folders are missing."""
