@@ -24,8 +24,8 @@ from streamnb.storage import label_from_json, label_to_json
 Prior = str | Mapping[Any, float]
 
 # "formula": read at prediction time. It can change at any time; runs that differ only in it share
-# their counts. "counts": decides what is counted; fixed after the first message. "teaching":
-# decides how much is learned of a message. It can change; earlier messages keep their weight.
+# their counts. "counts": determines the features and counts; fixed after the first message.
+# "teaching": determines the weight of a message. It can change; earlier messages keep their weight.
 Role = Literal["formula", "counts", "teaching"]
 
 
@@ -38,7 +38,7 @@ def describe(value: Any) -> str:
     """Return a value as text for an error message."""
     try:
         return f"{' '.join(repr(value).split()):.80}"
-    except ValueError:  # Python does not write numbers of thousands of digits
+    except ValueError:  # Python refuses to convert numbers with thousands of digits
         return f"a number of {value.bit_length()} bits" if type(value) is int else "this value"
 
 
@@ -113,7 +113,7 @@ class Number(Constraint):
         self, low: float = 0.0, high: float = 1e100, below: bool = False, *, none: bool = False
     ) -> None:
         def fits(value: Any) -> bool:
-            # numpy would convert the bounds to the precision of its own numbers.
+            # numpy would convert the bounds to the precision of its number.
             number = value.item() if isinstance(value, np.generic) else value
             return is_number(value) and low <= number <= high and not (below and number == high)
 
@@ -165,7 +165,7 @@ class Choice(Constraint):
 
 
 class NameList(Constraint):
-    """A list of names of a type; with `required`, of at least one name and without repetition."""
+    """A list of names of a type; with `required`, at least one name and no repetition."""
 
     listed = True
 
@@ -234,7 +234,7 @@ class ClassPrior(Constraint):
         return {label_from_json(label): float(p) for label, p in value}
 
     def read(self, name: str, plain: Any) -> Any:
-        """Return the checked value of YAML, which has mappings."""
+        """Return the checked value of a word or mapping from YAML."""
         self(name, plain)
         return plain
 
@@ -275,7 +275,7 @@ class Parameter(NamedTuple):
     type
         The annotation of its class.
     kw_only
-        Whether the constructor takes it by name only.
+        Whether the constructor accepts it by name only.
     """
 
     default: Any
@@ -311,8 +311,7 @@ Class = TypeVar("Class", bound=type)
 def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
     """Create constructor and documentation from a class's own and inherited parameters.
 
-    It works like `dataclasses.dataclass`, which would take half a millisecond for each class in
-    each process.
+    It works like `dataclasses.dataclass`, but saves half a millisecond per class in each process.
 
     Parameters
     ----------
@@ -329,7 +328,7 @@ def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
                 own[name] = value._replace(type=types[name], kw_only=kw_only)
                 setattr(cls, name, value.default)
             elif value is _ATTRIBUTE:
-                own[name] = None  # also if a base class has a parameter of the same name
+                own[name] = None  # overrides a parameter of a base class
                 delattr(cls, name)
         cls._own_parameters = own
         inherited: dict[str, Parameter | None] = {}
@@ -510,7 +509,7 @@ class _Documentation:
 
 
 class ParametersMixin:
-    """An object with declared parameters, which are checked whenever they are set.
+    """An object with declared parameters, which are checked at each assignment.
 
     Setting an undeclared attribute raises an error, so misspelt names are noticed. Threads can
     share the object: every public method holds its lock.
@@ -518,7 +517,7 @@ class ParametersMixin:
 
     parameter_table: ClassVar[dict[str, Parameter]] = {}
     _attributes: ClassVar[frozenset[str]] = frozenset()
-    # Names from other libraries that mean something else in this class, with advice for each.
+    # Names of other libraries with another meaning in this class, each with advice.
     foreign_names: ClassVar[Mapping[str, str]] = {}
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # not pickled and not copied
     lock: threading.RLock
@@ -537,7 +536,7 @@ class ParametersMixin:
         """Raise ValueError if a valid value contradicts the learned state."""
 
     def _changed(self, name: str) -> None:
-        """Update what depends on a parameter that was set."""
+        """Update the state that depends on a changed parameter."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         declared = self.parameter_table.get(name)
@@ -586,7 +585,7 @@ class ParametersMixin:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also nested ones, as in scikit-learn.
+        """Set parameters, including nested ones, as in scikit-learn.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A guess of the charset of text that declares none, by its most frequent characters."""
+"""A guess of the charset of undeclared text, by its most frequent characters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import codecs
 from streamnb.patterns import lazy_pattern
 
 _RUN = lazy_pattern(rb"[A-Za-z]?[\x80-\xff]++[A-Za-z]?")
-_SAMPLE = 1 << 14  # bytes of the text that are tried
-_MIN_CHARACTERS = 8  # beyond ASCII; fewer prove nothing
-_MAX_LATIN = 0.3  # share of runs of such bytes beside an ASCII letter; in Latin text, nearly all
-_MIN_SCORE = 0.5  # share of the characters that are frequent, as a part of the number below
-_MAX_DAMAGED = 0.02  # share of characters that a charset may leave undecoded
-_MIN_DISTINCT = 4  # frequent characters; a bullet in a list is one
+_SAMPLE = 1 << 14  # bytes of the text to decode
+_MIN_CHARACTERS = 8  # non-ASCII characters; with fewer, there is no guess
+_MAX_LATIN = (
+    0.3  # maximum share of non-ASCII runs next to an ASCII letter; in Latin text, nearly all are
+)
+_MIN_SCORE = 0.5  # minimum share of frequent characters, relative to the highest share below
+_MAX_DAMAGED = 0.02  # maximum share of undecoded characters
+_MIN_DISTINCT = 4  # minimum number of distinct frequent characters; a bullet in a list is one
 _CYRILLIC = "оеаинтсрвлкмдпу"
 _HANZI = (
     "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就"
@@ -24,7 +26,7 @@ _TRADITIONAL = (
 )
 _KANA = "のにはをたがでてとしれさいなもすかりるこまんうあらきくっよどそー"
 _HANGUL = "이다는에의을가를은로하고지한도기사인서시그자대리어해나아과수정일부보만전있주성상"
-# Charset; its frequent characters; their highest share of all characters beyond ASCII.
+# Charset, its frequent characters, and their highest share of all non-ASCII characters.
 _DOUBLE_BYTE = (
     ("cp932", _KANA, 0.4),
     ("euc_jis_2004", _KANA, 0.4),
@@ -72,7 +74,7 @@ def guess_charset(data: bytes) -> str:
 
 
 def _frequent_share(data: bytes, charset: str, frequent: str) -> float:
-    """Return the share of frequent characters among those beyond ASCII; 0 for damaged text."""
+    """Return the share of frequent characters among non-ASCII ones; 0 for damaged text."""
     text = data.decode(charset, "replace")
     characters = [character for character in text if character > "\x7f"]
     if text.count("\ufffd") > 1 + _MAX_DAMAGED * len(characters):
@@ -84,7 +86,7 @@ def _frequent_share(data: bytes, charset: str, frequent: str) -> float:
 
 def _is_utf8(data: bytes) -> bool:
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)  # the last character can be cut
+        codecs.getincrementaldecoder("utf-8")().decode(data)  # the last character may be incomplete
     except UnicodeDecodeError:
         return False
     return True

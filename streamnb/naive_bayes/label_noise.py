@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from streamnb import _core
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _NOISE_STEP = 2.0**-44
 
 

@@ -158,7 +158,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments, exactly if weights are integers.
 
-        A class whose messages were all unlearned remains in `labels`, with probability 0.
+        A class whose messages were all unlearned remains in `labels`. Its probability is 0 while
+        another class has messages.
 
         Parameters
         ----------

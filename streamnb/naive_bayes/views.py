@@ -82,7 +82,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     each view. A `prior` set on one of the models is not used.
 
     A message is a sequence of views: a `TokenCounts` or a dict of counts for each model. A single
-    one is passed to all models.
+    `TokenCounts` or dict is passed to all models.
 
     Attributes
     ----------
@@ -486,7 +486,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     @property
     def messages_in_runs(self) -> float:
-        """Total weight by which calibration reduced messages in runs of one class."""
+        """Sum of 1 minus the calibration weight, over the messages in runs of one class."""
         return self.class_runs.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int]:

@@ -68,6 +68,11 @@ class WindowNB(TextModel):
         self._window: deque[_WindowEntry] = deque()
         self.receipt = None
 
+    def _changed(self, name: str) -> None:
+        if name == "size" and "_window" in vars(self):
+            with self.lock:
+                self._unlearn_oldest()
+
     # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
@@ -85,6 +90,10 @@ class WindowNB(TextModel):
     def _append(self, tokens: Any, y: Label, receipt: Receipt) -> None:
         """Append a learned message, and unlearn those that leave the window."""
         self._window.append(_WindowEntry(tokens, y, receipt._replace(deltas={})))
+        self._unlearn_oldest()
+
+    def _unlearn_oldest(self) -> None:
+        """Unlearn the oldest messages until the window has its size."""
         while len(self._window) > self.size:
             self.model.unlearn(*self._window.popleft())
 

@@ -102,7 +102,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
         file,
         {
             "header": np.frombuffer(text, np.uint8),
-            # the readers expect rows one after the other in memory
+            # the readers expect C order
             **{name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())},
         },
     )

@@ -156,7 +156,7 @@ class PairCounts(LevelCounts):
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other statistics have other parents or another kind of rows."""
         if self.parents != other.parents:
-            raise ValueError("cannot merge: the models have other parents")
+            raise ValueError("cannot merge: the models have different parents")
         if self.sparse != other.sparse:
             raise ValueError("cannot merge: sparse=True in one model, sparse=False in the other")
 

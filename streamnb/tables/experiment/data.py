@@ -312,7 +312,7 @@ class _Column:
         return number if abs(number) <= LARGEST and "_" not in cell else None
 
     def unit(self) -> str:
-        """Return the sign or unit that stands beside every number, such as "%"; "" without one.
+        """Return the sign or unit next to each number, such as "%"; "" without one.
 
         Names of levels, such as "size 1", repeat. Measured values rarely do.
         """
