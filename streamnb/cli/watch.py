@@ -332,7 +332,7 @@ def _run(
             if not has_fixed_folders:
                 others = tuple(account.folder_names())
                 watcher.plan = dataclasses.replace(watcher.plan, others=others)
-            watcher.look()
+            watcher.scan()
             if is_due(watcher.mailbox):
                 _print_line("learning all messages again, in mixed order")
                 rebuild(watcher.mailbox)

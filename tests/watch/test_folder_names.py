@@ -46,12 +46,12 @@ def test_a_move_out_of_spam_to_any_other_folder_teaches_nothing(tmp_path, box, n
     watcher = watcher_of(box, account, {"Junk": "spam"})
     home.deliver(1, folder="Junk")
     home.deliver(2)
-    watcher.look()
+    watcher.scan()
     home.move(2, "Junk")
-    watcher.look()
+    watcher.scan()
     for number in (1, 2):
         home.move(number, encode(name))
-    watcher.look()
+    watcher.scan()
     assert (label(box, 1), label(box, 2)) == (None, "spam")
     assert name in account.folder_names()
 
@@ -62,14 +62,14 @@ def test_a_folder_below_a_classs_folder_is_no_move_and_out_of_it_is_one(tmp_path
     watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
     home.deliver(1)
     home.deliver(2, folder="Junk")
-    watcher.look()
+    watcher.scan()
     home.move(1, "Junk")
-    watcher.look()
+    watcher.scan()
     for folder, labels in ((below, ("spam", None)), ("Junk", ("spam", None)), (below, ("spam", None)),
                            ("INBOX", (None, "ham"))):  # fmt: skip
         for number in (1, 2):
             home.move(number, folder)
-        watcher.look()
+        watcher.scan()
         assert (label(box, 1), label(box, 2)) == labels, folder
 
 
@@ -78,14 +78,14 @@ def test_a_copy_is_no_move_until_its_original_is_gone(tmp_path, box):
     watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
     for number in (1, 2):
         home.deliver(number)
-    watcher.look()
+    watcher.scan()
     for number in (1, 2):
         (home.root / ".Junk" / "cur" / f"copy{number}:2,").write_bytes(mail(number))
-    watcher.look()
+    watcher.scan()
     assert (label(box, 1), label(box, 2)) == (None, None)
     home.find(1)[0].unlink()  # the second step of a move
-    watcher.look()
-    watcher.look()
+    watcher.scan()
+    watcher.scan()
     assert (label(box, 1), label(box, 2)) == ("spam", None)
 
 
@@ -117,9 +117,9 @@ def test_any_name_can_be_a_folder_of_spam(tmp_path, box, name):
     assert account.canonical_name(name) == name == account.canonical_name(encode_folder_name(name))
     watcher = watcher_of(box, account, {name: "spam"})
     home.deliver(1)
-    watcher.look()
+    watcher.scan()
     home.move(1, encode_folder_name(name))
-    watcher.look()
+    watcher.scan()
     assert label(box, 1) == "spam"
 
 
@@ -153,15 +153,15 @@ def test_maildirs_side_by_side_are_watched(tmp_path, box, inbox, is_inbox_named)
     assert (root / "Work" / "new").is_dir()
     watcher = watcher_of(box, account, {"Junk": "spam"})
     (root / inbox / "new" / "1.host").write_bytes(mail(1))
-    watcher.look()
+    watcher.scan()
     (root / inbox / "new" / "1.host").rename(root / "Junk" / "cur" / "1.host:2,S")
-    watcher.look()
+    watcher.scan()
     assert label(box, 1) == "spam"
     (root / "Junk" / "cur" / "1.host:2,S").rename(root / "Junk/2024" / "cur" / "1.host:2,S")
-    watcher.look()
+    watcher.scan()
     assert label(box, 1) == "spam"
     (root / "Junk/2024" / "cur" / "1.host:2,S").rename(root / inbox / "cur" / "1.host:2,S")
-    watcher.look()
+    watcher.scan()
     assert label(box, 1) is None
     assert account.move_message("INBOX", "1.host", "Junk", True)
 

@@ -61,7 +61,7 @@ class Scene:
         self.account = self.connect()
         self.plan = FolderPlan("INBOX", {junk: "spam"}, ("Archive",), **plan)
         self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
-        self.watcher.look()
+        self.watcher.scan()
 
     @property
     def access(self):
@@ -125,16 +125,16 @@ def scene(request, tmp_path):
 def test_moves_are_learned_and_taken_back(scene):
     scene.deliver(mail(1))
     scene.deliver(mail(2))
-    scene.watcher.look()
+    scene.watcher.scan()
     scene.move(1, "INBOX", scene.junk)
-    scene.watcher.look()
+    scene.watcher.scan()
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     scene.move(1, scene.junk, "Archive")  # neither the inbox nor a class's folder
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(1) == "spam"
     scene.move(1, "Archive", "Trash")
     scene.move(2, "INBOX", "Trash")
-    scene.watcher.look()
+    scene.watcher.scan()
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     for folder in ("INBOX", scene.junk, "Trash"):
         assert scene.moved_messages(folder) == []
@@ -143,18 +143,18 @@ def test_moves_are_learned_and_taken_back(scene):
 
 def test_moving_by_copy_and_mark_is_moving(scene):
     scene.deliver(mail(1))
-    scene.watcher.look()
+    scene.watcher.scan()
     scene.person.select_folder("INBOX")
     uids = scene.person.search()
     scene.person.copy(uids, scene.junk)
     scene.person.add_flags(uids, [b"\\Deleted"])  # and not yet expunged
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(1) == "spam"
     scene.person.select_folder(scene.junk)
     uids = scene.person.search()
     scene.person.copy(uids, "INBOX")
     scene.person.add_flags(uids, [b"\\Deleted"])
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(1) is None
 
 
@@ -177,8 +177,8 @@ def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
     scene.person.select_folder("INBOX")
     scene.person.add_flags(scene.person.search(["SUBJECT", "m2"]), [b"\\Deleted"])
     scene.person.unselect_folder() if scene.person.has_capability("UNSELECT") else None
-    scene.watcher.look()
-    scene.watcher.look()
+    scene.watcher.scan()
+    scene.watcher.scan()
     assert scene.subjects(junk) == ["m1", "m3"]
     scene.person.select_folder("INBOX")
     assert scene.person.search("SUBJECT m2"), "another's deleted message must not be expunged"
@@ -190,9 +190,9 @@ def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
     assert b"$Junk" in scene.person.get_flags([uid])[uid]
     assert scene.person.fetch([uid], ["BODY.PEEK[]"])[uid][b"BODY[]"] == spam
     scene.move(1, junk, "INBOX")
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(1, "cheap pills buy now") == "ham"
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.subjects("INBOX") == ["m1"]
     scene.close()
 
@@ -208,11 +208,11 @@ def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
     scene.account.create_folder("Work")  # it is there
     plan = FolderPlan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive",), move=True)
     scene.watcher = Watcher(scene.box, scene.account, plan, scene.report_lines.append)
-    scene.watcher.look()
+    scene.watcher.scan()
     for i, text in enumerate(words.values(), 1):
         scene.deliver(mail(i, text))
-    scene.watcher.look()
-    scene.watcher.look()
+    scene.watcher.scan()
+    scene.watcher.scan()
     folders = ("Junk", "Work", "INBOX")
     assert [scene.subjects(folder) for folder in folders] == [["m1"], ["m2"], ["m3"]]
     for folder, junk in (("Junk", True), ("Work", False)):
@@ -220,10 +220,10 @@ def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
         (flags,) = scene.person.get_flags(scene.person.search("UNDELETED")).values()
         assert (b"$Junk" in flags) == junk
     scene.move(2, "Work", "Junk")
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(2, words["work"]) == "spam"
     scene.move(1, "Junk", "Work")
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(1, words["spam"]) == "work"
     assert scene.box.verify() == []
     scene.close()
@@ -239,13 +239,13 @@ def test_a_message_that_cannot_be_moved_holds_nothing_up(server, tmp_path):
         place.chmod(0o500)
     scene.deliver(mail(1, "cheap pills buy now"))
     scene.deliver(mail(2, "lunch at noon with ann"))
-    scene.watcher.look()
-    scene.watcher.look()
+    scene.watcher.scan()
+    scene.watcher.scan()
     assert [line for line in scene.report_lines if "INBOX/" in line and "H -" in line]
     assert sum("later" in line for line in scene.report_lines) == 1
     for place in places:
         place.chmod(0o700)
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.subjects("Junk") == ["m1"]
     scene.close()
 
@@ -253,25 +253,25 @@ def test_a_message_that_cannot_be_moved_holds_nothing_up(server, tmp_path):
 def test_keywords_are_the_users_word(scene):
     scene.deliver(mail(1))
     scene.deliver(mail(2))
-    scene.watcher.look()
+    scene.watcher.scan()
     scene.person.select_folder("INBOX")
     item, two = scene.person.search()
     scene.person.add_flags([item], [b"$Junk"])
     scene.person.add_flags([two], [b"$NotJunk"])
-    scene.watcher.look()
+    scene.watcher.scan()
     assert (scene.label(1), scene.label(2)) == ("spam", "ham")
     scene.person.add_flags([two], [b"$Junk"])  # both: neither
     scene.person.remove_flags([item], [b"$Junk"])
-    scene.watcher.look()
+    scene.watcher.scan()
     assert (scene.label(1), scene.label(2)) == (None, None)
 
 
 def test_a_change_of_uidvalidity_is_no_event(scene):
     for number in (1, 2, 3):
         scene.deliver(mail(number))
-    scene.watcher.look()
+    scene.watcher.scan()
     scene.move(1, "INBOX", scene.junk)
-    scene.watcher.look()
+    scene.watcher.scan()
     report_lines = list(scene.report_lines)
     for folder, validity in (("INBOX", "4444"), (scene.junk, "5555")):
         scene.server.administer(
@@ -279,14 +279,14 @@ def test_a_change_of_uidvalidity_is_no_event(scene):
         )
     for _ in range(3):  # whoever had the folder open is disconnected
         try:
-            scene.watcher.look()
+            scene.watcher.scan()
         except MailServerError:
             continue
     assert scene.report_lines == report_lines
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     scene.reconnect()
     scene.move(2, "INBOX", scene.junk)
-    scene.watcher.look()
+    scene.watcher.scan()
     assert scene.label(2) == "spam"
 
 
@@ -295,7 +295,7 @@ def test_a_connection_cut_in_the_middle_loses_nothing(server, tmp_path, after):
     scene = Scene(server, tmp_path)
     for number in range(8):
         scene.deliver(mail(number, "words " * 5000))
-    scene.watcher.look()
+    scene.watcher.scan()
     for number in range(8):
         scene.move(number, "INBOX", "Junk")
     cut = Cut(server.port, after)
@@ -306,7 +306,7 @@ def test_a_connection_cut_in_the_middle_loses_nothing(server, tmp_path, after):
         account.name = scene.account.name
         watcher = Watcher(scene.box, account, scene.plan, scene.report_lines.append)
         for _ in range(50):
-            watcher.look()
+            watcher.scan()
 
     with pytest.raises(MailServerError, match="localhost"):
         look_until_cut()
@@ -315,7 +315,7 @@ def test_a_connection_cut_in_the_middle_loses_nothing(server, tmp_path, after):
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
     assert scene.box.verify() == []
-    scene.watcher.look()
+    scene.watcher.scan()
     labels = {scene.label(number, "words " * 5000) for number in range(8)}
     assert labels == {"spam"}
     assert scene.box.verify() == []
@@ -333,14 +333,14 @@ def test_a_folder_of_ten_thousand(server, tmp_path):
         )
         report_lines = []
         watcher = Watcher(box, account, FolderPlan("INBOX"), report_lines.append)
-        watcher.look()
+        watcher.scan()
         assert "INBOX: 10,000 messages are there already" in report_lines
         assert time.monotonic() - begun < 300
         person = server.client(user)
         person.select_folder("INBOX")
         person.move(person.search(["SUBJECT", "m5000"]), "Junk")
         begun = time.monotonic()
-        watcher.look()
+        watcher.scan()
         assert time.monotonic() - begun < 60
         assert box.label_of(digest(mail(5000)))[0] == "spam"
         person.logout()

@@ -111,10 +111,10 @@ def label_after(label, previous, folder, was_just_there):
 @pytest.mark.parametrize("seed", range(2))
 def test_moves_of_two_programs_among_eight_folders_are_learned(server, tmp_path, seed, is_once):
     programs = Programs(server, tmp_path)
-    programs.watcher.look()
+    programs.watcher.scan()
     for number in MESSAGES:
         programs.deliver(mail(number))
-    programs.watcher.look()
+    programs.watcher.scan()
     rng = random.Random(seed)
     folders = dict.fromkeys(MESSAGES, "INBOX")
     last_seen = dict.fromkeys(MESSAGES, ("INBOX", 0))  # where the watcher saw it last, and when
@@ -125,12 +125,12 @@ def test_moves_of_two_programs_among_eight_folders_are_learned(server, tmp_path,
             target = rng.choice([name for name in FOLDERS if name != folders[number]])
             programs.move(client_index, number, folders[number], target)
             history.append((look, number, folders[number], target))
-            previous, last_look = last_seen[number]
-            labels[number] = label_after(labels[number], previous, target, last_look == look - 1)
+            previous, last_scan = last_seen[number]
+            labels[number] = label_after(labels[number], previous, target, last_scan == look - 1)
             folders[number] = target
         if is_once:
             programs.restart()
-        programs.watcher.look()
+        programs.watcher.scan()
         for number in MESSAGES:
             if folders[number] != "Trash":  # which is not listed
                 last_seen[number] = folders[number], look
@@ -145,22 +145,22 @@ def test_streamnb_and_two_programs_move_the_same_mail(server, tmp_path):
     for i in range(70):
         programs.box.learn(mail(1000 + i, "cheap pills buy now"), "spam")
         programs.box.learn(mail(2000 + i, "lunch at noon with ann"), "ham")
-    programs.watcher.look()
+    programs.watcher.scan()
     for number in (1, 2, 3):
         programs.deliver(mail(number, "cheap pills buy now"))
     programs.deliver(mail(4, "lunch at noon with ann"))
-    programs.watcher.look()  # which moves three into Junk
+    programs.watcher.scan()  # which moves three into Junk
     assert programs.label(1, "cheap pills buy now") is None, "its own move is no person's word"
     programs.move(0, 1, "Junk", "INBOX")
     programs.move(1, 2, "Junk", "Work")
     programs.move(0, 3, "Junk", "Archive/2024")
     programs.move(1, 4, "INBOX", "Junk")
     programs.restart()
-    programs.watcher.look()
+    programs.watcher.scan()
     labels = [programs.label(number, "cheap pills buy now") for number in (1, 2, 3)]
     assert labels == ["ham", "work", None]
     assert programs.label(4, "lunch at noon with ann") == "spam"
-    programs.watcher.look()  # and what a person moved stays where it is
+    programs.watcher.scan()  # and what a person moved stays where it is
     programs.clients[0].select_folder("INBOX", readonly=True)
     assert len(programs.clients[0].search(["SUBJECT", "m1", "UNDELETED"])) == 1
     assert programs.box.verify() == []

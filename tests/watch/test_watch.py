@@ -53,8 +53,8 @@ class Scene:
     def restart(self):
         self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
 
-    def look(self):
-        self.watcher.look()
+    def scan(self):
+        self.watcher.scan()
 
     def label(self, number):
         current_label = self.box.label_of(digest(mail(number)))
@@ -71,7 +71,7 @@ def closed():
 @pytest.fixture
 def scene(tmp_path):
     scene = Scene(tmp_path)
-    scene.look()
+    scene.scan()
     return scene
 
 
@@ -79,7 +79,7 @@ def test_what_lies_there_at_first_teaches_nothing(tmp_path):
     scene = Scene(tmp_path)
     scene.dir.deliver(1)
     scene.dir.deliver(2, folder="Junk")
-    scene.look()
+    scene.scan()
     assert (scene.label(1), scene.label(2)) == (None, None)
     assert scene.report_lines == [
         "INBOX: 1 messages are there already",
@@ -87,28 +87,28 @@ def test_what_lies_there_at_first_teaches_nothing(tmp_path):
         "Junk: 1 messages are there already",
     ]
     scene.dir.move(2, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(2) == "ham"
 
 
 def test_moves_are_learned_and_taken_back(scene):
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
     scene.dir.move(1, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
     assert scene.box.counts[0].features == 0
     scene.dir.move(1, "Archive")
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Archive")  # neither the inbox nor a class's folder
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
 
 
@@ -117,9 +117,9 @@ def test_a_move_is_learned_as_a_correction_of_a_mistake(scene):
     for number in (11, 12, 13, 14):  # the model is right about the last ones
         scene.box.learn(mail(number), "ham")
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     assert scene.box.ledger.active(digest(mail(1))).receipt.deltas["corrected"] == 1
 
 
@@ -128,22 +128,22 @@ def test_a_clock_that_is_put_back_hides_no_move(scene, monkeypatch, step):
     real = time.time
     for number in (1, 2):
         scene.dir.deliver(number)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     monkeypatch.setattr(time, "time", lambda: real() + step)
     scene.dir.move(1, "INBOX")
     scene.dir.move(2, "Junk")
-    scene.look()
+    scene.scan()
     assert (scene.label(1), scene.label(2)) == (None, "spam")
     scene.dir.move(2, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(2) is None
 
 
 def test_a_slip_between_the_listings_of_two_folders_can_be_taken_back(scene, monkeypatch):
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     listing = scene.account.list_messages
 
     def slip(folder):
@@ -152,27 +152,27 @@ def test_a_slip_between_the_listings_of_two_folders_can_be_taken_back(scene, mon
         return listing(folder)
 
     monkeypatch.setattr(scene.account, "list_messages", slip)
-    scene.look()
+    scene.scan()
     monkeypatch.setattr(scene.account, "list_messages", listing)
     assert scene.label(1) == "spam"
     scene.dir.move(1, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
 
 
 def test_the_bin_teaches_nothing(scene):
     for number in (1, 2):
         scene.dir.deliver(number)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     for number in (1, 2):
         scene.dir.move(number, "Trash")
-    scene.look()
+    scene.scan()
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     for number in (1, 2):
         scene.dir.find(number)[0].unlink()
-    scene.look()
+    scene.scan()
     assert (scene.label(1), scene.label(2)) == ("spam", None)
     assert scene.box.verify() == []
 
@@ -180,15 +180,15 @@ def test_the_bin_teaches_nothing(scene):
 def test_moves_made_while_nobody_watched_are_noticed(scene):
     for number in range(4):
         scene.dir.deliver(number)
-    scene.look()
+    scene.scan()
     for number in range(3):
         scene.dir.move(number, "Junk")
     scene.restart()
-    scene.look()
+    scene.scan()
     assert [scene.label(number) for number in range(4)] == ["spam"] * 3 + [None]
     scene.restart()
     report_lines = len(scene.report_lines)
-    scene.look()
+    scene.scan()
     assert len(scene.report_lines) == report_lines
 
 
@@ -202,21 +202,21 @@ def trained(scene):
 def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
     scene = Scene(tmp_path, move=move)
     trained(scene)
-    scene.look()
+    scene.scan()
     before = scene.box.counts[0].weights
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.dir.deliver(2, mail(2, "lunch at noon with ann"))
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == (["Junk"] if move else ["INBOX"])
     assert scene.dir.folders_of(2) == ["INBOX"]
     assert any("S " in line and ("would be" in line) != move for line in scene.report_lines)
-    scene.look()
+    scene.scan()
     scene.restart()
-    scene.look()
+    scene.scan()
     assert scene.box.counts[0].weights == before
     if move:  # its owner thinks otherwise
         scene.dir.move(1, "INBOX")
-        scene.look()
+        scene.scan()
         assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("ham", HUMAN)
         assert scene.dir.folders_of(1) == ["INBOX"]
 
@@ -226,9 +226,9 @@ def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
     trained(scene)
     with scene.box.writing():  # as if it had been right about spam three times
         scene.box.classifier.model.reliability.correct[0] = 3
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["INBOX"]
     assert any("not ready" in line for line in scene.report_lines)
 
@@ -236,7 +236,7 @@ def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
 def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     weights = list(scene.box.counts[0].weights)
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
 
@@ -245,72 +245,72 @@ def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
 
     monkeypatch.setattr(scene.account, "move_message", dies)
     with pytest.raises(MailServerError):
-        scene.look()
+        scene.scan()
     monkeypatch.undo()
     scene.restart()
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]
-    scene.look()
+    scene.scan()
     assert scene.box.counts[0].weights == weights
 
 
 @pytest.mark.parametrize("field", OTHER_FILTERS)
 def test_mail_that_appears_in_junk_is_no_persons_word(scene, field):
     scene.dir.deliver(1, field + mail(1), "Junk")
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.box.label_of(digest(field + mail(1))) is None
     scene.dir.move(1, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.box.label_of(digest(field + mail(1)))[:2] == ("ham", HUMAN)
 
 
 def test_read_and_kept_is_ham_by_choice_only_and_no_persons_word(tmp_path, monkeypatch):
     scene = Scene(tmp_path, ham_after=3600.0)
-    scene.look()
+    scene.scan()
     for number in (1, 2):
         scene.dir.deliver(number)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "INBOX")  # read; 2 is not
-    scene.look()
+    scene.scan()
     now = time.time()
     monkeypatch.setattr("streamnb.mailbox.watch.watcher.time.time", lambda: now + 3000)
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
     monkeypatch.setattr("streamnb.mailbox.watch.watcher.time.time", lambda: now + 4000)
-    scene.look()
+    scene.scan()
     assert (scene.label(1), scene.label(2)) == ("ham", None)
     assert scene.box.label_of(digest(mail(1)))[1] == PROGRAM
     monkeypatch.setattr(scene.account, "fetch_message", lambda *_: pytest.fail("fetched again"))
-    scene.look()
+    scene.scan()
     monkeypatch.undo()
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     assert scene.box.label_of(digest(mail(1)))[:2] == ("spam", HUMAN)
 
 
 def test_what_comes_back_under_its_old_name_is_known_again(scene):
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     for folder in ("Junk", "Trash", "Junk"):
         scene.dir.move(1, folder)
-        scene.look()
+        scene.scan()
     assert scene.label(1) == "spam"
     scene.dir.move(1, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
 
 
 def test_two_copies_of_a_message_are_two(scene):
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     (scene.dir.root / "new" / "copy.host").write_bytes(mail(1))
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
     (scene.dir.root / "new" / "third.host").write_bytes(mail(1))  # delivered, not moved out
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
 
 
@@ -327,16 +327,16 @@ def test_one_poisonous_message_does_not_stop_the_others(scene, monkeypatch):
         scene.dir.deliver(number)
     with monkeypatch.context() as patch:
         patch.setattr(scene.account, "fetch_message", real)
-        scene.look()
+        scene.scan()
     for number in (1, 2, 3):
         scene.dir.move(number, "Junk")
-    scene.look()
+    scene.scan()
     assert [scene.label(number) for number in (1, 2, 3)] == ["spam", None, "spam"]
     assert [line for line in scene.report_lines if "left alone" in line] == [
         "Junk/2.host: left alone: RecursionError: deep"
     ]
     report_lines = len(scene.report_lines)
-    scene.look()
+    scene.scan()
     assert len(scene.report_lines) == report_lines
 
 
@@ -350,28 +350,28 @@ def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
         return read(folder, uid, wanted)
 
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
     scene.dir.deliver(2)
     report_lines = len(scene.report_lines)
     with monkeypatch.context() as broken:
         broken.setattr(scene.account, "_read", failing)
-        scene.look()
-        scene.look()
+        scene.scan()
+        scene.scan()
     reason = "Input/output error" if most else "it cannot be read"
     assert sorted(scene.report_lines[report_lines:]) == [
         f"INBOX/2.host: later: {reason}",
         f"Junk/1.host: later: {reason}",
     ]
     assert scene.label(1) is None
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
     scene.dir.move(1, "INBOX")
     with monkeypatch.context() as broken:
         broken.setattr(scene.account, "_read", failing)
-        scene.look()
-        scene.look()
-    scene.look()
+        scene.scan()
+        scene.scan()
+    scene.scan()
     assert scene.label(1) is None  # taken back, so it was known where it came from
 
 
@@ -379,7 +379,7 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
     """It is renamed in a mail program, or a backup is put back: the watch goes on afterwards."""
     looks = []
 
-    def look():
+    def scan():
         looks.append(None)
         if len(looks) == 2:
             (scene.dir.root / ".Junk").rename(scene.dir.root / ".Junk_")
@@ -388,7 +388,7 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", "Maildir")
         elif len(looks) == 4:
             stopped.append(signal.SIGTERM)
-        Watcher.look(scene.watcher)
+        Watcher.scan(scene.watcher)
 
     stopped = []
     monkeypatch.setattr(scene.watcher, "look", look)
@@ -405,8 +405,8 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
 
 def test_what_is_no_file_is_not_judged(scene):
     os.mkfifo(scene.dir.root / "new" / "1.fifo")
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.report_lines[-1] == "INBOX/1.fifo: later: it cannot be read"
     assert scene.box.label_of(digest(b"")) is None
 
@@ -429,7 +429,7 @@ def test_a_folder_that_fails_is_named(tmp_path, monkeypatch, capsys):
 
 def test_what_could_not_be_learned_now_is_learned_later(scene, monkeypatch):
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
     learn = scene.box.learn
 
@@ -437,10 +437,10 @@ def test_what_could_not_be_learned_now_is_learned_later(scene, monkeypatch):
         raise BusyError("held")
 
     monkeypatch.setattr(scene.box, "learn", busy)
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
     monkeypatch.setattr(scene.box, "learn", learn)
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
 
 
@@ -456,18 +456,18 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     Spam that was in the bin at two looks was deleted; when its like comes, nothing is said of it.
     """
     scene = Scene(tmp_path_factory.mktemp("w"))
-    scene.look()
+    scene.scan()
     label, binned = {}, dict.fromkeys(range(3), 0)
     for number in range(3):
         scene.dir.deliver(number)
-    scene.look()
+    scene.scan()
     last_folder = dict.fromkeys(range(3), "INBOX")
     for number, folder, look in [*history, (0, None, True)]:
         if folder is not None:
             scene.dir.move(number, folder)
         if not look:
             continue
-        scene.look()
+        scene.scan()
         for number in range(3):
             (folder,) = scene.dir.folders_of(number)
             if folder == "Trash":
@@ -523,7 +523,7 @@ def refused(*_):
 def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     real = scene.account.move_message
 
     def refuses(folder, uid, target, junk):
@@ -535,21 +535,21 @@ def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatc
     for number in (1, 2):
         scene.dir.deliver(number, mail(number, "cheap pills buy now"))
     for _ in range(3):
-        scene.look()
+        scene.scan()
     assert (scene.dir.folders_of(1), scene.dir.folders_of(2)) == (["INBOX"], ["Junk"])
     assert sum("later: over quota" in line for line in scene.report_lines) == 1
     monkeypatch.undo()
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]
 
 
 def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]
     real = scene.account.list_messages
     for folder in ("INBOX", "Junk", "Archive"):
@@ -560,26 +560,26 @@ def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch
             return real(name)
 
         monkeypatch.setattr(scene.account, "list_messages", listing)
-        scene.look()
+        scene.scan()
         monkeypatch.setattr(scene.account, "list_messages", real)
-        scene.look()
-        scene.look()
+        scene.scan()
+        scene.scan()
         assert scene.dir.folders_of(1) == ["INBOX"]
         assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
         scene.dir.move(1, "Junk")
-        scene.look()
+        scene.scan()
 
 
 def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]
     scene.dir.move(1, "INBOX")
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["INBOX"]
     assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[0] == "ham"
 
@@ -588,15 +588,15 @@ def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
 def test_copies_of_what_is_filed_are_nobodys_word(tmp_path, later):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     message = mail(1, "cheap pills buy now")
     scene.dir.deliver(1, message)
     for name in ("copy.host", "third.host"):
         if later:
-            scene.look()
+            scene.scan()
         (scene.dir.root / "new" / name).write_bytes(b"Delivered-To: b@c.d\n" + message)
     for _ in range(3):
-        scene.look()
+        scene.scan()
     assert len(list((scene.dir.root / ".Junk" / "cur").iterdir())) == 3
     assert scene.box.label_of(digest(message)) is None
     assert not any("learned" in line or "corrected" in line for line in scene.report_lines)
@@ -605,13 +605,13 @@ def test_copies_of_what_is_filed_are_nobodys_word(tmp_path, later):
 def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
 
     with monkeypatch.context() as patch:
         patch.setattr(scene.account, "move_message", refused)
         scene.dir.deliver(1, mail(1, "cheap pills buy now"))
-        scene.look()
-    Watcher(scene.box, scene.account, scene.watcher.plan, scene.report_lines.append).look()
+        scene.scan()
+    Watcher(scene.box, scene.account, scene.watcher.plan, scene.report_lines.append).scan()
     assert scene.dir.folders_of(1) == ["Junk"]
 
 
@@ -622,25 +622,25 @@ def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, metho
     """Two of one account: the other one looks while this one is about to do something."""
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     with Mailbox(tmp_path / "mail.db") as box:
         account = MaildirAccount(scene.dir.root)
         other = Watcher(box, account, scene.watcher.plan, scene.report_lines.append)
-        other.look()
+        other.scan()
         real = getattr(scene.account, method)
         for number in range(3):
             message = mail(number, "cheap pills buy now")
             scene.dir.deliver(number, message)
 
             def first(*arguments):
-                other.look()
+                other.scan()
                 return real(*arguments)
 
             with monkeypatch.context() as patch:
                 patch.setattr(scene.account, method, first)
-                scene.look()
+                scene.scan()
             for watcher in (other, scene.watcher, other):
-                watcher.look()
+                watcher.scan()
             assert scene.dir.folders_of(number) == ["Junk"]
             assert scene.box.label_of(digest(message)) is None
 
@@ -648,20 +648,20 @@ def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, metho
 def test_what_was_refused_and_then_moved_by_hand_is_learned(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
 
     monkeypatch.setattr(scene.account, "move_message", refused)
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Junk")
-    scene.look()
+    scene.scan()
     assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("spam", HUMAN)
 
 
 def test_a_message_renamed_while_it_is_filed_is_filed(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
-    scene.look()
+    scene.scan()
     real = scene.account.fetch_message
 
     def fetch(folder, uid):
@@ -671,35 +671,35 @@ def test_a_message_renamed_while_it_is_filed_is_filed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(scene.account, "fetch_message", fetch)
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]
 
 
 def test_the_same_header_again_is_not_its_owners_word(scene, monkeypatch):
     scene.dir.deliver(1, folder="Junk")
-    scene.look()
+    scene.scan()
     scene.box.undo(0)
     scene.dir.find(1)[0].unlink()
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     scene.dir.deliver(1, mail(1).replace(b"hello", b"pills"))
-    scene.look()
+    scene.scan()
     assert not scene.box.labels or sum(scene.box.counts[0].weights) == 0
 
 
 def test_a_database_that_goes_away_ends_the_watching(scene):
     os.unlink(scene.box.path)
     with pytest.raises(StateError, match="removed or replaced"):
-        scene.look()
+        scene.scan()
 
 
 def test_names_need_not_be_utf8(scene):
     name = os.fsencode(scene.dir.root) + b"/new/\xff\xfe.host"
     with open(name, "wb") as file:
         file.write(mail(1))
-    scene.look()
+    scene.scan()
     os.rename(name, os.fsencode(scene.dir.root) + b"/.Junk/cur/\xff\xfe.host:2,S")
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "spam"
 
 
@@ -746,14 +746,14 @@ def test_a_wait_for_a_maildir_ends_in_time_or_when_it_is_told_to(tmp_path):
 def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
     """In the order in which it is moved."""
     scene = Scene(tmp_path)
-    scene.look()
+    scene.scan()
     stream = [(read(entry), entry.label) for entry in open_corpus(sample)][:60]
     with Mailbox(tmp_path / "other.db") as other:
         for i, (content, label) in enumerate(stream):
             scene.dir.deliver(i, content, "INBOX" if label == "spam" else "Junk")
-            scene.look()
+            scene.scan()
             scene.dir.move(i, "Junk" if label == "spam" else "INBOX")
-            scene.look()
+            scene.scan()
             other.learn(content, label, feedback="errors")
         assert scene.box.verify() == other.verify() == []
         for own_counts, other_counts in zip(scene.box.counts, other.counts, strict=True):

@@ -33,8 +33,8 @@ class Scene:
         self.plan = FolderPlan("INBOX", FOLDERS, ("Archive",), **plan)
         self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
 
-    def look(self):
-        self.watcher.look()
+    def scan(self):
+        self.watcher.scan()
 
     def teach(self, classes=WORDS):
         for i in range(100):
@@ -62,56 +62,56 @@ def scene(tmp_path):
 
 def test_a_move_from_one_class_to_another_corrects(scene):
     scene = scene()
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     for folder, label in (("Work", "work"), ("Lists", "lists"), ("Archive", "lists"), ("Family", "family"),
                           ("INBOX", None), ("Junk", "spam"), ("Archive", "spam"), ("Trash", "spam")):  # fmt: skip
         scene.dir.move(1, folder)
-        scene.look()
+        scene.scan()
         assert scene.label(1) == label, folder
 
 
 def test_new_mail_goes_to_the_folder_of_its_class(scene):
     scene = scene(move=True)
-    scene.look()
+    scene.scan()
     scene.teach()
     weights = list(scene.box.counts[0].weights)
     for i, (label, words) in enumerate(WORDS.items()):
         scene.dir.deliver(i, mail(i, words))
-        scene.look()
-        scene.look()
+        scene.scan()
+        scene.scan()
         folder = {label: folder for folder, label in FOLDERS.items()}.get(label, "INBOX")
         assert scene.dir.folders_of(i) == [folder]
         assert scene.label(i, words) is None
     assert list(scene.box.counts[0].weights) == weights
     scene.dir.move(1, "Bills")  # we put it into Work; a person corrects that
-    scene.look()
+    scene.scan()
     assert scene.label(1, WORDS["work"]) == "bills"
     scene.dir.move(2, "INBOX")  # nor is that of a list
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.label(2, WORDS["lists"]) == "ham"
     assert scene.dir.folders_of(2) == ["INBOX"]
 
 
 def test_what_is_unsure_has_a_folder(scene):
     scene = scene(move=True, unsure="Look")
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1, mail(1, WORDS["work"]))
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["INBOX"]  # nothing is known yet
     scene.teach(["ham", "spam", "work"])
     mixed_words = f"the quarterly report is {WORDS['spam']}"  # four words of each
     scene.dir.deliver(2, mail(2, mixed_words))
     scene.dir.deliver(3, mail(3, mixed_words))
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.dir.folders_of(2) == scene.dir.folders_of(3) == ["Look"]
     assert scene.label(2, mixed_words) is None
     scene.dir.move(2, "Work")
     scene.dir.move(3, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(2, mixed_words) == "work"
     assert scene.label(3, mixed_words) == "ham"
     assert scene.dir.folders_of(3) == ["INBOX"]
@@ -119,17 +119,17 @@ def test_what_is_unsure_has_a_folder(scene):
 
 def test_the_inbox_can_be_another_class_or_none(scene):
     scene = scene(ham=None)
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     scene.dir.move(1, "Work")
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "work"
     scene.dir.move(1, "INBOX")
-    scene.look()
+    scene.scan()
     assert scene.label(1) is None
     scene.dir.move(1, "Work")
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "work"
 
 
@@ -138,7 +138,7 @@ def test_senders_can_be_pinned_or_left_alone(scene):
         move=True,
         pinned={"boss@example.org": "Work", "@example.com": "", "ann@example.com": "Family"},
     )
-    scene.look()
+    scene.scan()
     scene.teach()
     places = {
         "Boss <BOSS@Example.org>": "Work", "p@example.com": "INBOX", "Ann <ann@example.com>": "Family",
@@ -148,8 +148,8 @@ def test_senders_can_be_pinned_or_left_alone(scene):
     }  # fmt: skip
     for i, sender in enumerate(places):
         scene.dir.deliver(i, f"From: {sender}\n".encode() + mail(i, WORDS["spam"]))
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     for i, (sender, folder) in enumerate(places.items()):
         assert scene.dir.folders_of(i) == [folder], sender
     assert (
@@ -179,29 +179,29 @@ def test_a_folder_has_one_name(scene):
 )
 def test_what_we_filed_and_its_owner_moved_on_before_the_next_look(scene, folder, label):
     scene = scene(move=True)
-    scene.look()
+    scene.scan()
     scene.teach()
     scene.dir.deliver(1, mail(1, WORDS["spam"]))
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]
     scene.dir.move(1, folder)
-    scene.look()
+    scene.scan()
     assert scene.label(1, WORDS["spam"]) == label
 
 
 def test_a_word_that_was_taken_back_is_a_word(scene):
     scene = scene(move=True)
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1, mail(1, WORDS["spam"]))
-    scene.look()
+    scene.scan()
     for folder in ("Junk", "INBOX"):
         scene.dir.move(1, folder)
-        scene.look()
+        scene.scan()
     assert scene.label(1, WORDS["spam"]) is None
     scene.teach()
     plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, plan, scene.report_lines.append)
-    scene.look()
+    scene.scan()
     assert scene.dir.folders_of(1) == ["INBOX"]
 
 
@@ -209,31 +209,31 @@ def test_what_lay_there_can_be_sorted_later(scene):
     scene = scene(move=True)
     for i, words in enumerate(WORDS.values()):
         scene.dir.deliver(i, mail(i, words))
-    scene.look()
+    scene.scan()
     assert [scene.dir.folders_of(i) for i in range(6)] == [["INBOX"]] * 6
     scene.box.learn(mail(1, WORDS["work"]), "ham")  # a person's word
     scene.teach()
     next_plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, next_plan, scene.report_lines.append)
-    scene.look()
+    scene.scan()
     folder_name = [scene.dir.folders_of(i)[0] for i in range(6)]
     assert folder_name == ["Junk", "INBOX", "Lists", "Bills", "Family", "INBOX"]
     scene.dir.move(0, "INBOX")
-    scene.look()
-    scene.look()
+    scene.scan()
+    scene.scan()
     assert scene.label(0, WORDS["spam"]) == "ham"
     assert scene.dir.folders_of(0) == ["INBOX"]
 
 
 def test_what_a_server_filed_by_our_verdict_is_nobodys_word(scene):
     scene = scene()
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1, b"X-Streamnb: work, score=3.2\n" + mail(1), "Work")
     scene.dir.deliver(2, b"X-Streamnb: lists, score=3.2\n" + mail(2), "Work")
-    scene.look()
+    scene.scan()
     assert (scene.label(1), scene.label(2)) == (None, None)
     scene.dir.move(1, "Lists")
-    scene.look()
+    scene.scan()
     assert scene.label(1) == "lists"
 
 
@@ -245,16 +245,16 @@ moves = st.tuples(st.sampled_from(["INBOX", "Junk", "Work", "Lists", "Archive"])
 def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     """Against a slow obvious reference."""
     scene = Scene(tmp_path_factory.mktemp("w"))
-    scene.look()
+    scene.scan()
     scene.dir.deliver(1)
-    scene.look()
+    scene.scan()
     last_folder, current_label, corrected = "INBOX", None, None
     for folder, look in [*history, (None, True)]:
         if folder is not None:
             scene.dir.move(1, folder)
         if not look:
             continue
-        scene.look()
+        scene.scan()
         (now,) = scene.dir.folders_of(1)
         label = FOLDERS.get(now)
         if now != last_folder:

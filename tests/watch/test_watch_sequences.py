@@ -41,7 +41,7 @@ class Sequence:
     def run(self, step):
         action, _, target = step.partition(" ")
         if action == "look":
-            self.watcher.look()
+            self.watcher.scan()
         elif action == "deliver":
             self.dir.deliver(1, folder=target)
         elif action == "move":

@@ -142,7 +142,7 @@ class LocationTable:
             (self.account, location.folder, location.uid),
         )
 
-    def end_look(self, now: float) -> None:
+    def end_scan(self, now: float) -> None:
         """Store the time of a look; delete messages that have been in no folder for 90 days."""
         with self.database.writing() as connection:
             connection.execute(
@@ -150,7 +150,7 @@ class LocationTable:
             )
             self.database.store_value(self._look_key, now)
 
-    def last_look(self) -> float | None:
+    def last_scan(self) -> float | None:
         """Return the end of the last look, in seconds since 1970; None before the first look."""
         with self.database.reading():
             time: float | None = self.database.read_value(self._look_key)

@@ -80,13 +80,13 @@ class Watcher:
         self._deferred: dict[tuple[str, str], float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original still existed
         self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
-        stored_look = self.locations.last_look()
-        self._last_look = time.time() - _AWAY_S if stored_look is None else stored_look
+        stored_scan = self.locations.last_scan()
+        self._last_scan = time.time() - _AWAY_S if stored_scan is None else stored_scan
         self._is_look_stored = False
         self._has_departures = False
         self._moved_keys: set[bytes] = set()  # of messages moved by this look
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """List all folders once, and learn, classify and move what changed."""
         now = self._now()
         if self.mailbox.database.replaced():
@@ -124,9 +124,9 @@ class Watcher:
         # A look without changes is not stored, unless the stored look had changes.
         is_changed = bool(arrivals) or self._has_departures
         if is_changed or not self._is_look_stored:
-            self.locations.end_look(now)
+            self.locations.end_scan(now)
             self._is_look_stored = not is_changed
-        self._last_look = now
+        self._last_scan = now
 
     def _leave_missing_folders(self, listed: set[str], now: float) -> None:
         """Store that messages of deleted and renamed folders are missing."""
@@ -145,7 +145,7 @@ class Watcher:
 
     def _now(self) -> float:
         """Return the time, always after the last look even if the clock was set back."""
-        return max(time.time(), self._last_look + _TICK_S)
+        return max(time.time(), self._last_scan + _TICK_S)
 
     def _attempt(
         self, action: Callable[..., None], location: MessageLocation, *arguments: object
@@ -172,7 +172,7 @@ class Watcher:
         if (folder, uid) not in self._deferred:
             if reason:  # report each message once
                 self.report(f"{folder}/{uid}: later: {reason}")
-            self._deferred[folder, uid] = self._last_look
+            self._deferred[folder, uid] = self._last_scan
         self._states.clear()
 
     def _compare(self, folder: str, now: float) -> dict[tuple[str, str], MessageLocation]:
@@ -246,7 +246,7 @@ class Watcher:
     def _handle_new(self, location: MessageLocation) -> None:
         """Learn a message that a person moved here, or classify a delivered one."""
         uid = (location.folder, location.uid)
-        since = self._deferred.get(uid, self._last_look)
+        since = self._deferred.get(uid, self._last_scan)
         previous = self.locations.previous(location.key, uid, since)
         is_moved = previous is not None and previous.gone_at is not None
         location = location._replace(moved_to=None)
