@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -193,6 +193,10 @@ class WindowNB(TextModel):
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view."""
         return self.model.explain_views(x)
+
+    def contributions(self, x: Any) -> list[Contributions]:
+        """Return the contributions of `explain_views` without scores, which take longer."""
+        return self.model.contributions(x)
 
     def state(self) -> dict[str, Any]:
         """Return the learned state other than counts, as JSON values."""
