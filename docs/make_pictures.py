@@ -1,4 +1,4 @@
-"""Draw the pictures of replays of the sample, start.svg and reliability.svg."""
+"""Draw the pictures of replays of the sample: start.svg, reliability.svg and replay.svg."""
 
 import tempfile
 from collections.abc import Callable
@@ -39,15 +39,20 @@ def compute_accuracy(model: Any, read: Callable[[bytes], Any]) -> list[float]:
     return accuracy
 
 
-def draw_reliability() -> None:
-    """Draw reliability.svg: how often the probabilities of the default model come true."""
+def draw_replay() -> None:
+    """Draw reliability.svg, and replay.svg: accuracy and errors of the default model."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["replay", str(SAMPLE), "--out", folder, "--quiet"]
+        command += ["--set", "evaluate.every=20", "--set", "evaluate.window=100"]
         commands.main(command, standalone_mode=False)
         run = read_folder(Path(folder))
     figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
     draw.reliability(axes, run.summary["reliability"], "spam")
     figure.savefig(PICTURES / "reliability.svg", metadata={"Date": None})
+    figure, (curve_axes, roc_axes) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
+    draw.curves(curve_axes, [run])
+    draw.roc(roc_axes, [run])
+    figure.savefig(PICTURES / "replay.svg", metadata={"Date": None})
 
 
 def draw_start() -> None:
@@ -73,4 +78,4 @@ def draw_start() -> None:
 if __name__ == "__main__":
     mpl.rcParams.update({"font.size": 14, "svg.hashsalt": "streamnb"})
     draw_start()
-    draw_reliability()
+    draw_replay()

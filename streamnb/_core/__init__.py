@@ -1,9 +1,9 @@
 """The compiled core: fingerprints, counts, logarithms, scanning.
 
-Each function handles a whole message, so a call from Python into C costs once a message, not once a
-token. The formulas are in `streamnb.naive_bayes`, the choice of tokens in `streamnb.features`.
-Headers (`.pxd`) hold what the modules share. `exact_sums` (models of tables) and `ranking`
-(evaluation) are not imported here, because no message needs them.
+Each function handles a whole message: Python calls C once a message, not once a token.
+`streamnb.naive_bayes` has the formulas, and `streamnb.features` chooses the tokens. The modules
+share the declarations in the headers (`.pxd`). This package does not import `exact_sums` (models of
+tables) and `ranking` (evaluation), because no message needs them.
 """
 
 from streamnb._core.calibration import *  # noqa: F403

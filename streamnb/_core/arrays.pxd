@@ -1,4 +1,4 @@
-# New arrays, checked arrays and memory.
+# Functions that create and check arrays, and allocate memory.
 
 cimport numpy as cnp
 from libc.stdlib cimport realloc
@@ -39,7 +39,7 @@ cdef inline void *grown(void *block, size_t size) except NULL:
 
 
 cdef inline cnp.ndarray checked(array, int kind, Py_ssize_t size, str what):
-    # A wrong array is a programming error of the caller; it must raise, not crash.
+    # A wrong array is an error in the caller. The check raises; without it the process would crash.
     cdef cnp.ndarray a
     if not isinstance(array, cnp.ndarray):
         raise ValueError(f"{what}: expected an array, not {type(array).__name__}")

@@ -81,7 +81,7 @@ cdef struct Buffer:
 
 
 cdef inline int buffer_room(Buffer *b, Py_ssize_t more) except -1:
-    # 16 spare bytes: short copies and hashes may touch bytes beyond the end.
+    # Allocate 16 spare bytes, because short copies and hashes read or write bytes beyond the end.
     if b.size + more + 16 > b.capacity:
         b.bytes = <uint8_t *> grown(b.bytes, 2 * (b.size + more) + 256)
         b.capacity = 2 * (b.size + more) + 256

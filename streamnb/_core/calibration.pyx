@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, embedsignature=True
-"""Calibration of a few views and classes: lists of numbers in and out (see `naive_bayes/recalibration.py`)."""
+"""Calibration of a few views and classes, on lists of numbers (see `naive_bayes/recalibration.py`)."""
 
 from libc.math cimport INFINITY, fabs, rint, sqrt
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
@@ -13,9 +13,9 @@ def divide(list numbers, double divisor) -> list:
 
 
 def soft_clip(list log_likelihoods, list active, double bound) -> list:
-    """Return log-likelihoods of which no active class is more than `bound` below the best.
+    """Return log-likelihoods in which each active class is at most `bound` below the best.
 
-    A difference d to the best class becomes bound tanh(d / bound). The active classes have mean 0.
+    A difference d to the best class becomes bound tanh(d / bound). The mean over the active classes is 0.
     """
     cdef list clipped = [-bound] * len(log_likelihoods)
     cdef double top = -INFINITY, mean = 0, value, power
@@ -37,14 +37,14 @@ cdef inline double round_to(double step, double number) noexcept:
     return rint(number / step) * step
 
 
-cdef double MIN_SLOPE = 0.02  # minimum of slopes, so that a view never counts in reverse
-cdef double RUN_SLOPE_WEIGHT = 0.1  # part of the common slope gradient that is kept inside a run of one class
-# Updates are multiples of these steps, so that sums of them are exact and any can be undone.
+cdef double MIN_SLOPE = 0.02  # minimum of a slope: a negative one would invert a view's evidence
+cdef double RUN_SLOPE_WEIGHT = 0.1  # factor of the common slope gradient inside a run of one class
+# Updates are rounded to multiples of these steps. Their sums are exact, so each update can be undone.
 cdef double WEIGHT_STEP = 2.0**-36, SQUARE_STEP = 2.0**-16
 
 
 def slopes(tuple shared, tuple by_length) -> list:
-    """Return the slope of each view: the shared one, and that of the length bin unless that is None."""
+    """Return the slope of each view: the shared slope plus that of the length bin, if there is one."""
     cdef list shared_slopes = shared[0], length_slopes = None if by_length is None else by_length[0]
     cdef Py_ssize_t v
     return [
@@ -68,10 +68,10 @@ def combine_scores(tuple shared, tuple by_length, list log_likelihoods, list act
     Parameters
     ----------
     shared, by_length
-        Lists of slopes, their squared gradients, intercepts and theirs. Those of `by_length`, which
-        can be None, are added. Classes beyond the intercepts have 0.
+        Lists of slopes, sums of their squared gradients, intercepts, and sums of their squared gradients. `by_length`
+        is added; it can be None. A class without an intercept has 0.
     log_likelihoods
-        For each view, a number for each class.
+        For each view, the log-likelihood of each class.
     active
         Indices of classes, ascending.
     """
@@ -98,20 +98,21 @@ def calibration_step(
 ) -> list:
     """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
-    The gradient of each slope is multiplied by `mix_weight`. Of the rest, RUN_SLOPE_WEIGHT times the
-    gradient of a common factor of all slopes is kept. If `sampling_weight` is below 1, slopes learn from
-    the probabilities given that the predicted class is wrong (`SelectiveFeedback`).
+    The gradient of each slope is multiplied by `mix_weight`. The gradient of a factor common to all slopes is added,
+    times RUN_SLOPE_WEIGHT (1 - `mix_weight`). If `sampling_weight` is below 1, slopes learn from the probabilities
+    given that the predicted class is wrong (`SelectiveFeedback`).
 
     Parameters
     ----------
     shared, by_length, log_likelihoods, active
-        As in `combine_scores`. There are intercepts for all active classes.
+        As in `combine_scores`. All active classes have intercepts.
     proba
         Probabilities of the active classes.
     class_index
         Index of the message's class.
     label_trust, mix_weight, sampling_weight
-        Probability that the label is correct, weight in a run, and probability of being labelled.
+        Probability that the label is correct, weight of the message in a run, and probability that the message was
+        labelled.
     predicted
         Position in `active` of the predicted class.
     rate
@@ -121,7 +122,7 @@ def calibration_step(
 
     Returns
     -------
-    The changes, four tuples: of `shared`, and of `by_length` unless that is None.
+    Four tuples with the changes of `shared`, then those of `by_length` unless it is None.
     """
     cdef Py_ssize_t i, k, v, n_views = len(log_likelihoods)
     cdef list errors = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 1), gradients = [], of_view
@@ -166,7 +167,7 @@ cdef list selected_errors(
     list errors, list active, list proba, Py_ssize_t class_index, double label_trust, double sampling_weight,
     Py_ssize_t predicted,
 ):
-    """Return the errors mixed with those of the probabilities given that the predicted class is wrong."""
+    """Return errors mixed with the errors of the probabilities given that the predicted class is wrong."""
     cdef list mixed = list(errors)
     cdef double total = 0, conditional
     cdef Py_ssize_t i, k
@@ -185,7 +186,7 @@ cdef list selected_errors(
 
 
 cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate, double minimum):
-    """Take a step of AdaGrad on each number, in place, none below `minimum`.
+    """Take a step of AdaGrad on each number in place; no number falls below `minimum`.
 
     Return the changes of the numbers and of the sums of squared gradients.
     """
@@ -207,14 +208,14 @@ cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate,
 
 # Runs of one class (see `ClassRuns`).
 cdef enum:
-    CREDIT_EARNED = 7         # times the expected number of messages, for a message of another class
-    CREDIT_LIMIT = 20         # times that number, but at most
+    CREDIT_EARNED = 7         # credit for a message of another class, in expected messages of this class
+    CREDIT_LIMIT = 20         # maximum credit in the same unit, at most LARGEST_CREDIT
     LARGEST_CREDIT = 1 << 16
-    UNCOUNTED_RUN = 10        # runs of up to this fraction (1 / N) of all messages are not counted
-    RUNS_REMEMBERED = 20      # runs over which their length is averaged
+    UNCOUNTED_RUN = 10        # a run of up to 1/10 of all messages is not counted
+    RUNS_REMEMBERED = 20      # number of runs in the moving average of lengths
 
-cdef double MIN_MEAN_RUN = 0.03  # a shorter mean is taken for 0
-cdef double CREDIT_STEP = 2.0**-36, RUN_STEP = 2.0**-10  # updates are multiples: sums of them are exact
+cdef double MIN_MEAN_RUN = 0.03  # a smaller mean is set to 0
+cdef double CREDIT_STEP = 2.0**-36, RUN_STEP = 2.0**-10  # updates are multiples of these, so sums are exact
 
 
 cdef tuple NO_RUNS = (0.0, 0.0)
@@ -232,7 +233,7 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     credits
         The credit of each class.
     runs
-        For some classes: the length of the current run, and the mean length.
+        By class index: length of the current run, and mean length. Classes without runs are absent.
     active
         Indices of the classes that have messages, ascending.
     class_index
@@ -243,8 +244,8 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     Returns
     -------
     list, list
-        The part of 1 minus the message's weight that is counted, and the change of each credit;
-        triples of class index, change of its length and of its mean.
+        The counted part of 1 minus the message's weight, then the change of each credit. Triples of class index, change
+        of its length, and change of its mean.
     """
     cdef Py_ssize_t k
     cdef double share = 1.0 / max(len(active) - 1, 1)
@@ -252,12 +253,12 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     cdef double credit, length, mean, after, expected, own_limit = limit
     cdef list changes = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 2)
     cdef list run_changes = [<double> class_index, 1.0, 0.0]
-    # a class can have runs although all its messages were undone
+    # A class keeps its runs when all its messages are undone.
     cdef set has_messages = set(active)
     for k in active:
         credit = credits[k]
         changes[k + 1] = max(min(credit + earned, limit) - credit, 0.0)
-    for k in sorted(runs):  # equal states give equal changes
+    for k in sorted(runs):  # sorted: equal states give equal changes
         length, mean = runs[k]
         if k == class_index:
             own_limit = credit_limit(max(mean, share))
@@ -285,7 +286,7 @@ def add_scaled(list numbers, changes, double factor):
 
 
 def add_runs(dict runs, changes, double factor):
-    """Add `factor` times the run changes of `class_run_step`, in place; runs of length and mean 0 are removed."""
+    """Add `factor` times the run changes of `class_run_step` in place; remove runs of length and mean 0."""
     cdef double length, mean
     cdef Py_ssize_t i, k
     for i in range(0, len(changes), 3):
@@ -298,19 +299,19 @@ def add_runs(dict runs, changes, double factor):
 
 
 # Label noise (see `LabelNoise`).
-cdef double LABEL_STEP = 2.0**-30     # sums of posteriors are multiples of this
-# a class with a smaller posterior is not updated, which keeps receipts short
+cdef double LABEL_STEP = 2.0**-30     # sums of posteriors are multiples of this step
+# A class with a smaller posterior is not updated, so receipts stay short.
 cdef double MIN_POSTERIOR = 1e-4
 
 
 def noise_rates(
     list rates, list labels, list active, double shared_labels, double max_rate, bint has_floor
 ) -> list:
-    """Return the rate of wrong labels of each active class, drawn to the mean as by `shared_labels` labels."""
+    """Return the rate of wrong labels of each active class, smoothed towards the mean by `shared_labels` labels."""
     cdef double hi = 0, lo = 0, weight_hi = 0, weight_lo = 0, mean, rate, n
     cdef Py_ssize_t k
     cdef list drawn = []
-    for k in active:  # sums that do not depend on the order of the classes
+    for k in active:  # the sums do not depend on the order of the classes
         n = max(<double> labels[k], 1.0)
         snb_accumulate(&hi, &lo, <double> rates[k] * n)
         snb_accumulate(&weight_hi, &weight_lo, n)
@@ -351,7 +352,7 @@ def noise_step(
             continue
         p = round_to(LABEL_STEP, p)
         n = max(<double> labels[k], 1.0) + p
-        # x^-.75 by operations that give the same result on every machine.
+        # Compute x^-.75 by operations that give the same result on every machine.
         change = p / sqrt(n * sqrt(n)) * ((i != position) - <double> rates[k])
         changes += [<double> k, p, round_to(step_size, change)]
     return changes
@@ -382,7 +383,7 @@ def pool_scores(list scores, list weights) -> list:
 
 
 def pool_step(list log_weights, list label_proba, double weight, double switch_rate) -> list:
-    """Return the changes of the log-weights for the probability that each system gave a label."""
+    """Return the changes of the log-weights, given each system's probability of the label."""
     cdef double top = -INFINITY, total = 0, value
     cdef Py_ssize_t s, n = len(log_weights)
     cdef list values = []
@@ -434,7 +435,7 @@ def probabilities(list scores) -> list:
 
 
 def best_index(list scores) -> int:
-    """Return the index of the largest score: the first one that is equal to it up to rounding."""
+    """Return the index of the largest score; of scores equal up to rounding, the first."""
     cdef double top = -INFINITY
     cdef object score
     cdef Py_ssize_t i
@@ -451,7 +452,7 @@ def best_index(list scores) -> int:
 
 
 def log_prior_shares(list weights, double total, Py_ssize_t n_views) -> list:
-    """Return the log prior of each class, divide by the number of views; -inf for a class without weight."""
+    """Return each class's log prior divided by the number of views; -inf for a class without weight."""
     cdef list shares = []
     cdef double weight
     for weight in weights:
@@ -460,7 +461,7 @@ def log_prior_shares(list weights, double total, Py_ssize_t n_views) -> list:
 
 
 def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> list:
-    """Return 1 - P(class) for each view, whose scores are its log-likelihoods plus the log prior."""
+    """Return 1 - P(class) for each view; a view's scores are its log-likelihoods plus the log prior."""
     cdef list values = [], of_view
     cdef double top, power, own, hi, lo
     cdef Py_ssize_t k, n = len(log_prior)
@@ -488,7 +489,7 @@ def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> l
 
 
 def clip_views(list by_view, list active, bound) -> list:
-    """Return log-likelihoods [s][v][k] of [v][s][k], through `soft_clip` unless `bound` is None."""
+    """Return log-likelihoods [v][s][k] as [s][v][k], clipped by `soft_clip` unless `bound` is None."""
     cdef Py_ssize_t s, v
     cdef list of_view
     return [
@@ -500,7 +501,7 @@ def clip_views(list by_view, list active, bound) -> list:
 def system_posteriors(list system_scores, list rates, Py_ssize_t position, double belief_weight) -> tuple:
     """Return lists over systems: probabilities, posteriors, label probabilities, largest errors.
 
-    `belief_weight` is the weight of the posterior; the rest is the label.
+    `belief_weight` is the weight of the posterior; the label has the weight 1 - `belief_weight`.
     """
     cdef list probas = [], targets = [], label_probas = [], errors = [], proba, posterior
     cdef double error, label_proba

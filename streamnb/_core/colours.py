@@ -58,7 +58,7 @@ _OF_PARENT = frozenset((b"inherit", b"unset", b"currentcolor", b"revert"))
 
 @lru_cache(maxsize=4096)
 def read_colour(text: bytes) -> int:
-    """Return a colour of CSS as 0xRRGGBB, INHERITED if it is not valid, or another constant.
+    """Return a colour of CSS as 0xRRGGBB or one of the constants; INHERITED for an invalid colour.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def read_colour(text: bytes) -> int:
 
 
 def read_attribute_colour(text: bytes) -> int:
-    """Return the colour of an attribute such as bgcolor, in which any text is a colour.
+    """Return the colour of an attribute such as bgcolor; any text is a colour there.
 
     The rules are those of the HTML standard for legacy colours.
 
@@ -101,7 +101,7 @@ def read_attribute_colour(text: bytes) -> int:
     colour = _COLOURS.get(text)
     if colour is not None:
         return colour
-    if text.startswith((b"rgb(", b"rgba(", b"hsl(")):  # some mail programs read them
+    if text.startswith((b"rgb(", b"rgba(", b"hsl(")):  # some mail programs accept these
         return read_colour(text)
     if len(text) == 4 and text[:1] == b"#" and not _NOT_HEX.search(text, 1):
         return int(bytes(c for digit in text[1:] for c in (digit, digit)), 16)
@@ -140,7 +140,7 @@ def _read_colour_function(function: bytes, arguments: bytes) -> int:
 def _channels(
     function: bytes, space: bytes, values: list[tuple[float, bytes]]
 ) -> list[float] | None:
-    """Return red, green and blue, 0 to 1, of a function of colour; None if it is not understood."""
+    """Return red, green and blue, 0 to 1, of a colour function; None if it is not supported."""
     if function == b"rgb":
         return [value / (100 if unit else 255) for value, unit in values[:3]]
     if function == b"color":

@@ -10,7 +10,7 @@ from streamnb._core.table cimport Table
 @cython.final
 cdef class CountTable:
     cdef Table table
-    cdef Table values       # key: bits of a count; numbers: features with that count, per class
+    cdef Table values       # key: bits of a count; row: number of features with that count in each class
     cdef Names names
     cdef double *sums
     cdef Py_ssize_t sums_room
@@ -23,7 +23,7 @@ cdef class CountTable:
     cdef Py_ssize_t k       # classes
     cdef readonly bint keep_names
     cdef readonly bint track_values
-    cdef public Py_ssize_t unloaded  # features that are not loaded, if this is a part of a table
+    cdef public Py_ssize_t unloaded  # number of features that a partial table has not loaded
 
     cdef int find(self, const uint64_t *f, Py_ssize_t n) except -1
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1

@@ -36,11 +36,11 @@ cdef extern from *:
 
 
 cdef uint64_t fingerprint_sum(const uint64_t *f, Py_ssize_t n) noexcept nogil:
-    """Return a sum that differs between sequences of fingerprints, which are hashes already."""
+    """Return a hash of a sequence of fingerprints (which are hashes themselves)."""
     cdef uint64_t total = 0
     cdef Py_ssize_t i
     for i in range(n):
-        total += f[i] * <uint64_t> (2 * i + 1)  # independent products, one in each cycle
+        total += f[i] * <uint64_t> (2 * i + 1)  # independent products: one per cycle
     return total
 
 
@@ -54,8 +54,7 @@ cdef class CountTable:
     keep_names
         True to store the names of features.
     track_values
-        True to maintain, per class, the number of features with each count. Bernoulli models need
-        it for absent features.
+        True to count the features with each count, per class. Bernoulli models need these numbers for absent features.
     """
 
 
@@ -101,7 +100,7 @@ cdef class CountTable:
             self.sums = <double *> grown(self.sums, (classes + classes // 2) * sizeof(double))
             self.sums_room = classes + classes // 2
         memset(self.sums + self.k, 0, (classes - self.k) * sizeof(double))
-        # Counts last: if memory runs out before, the number of classes has not changed.
+        # The counts come last: if memory runs out earlier, the number of classes is unchanged.
         if self.track_values:
             table_widen(&self.values, classes)
         table_widen(&self.table, classes)
@@ -130,8 +129,9 @@ cdef class CountTable:
         return 0
 
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1:
-        """Reuse the last look-up if it is of these features: a message is often learned after it was
-        classified. Only the rows -1 may be outdated.
+        """Repeat a look-up; reuse the last one if it has the same features.
+
+        A message is often learned just after it was classified. Only rows of -1 can be outdated then.
         """
         cdef Py_ssize_t i
         cdef int64_t row
@@ -173,7 +173,7 @@ cdef class CountTable:
         return row_get(&self.table, table_at(&self.table, row), k)
 
     cdef int foresee(self, Py_ssize_t k, double after) except -1:
-        """Reserve the entry of a future count in the histogram."""
+        """Add an entry to the histogram for a count that follows."""
         cdef uint64_t bits
         cdef Py_ssize_t value
         if after != 0:
@@ -183,7 +183,7 @@ cdef class CountTable:
         return 0
 
     cdef int roll_back(self, Py_ssize_t before) except -1:
-        """Remove the rows from `before` on, and unused entries of the histogram."""
+        """Remove the rows from index `before` on, and unused entries of the histogram."""
         cdef Py_ssize_t row
         self.found_size = 0
         while self.table.rows > before:
@@ -194,7 +194,7 @@ cdef class CountTable:
         return 0
 
     cdef int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
-        """Add to a count whose cell exists."""
+        """Add to a count. Its cell must exist."""
         cdef double *cell = row_cell(&self.table, table_at(&self.table, row), k)
         cdef double before = cell[0]
         cell[0] = before + amount
@@ -205,9 +205,9 @@ cdef class CountTable:
 
     cdef int make(self, const uint64_t *f, const double *amounts, double weight, const int64_t *classes, Py_ssize_t width,
                   Py_ssize_t n, const char *text, const uint32_t *ends) except -1:
-        """Create rows and cells for the amounts [n, width] of features; set `rows`.
+        """Create rows and cells for the amounts [n, width] of features, and set `rows`.
 
-        If memory runs out, new rows are removed again.
+        If memory runs out, the new rows are removed.
         """
         cdef Py_ssize_t i, j, next_row, before = self.table.rows, new = 0
         cdef uint32_t start
@@ -279,7 +279,7 @@ cdef class CountTable:
     def add(self, fingerprints, counts, Py_ssize_t k, double weight=1.0, bytes names=None, ends=None):
         """Add weight * counts to class k; if memory runs out, add nothing.
 
-        `names` and `ends` name the features: name i ends before byte ends[i] of `names`.
+        The name of feature i ends before byte ends[i] of `names`.
         """
         cdef Py_ssize_t n = len(fingerprints)
         cdef int64_t number = k
@@ -288,7 +288,7 @@ cdef class CountTable:
         self.enter(f, c, weight, &number, 1, n, names, ends)
 
     def add_matrix(self, fingerprints, sums, classes, bytes names=None, ends=None):
-        """Add summed counts of many messages, shape (n, C), to the classes (C,), int64.
+        """Add counts summed over many messages, shape (n, C), to the classes with these indices, int64 (C,).
 
         Features without a count are skipped.
         """
@@ -310,7 +310,7 @@ cdef class CountTable:
         cdef Row *r
         for i in range(other.k):
             self.checked_class(k[i])
-        if other is self:  # rows must not change while they are read
+        if other is self:  # rows must not change during the loop
             self.merge(_restore_table(*self.__reduce__()[1]), classes)
             return
         self.changes += 1
@@ -364,8 +364,8 @@ cdef class CountTable:
     def subtract(self, fingerprints, counts, Py_ssize_t k, double weight=1.0):
         """Subtract weight * counts from class k and remove features without a count.
 
-        Whole numbers are exact; of fractions, a remainder below a billionth becomes 0. Raises
-        ValueError, with nothing changed, if a count would become negative.
+        Whole numbers are exact. A remainder of fractions below 1e-9 becomes 0. If a count would become negative,
+        ValueError is raised and nothing changes.
         """
         cdef Py_ssize_t i, row, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -400,14 +400,14 @@ cdef class CountTable:
             subtracted_sum += before - cell[0]
             if self.track_values:
                 self.revalue(k, before, cell[0])
-        for i in range(n):  # look up again: a removal moves the last row
+        for i in range(n):  # look up each feature: a removal moves the last row
             row = table_find(&self.table, f[i])
             if row >= 0 and row_is_empty(&self.table, table_at(&self.table, row)):
                 self.drop(row)
         self.sums[k] = max(difference(self.sums[k] + subtracted_sum, subtracted_sum), 0.0)
 
     def rescale(self, double factor, double least):
-        """Multiply all counts by a factor and remove features whose sum falls below `least`."""
+        """Multiply all counts by a factor, then remove features with a sum below `least`."""
         cdef Py_ssize_t row = 0, i, used
         cdef uint32_t *columns
         cdef double *numbers
@@ -422,7 +422,7 @@ cdef class CountTable:
                 numbers[i] *= factor
                 total += numbers[i]
             if total < least:
-                self.drop(row)  # the last row moved here
+                self.drop(row)  # the last row now has this index
                 continue
             for i in range(used):
                 self.sums[i if columns == NULL else columns[i]] += numbers[i]
@@ -436,9 +436,9 @@ cdef class CountTable:
                 self.revalue(i if columns == NULL else columns[i], 0, numbers[i])
 
     def remove(self, fingerprints):
-        """Remove features with all their counts; unseen ones are skipped.
+        """Remove features with all their counts; skip unseen ones.
 
-        The totals are summed anew: subtraction would leave rounding errors.
+        The totals are summed again, because subtraction would leave rounding errors.
         """
         cdef Py_ssize_t i, j, k, row, used, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -458,7 +458,7 @@ cdef class CountTable:
         self.sum_up()
 
     cdef int sum_up(self) except -1:
-        """Sum up the totals; the order of rows makes no difference."""
+        """Compute the totals; they do not depend on the order of the rows."""
         cdef Py_ssize_t row, j, k, used
         cdef uint32_t *columns
         cdef double *numbers
@@ -498,8 +498,9 @@ cdef class CountTable:
         return f"#{key:016x}" if name is None else repr(name)[:80]
 
     def get_counts(self, fingerprints):
-        """Return the counts of features, float64, shape (n, K), with zero rows for unseen features,
-        and a mask of the seen ones, uint8, shape (n,).
+        """Return the counts of features, float64 (n, K), and a mask of the seen ones, uint8 (n,).
+
+        Unseen features have rows of zeros.
         """
         cdef Py_ssize_t i, n = len(fingerprints), width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
@@ -507,7 +508,7 @@ cdef class CountTable:
         cdef cnp.ndarray seen = new_array(n, cnp.NPY_UINT8)
         cdef double *target = <double *> cnp.PyArray_DATA(cells)
         cdef uint8_t *mask = <uint8_t *> cnp.PyArray_DATA(seen)
-        # Keep the interpreter's lock: an update by another thread could move the table.
+        # Hold the interpreter's lock: another thread's update could move the table.
         self.find_same(f, n)
         for i in range(n):
             mask[i] = self.rows[i] >= 0
@@ -522,9 +523,9 @@ cdef class CountTable:
     ):
         """Return the sum of counts[i] * (log(n_ik + alpha) - log(N_k + alpha V)) over i, for each class k.
 
-        n_ik is the count of feature i in class k, N_k its sum over features, and V the number of
-        features. With `complement`, n_ik and N_k are the counts of all other classes, and the sums
-        are negated. Unseen features are used if `unseen`.
+        n_ik is the count of feature i in class k, N_k its sum over features, and V the number of features. With
+        `complement`, n_ik and N_k are the counts of all other classes, and the sums are negated. With `unseen`, unseen
+        features are included.
 
         Returns
         -------
@@ -537,7 +538,7 @@ cdef class CountTable:
         if self.table.rows + self.unloaded == 0:
             return [0.0] * self.k, 0
         sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, complement)
-        # Keep the interpreter's lock: an update by another thread could move the table.
+        # Hold the interpreter's lock: another thread's update could move the table.
         self.find(f, n)
         return self.sum_found(sums, c, n, unseen)
 
@@ -557,7 +558,7 @@ cdef class CountTable:
     def log_likelihood_grid(
         self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False
     ):
-        """Return `log_likelihood_sums` for each of several alphas: a list of lists, and the number of features used."""
+        """Return `log_likelihood_sums` for several alphas: a list for each, and the number of features used."""
         cdef Py_ssize_t i, k, used, n = len(fingerprints), n_used = 0, width = self.k
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
@@ -568,7 +569,7 @@ cdef class CountTable:
         cdef GridSums grid
         if self.table.rows + self.unloaded == 0:
             return [[0.0] * self.k for _ in alphas], 0
-        # Keep the interpreter's lock: an update by another thread could move the table.
+        # Hold the interpreter's lock: another thread's update could move the table.
         self.find(f, n)
         if width > DENSE:
             rows = []
@@ -588,14 +589,14 @@ cdef class CountTable:
         return grid.finish()
 
     def count_histogram(self):
-        """Return the distinct counts, float64, shape (m,), and the number of features with each, (m, K)."""
+        """Return the distinct counts, float64 (m,), and the number of features with each, float64 (m, K)."""
         cdef Py_ssize_t row, rows = self.values.rows
         cdef cnp.ndarray values = new_array(rows, cnp.NPY_FLOAT64)
         cdef cnp.ndarray features = new_matrix(rows, self.k, cnp.NPY_FLOAT64)
         cdef uint64_t *v = <uint64_t *> cnp.PyArray_DATA(values)
         cdef double *target = <double *> cnp.PyArray_DATA(features)
         for row in range(rows):
-            v[row] = table_at(&self.values, row).key  # the bits of a float64
+            v[row] = table_at(&self.values, row).key  # bits of a float64
             row_copy(&self.values, table_at(&self.values, row), target + row * self.k, self.k)
         return values, features
 
@@ -650,8 +651,8 @@ cdef class CountTable:
 
         Returns
         -------
-        Fingerprints (V,); ends of their entries (V,), uint64; classes, uint32, and counts, float64,
-        of the entries; names and their ends, uint64 (both None without names).
+        Fingerprints (V,); ends of their entries, uint64 (V,); class of each entry, uint32; count of each entry,
+        float64; names and their ends, uint64 (both None without names).
         """
         keys, order = self.in_order()
         cdef Py_ssize_t i, j, used, rows = self.table.rows, total = 0
@@ -690,7 +691,7 @@ cdef class CountTable:
         keys = keys[order]
         if self.changes == before:
             return keys, order
-        # Another thread changed the table while numpy sorted without the interpreter's lock.
+        # numpy sorts without the interpreter's lock: another thread may have changed the table.
         rows = self.table.rows
         pairs = new_matrix(rows, 2, cnp.NPY_UINT64)
         f = <uint64_t *> cnp.PyArray_DATA(pairs)
@@ -731,7 +732,7 @@ cdef class CountTable:
     def load(self, fingerprints, ends, classes, counts, totals, bytes names=None, name_ends=None):
         """Fill an empty table from the result of `entries`, and `totals`.
 
-        If `ends` and `classes` are None, counts are a matrix (V, K) from `arrays`.
+        If `ends` and `classes` are None, the counts are a matrix (V, K) from `arrays`.
         """
         cdef Py_ssize_t row, k, rows = len(fingerprints), total = counts.size
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, rows, "fingerprints"))

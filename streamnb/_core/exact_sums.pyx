@@ -30,9 +30,9 @@ MAX_PAIRED_FEATURES = EXACT_PAIRED
 cdef class ExactSums:
     """Exact sums of weights, values and products over the examples of one class.
 
-    Cell 0 is the sum of all weights w. Without `pairs`, each feature has three cells: w, w x and w x^2.
-    With `pairs`, feature j has four cells for each i <= j: sums of w, w x_i, w x_j and w x_i x_j over the
-    examples that have both values.
+    Cell 0 is the sum of all weights w. Without `pairs`, each feature has three cells: the sums of w, w x and w x^2.
+    With `pairs`, feature j has four cells for each i <= j: the sums of w, w x_i, w x_j and w x_i x_j over the examples
+    with both values.
     """
 
     cdef int64_t *limbs
@@ -83,7 +83,7 @@ cdef class ExactSums:
         self.features = features
 
     cdef int widen(self, int64_t lowest, int64_t highest) except -1:
-        """Allocate limbs for numbers with bits from `lowest` to below `highest`, and two for their sums."""
+        """Allocate limbs for numbers with bits from `lowest` to below `highest`, and two more for their sums."""
         cdef Py_ssize_t low = max(lowest + EXACT_BASE, 0) >> 5
         if lowest < highest:
             self.cover(low, max(low + 4, ((highest + EXACT_BASE) >> 5) + 3))
@@ -114,7 +114,7 @@ cdef class ExactSums:
 
     cdef int prepare(self, const double *x, const int64_t *label, int64_t k, const double *w, Py_ssize_t rows,
                      Py_ssize_t columns) except -1:
-        """Allocate the limbs that these examples need, and carry if necessary."""
+        """Allocate the limbs for these examples; carry if necessary."""
         cdef int64_t low_w = 4096, high_w = -4096, low_x = 4096, high_x = -4096, v
         cdef Py_ssize_t r, j
         if columns > self.features:
@@ -138,7 +138,7 @@ cdef class ExactSums:
         return 0
 
     cdef void expect(self, int64_t additions) noexcept nogil:
-        """Carry, unless carries can be postponed for the given number of additions."""
+        """Carry, unless the given number of additions fits without it."""
         self.waiting += additions
         if self.waiting > EXACT_LATER:
             self.carry()
@@ -150,14 +150,14 @@ cdef class ExactSums:
             exact_carry(self.limbs + i * self.width, self.width)
 
     def add(self, X, labels, int64_t k, weights, double sign=1.0):
-        """Add the rows of X that belong to class k; subtract them with sign -1.
+        """Add the rows of X of class k; subtract them if the sign is -1.
 
         Parameters
         ----------
         X
             float64, shape (n, d): finite, at most 1e100; NaN for a missing value.
         labels, k
-            int64, shape (n,): the class of each row; the class to add.
+            Class of each row, int64, shape (n,); the class to add.
         weights
             float64, shape (n,): 0, or from 1e-100 to 1e100.
         """
@@ -168,7 +168,7 @@ cdef class ExactSums:
         if rows > 1 << 26:
             raise ValueError(f"{rows} rows: at most {1 << 26} can be added at a time")
         self.prepare(x, label, k, w, rows, columns)
-        for r in range(rows):  # keep the interpreter's lock: another thread may grow these sums
+        for r in range(rows):  # hold the interpreter's lock: another thread may grow these sums
             if label[r] == k and w[r] != 0:
                 exact_add(self.limbs, self.low, sign * w[r])
                 if self.pairs:
@@ -177,7 +177,7 @@ cdef class ExactSums:
                     self.add_squares(x + r * columns, columns, sign * w[r])
 
     def add_cells(self, values, double sign=1.0):
-        """Add one number to each cell: sums computed unloaded without rounding."""
+        """Add one number to each cell: sums that were computed elsewhere without rounding."""
         cdef Py_ssize_t i
         cdef double *v = <double *> cnp.PyArray_DATA(checked(values, cnp.NPY_FLOAT64, self.cells, "values"))
         cdef int64_t low = 4096, high = -4096
@@ -212,7 +212,7 @@ cdef class ExactSums:
                 cell += 4 * self.width
 
     def merge(self, ExactSums other, feature_map=None):
-        """Add other sums; their feature j is feature feature_map[j] here (None: j)."""
+        """Add other sums; feature_map[j] is the index here of their feature j (None: j)."""
         cdef Py_ssize_t i, j, a, b, other_cell, self_cell
         cdef list target = list(range(other.features)) if feature_map is None else [index(j) for j in feature_map]
         if other.pairs != self.pairs or len(target) != other.features:
@@ -242,7 +242,7 @@ cdef class ExactSums:
                 other_cell += 4
 
     cdef bint is_full(self) noexcept nogil:
-        """Return True if the highest limb of a sum could overflow when another such sum is added."""
+        """Return True if the highest limb could overflow when a sum of the same size is added."""
         cdef Py_ssize_t i
         for i in range(self.cells):
             if not -(1LL << 60) < self.limbs[(i + 1) * self.width - 1] < 1LL << 60:
@@ -284,7 +284,7 @@ cdef class ExactSums:
         return out
 
     cdef void mean(self, const int64_t *cell, double *n, double *mean) noexcept nogil:
-        """Set the weight in a cell, and the mean from the sum in the next cell."""
+        """Set the weight from a cell, and the mean from the sum in the next cell."""
         cdef double[4] s
         cdef double error
         exact_read(cell, self.low, self.width, &s[0], &s[1])
@@ -295,7 +295,7 @@ cdef class ExactSums:
             exact_divide(&s[2], &s[0], mean, &error)
 
     def possible(self):
-        """Return False if no examples can have these sums, as in a damaged file."""
+        """Return False if no examples have these sums, as in a damaged file."""
         cdef Py_ssize_t i, j
         cdef int64_t *cell = self.limbs + self.width
         cdef double total = self.weight
@@ -328,19 +328,19 @@ cdef class ExactSums:
 
     cdef bint holds(self, const int64_t *n, const int64_t *a, const int64_t *b, const int64_t *s,
                     double max_weight, bint squares) noexcept nogil:
-        """Return True if a weight is from 0 to `max_weight`, its sums are 0 if it is, and squares >= 0."""
+        """Return True if the weight is within 0 to `max_weight`, squares are >= 0, and sums of weight 0 are 0."""
         cdef double weight = self.value(n)
         if not 0 <= weight <= max_weight:
             return False
         if weight == 0:
             return self.value(a) == 0 and self.value(b) == 0 and self.value(s) == 0
-        # The bits of squares below 2^-640 were cut off, at most 2^40 times.
+        # At most 2^40 squares lost their bits below 2^-640.
         return not squares or exact_about(s, a, b, n, self.low, self.width) >= -1e-25 * fabs(self.value(s)) - 1e-180
 
     def products(self):
-        """Return the weights and the sums of products about the means of all pairs: float64, (2, d, d).
+        """Return the weights of all pairs and their sums of products about the means: float64, (2, d, d).
 
-        The means are over the examples that have both values.
+        Each mean is over the examples with both values.
         """
         cdef Py_ssize_t i, j, d = self.features
         cdef cnp.ndarray out = new_matrix(2 * d, d, cnp.NPY_FLOAT64)
@@ -358,7 +358,7 @@ cdef class ExactSums:
         return out.reshape(2, d, d)
 
     def means(self):
-        """Return the mean of each feature from sums of pairs: float64, (d,); NaN without values."""
+        """Return the mean of each feature from sums of pairs: float64, (d,); NaN for one without values."""
         cdef cnp.ndarray out = new_array(self.features, cnp.NPY_FLOAT64)
         cdef double *mean = <double *> cnp.PyArray_DATA(out)
         cdef Py_ssize_t j
@@ -370,9 +370,9 @@ cdef class ExactSums:
         return out
 
     def arrays(self):
-        """Return the sums for a file: index of the lowest limb, and int64 limbs, shape (cells, width).
+        """Return the index of the lowest limb, and the limbs, int64, shape (cells, width), for a file.
 
-        Equal sums give equal arrays, whatever their history.
+        Equal sums give equal arrays.
         """
         cdef cnp.ndarray copy
         self.carry()
@@ -433,22 +433,22 @@ def _sums_from_arrays(pairs, features, low, limbs):
     return sums
 
 
-cdef double SMALLEST_VARIANCE = 1e-200  # lower bound: without smoothing, equal values would have variance 0
+cdef double SMALLEST_VARIANCE = 1e-200  # minimum: without smoothing, equal values have variance 0
 
 
 def normal_parameters(sums, int ddof, double relative, double epsilon):
     """Return the parameters of `gaussian_rows` from the sums of each class.
 
-    A variance is the sum of squares about the mean, divide by weight - ddof. `relative` times the largest
-    variance of all classes together (ddof 0) is added to it, and `epsilon` to its root. A class without
-    values of a feature gets the mean and variance of all classes together.
+    The variance is the sum of squares about the mean, divided by weight - ddof. `relative` times the largest variance
+    over all classes (ddof 0) is added to it, and `epsilon` to its root. A class without values of a feature gets the
+    mean and variance over all classes.
 
     Parameters
     ----------
     sums
         K `ExactSums` of the same features.
     ddof, relative, epsilon
-        Degrees of freedom to deduct, relative and absolute smoothing.
+        Degrees of freedom to subtract, relative smoothing, and absolute smoothing.
 
     Returns
     -------
@@ -500,10 +500,9 @@ def gaussian_rows(X, means, halves, constants):
     Parameters
     ----------
     X
-        float64, shape (n, d); NaN is skipped.
+        float64, shape (n, d); NaN values are skipped.
     means, halves, constants
-        float64, shape (K, d): mean, 1 / (2 variance) and -log(2 pi variance) / 2; a feature with the mean
-        NaN is skipped.
+        float64, shape (K, d): mean, 1 / (2 variance) and -log(2 pi variance) / 2. A feature with mean NaN is skipped.
 
     Returns
     -------

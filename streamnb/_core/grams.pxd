@@ -13,9 +13,9 @@ cdef class GramScanner:
     cdef Py_ssize_t max_bytes
     cdef bint casefold
     cdef uint8_t *text
-    cdef uint64_t *slots     # open addressing; 0 for none
-    cdef uint32_t *places    # with a step: index of the n-gram in each slot,
-    cdef uint32_t *taken     # and slot of each n-gram
+    cdef uint64_t *slots     # open addressing; 0 marks an empty slot
+    cdef uint32_t *places    # with a step: index of the n-gram in each slot
+    cdef uint32_t *taken     # with a step: slot of each n-gram
     cdef Py_ssize_t slot_count
 
     cdef Py_ssize_t take(self, Py_ssize_t used, const uint8_t *p, Py_ssize_t size) noexcept nogil
@@ -28,4 +28,4 @@ cdef class CharacterScanner:
     cdef Key key
     cdef int n
     cdef Py_ssize_t max_characters, slot_count
-    cdef uint64_t *slots  # open addressing; 0 for none
+    cdef uint64_t *slots  # open addressing; 0 marks an empty slot

@@ -20,8 +20,8 @@ from streamnb._core.table cimport GOLDEN
 cnp.import_array()
 
 cdef enum:
-    MAX_GRAM = 8  # an n-gram fits into 64 bits, so its fingerprint is a bijection
-    MAX_NESTED = 6  # the same together with its size
+    MAX_GRAM = 8  # bytes: an n-gram fits into 64 bits, so its fingerprint is a bijection
+    MAX_NESTED = 6  # bytes: an n-gram and its length fit into 64 bits
 
 cdef uint64_t PAYLOAD = 0x00FFFFFFFFFFFFFFULL
 
@@ -36,7 +36,7 @@ cdef uint64_t unmixed(uint64_t x) noexcept nogil:
 
 
 cdef inline bint enter_hash(uint64_t *slots, uint64_t mask, uint64_t hash) noexcept nogil:
-    """Add a hash to a table of distinct hashes. Return False if the table has it."""
+    """Add a hash to a table of distinct hashes. Return False if the table has it already."""
     cdef uint64_t slot = hash & mask
     while slots[slot] and slots[slot] != hash:
         slot = (slot + 1) & mask
@@ -54,12 +54,12 @@ cdef class GramScanner:
     n
         Length of an n-gram, 1 to 8 bytes.
     step
-        Also count the suffixes of n - step, n - 2 step ... bytes, once for each n-gram; 0 for
-        none. Otherwise n is a multiple of step, and at most 6.
+        0 for n-grams only. If positive, the suffixes of n - step, n - 2 step ... bytes are counted, too, once for each
+        n-gram. Then n must be a multiple of step, and at most 6.
     max_bytes
-        Number of bytes read from the start, without the header fields that are left out.
+        Number of bytes read from the start, not counting skipped header fields.
     casefold
-        True to lower ASCII letters.
+        True to convert ASCII letters to lower case.
     key
         Fingerprint key.
     """
@@ -109,10 +109,10 @@ cdef class GramScanner:
         return used + size
 
     cdef Py_ssize_t take_mail(self, const uint8_t *p, Py_ssize_t size, dict field_is_read, reads_field) except -1:
-        """Copy a message without the header fields that are not read, in its parts too.
+        """Copy a message without the header fields that are not read, including those of its parts.
 
-        The header of a part follows a line that begins with two hyphens; that of an attached
-        message follows the header that announces it.
+        The header of a part follows a line that begins with two hyphens. The header of an attached message follows the
+        header of its part.
         """
         cdef Py_ssize_t i = 0, j, begin, colon = 0, next_line, used = 0
         cdef const uint8_t *newline
@@ -137,7 +137,7 @@ cdef class GramScanner:
                     name = slice_of(p, begin, j)
                     decision = field_is_read.get(name)
                     keep = reads_field(name) if decision is None else decision
-                else:  # damaged lines stay, because a mail program can show them
+                else:  # keep damaged lines, because some mail programs show them
                     keep = not is_separator(p + i, next_line - i)
             if next_line - i > 8 and memchr(p + i, c"/", next_line - i) != NULL:
                 digest = digest or find_bytes(p, i, next_line, b"multipart/digest") >= 0
@@ -149,10 +149,10 @@ cdef class GramScanner:
         return used
 
     def scan(self, bytes data, dict field_is_read=None, reads_field=None):
-        """Return the fingerprints of the distinct n-grams, and as many ones.
+        """Return the fingerprints of the distinct n-grams, and their counts, all 1.
 
-        Of a mail with LF line ends, header fields are left out by their names: `field_is_read`
-        caches the decision by name; `reads_field` decides other names.
+        A mail must have LF line ends. `reads_field` decides by the name of a header field whether it is read;
+        `field_is_read` caches the decisions.
         """
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
         cdef Py_ssize_t used, i, count = 0, mask = self.slot_count - 1
@@ -178,10 +178,10 @@ cdef class GramScanner:
         return fingerprints[:count], new_ones(count)
 
     cdef nested(self, Py_ssize_t used):
-        """The grams of all sizes in the first `used` bytes, with their counts.
+        """Return the n-grams of all lengths in the first `used` bytes, with their counts.
 
-        A gram counts once for each distinct gram of n bytes that it ends; where the text begins
-        and no gram of n bytes ends yet, the longest there is stands for one.
+        An n-gram counts once for each distinct n-gram of n bytes of which it is a suffix. In the first n - 1 bytes of
+        the text, the longest n-gram at each position takes the place of one of n bytes.
         """
         cdef Py_ssize_t i, count = 0, slot, mask = self.slot_count - 1
         cdef Py_ssize_t sizes = self.n // self.step
@@ -209,7 +209,7 @@ cdef class GramScanner:
                     counts[count] = 1.0
                     count += 1
                 elif longest:
-                    break  # seen before, and its suffixes were counted then
+                    break  # repeated: its suffixes are counted already
                 else:
                     counts[self.places[slot]] += 1.0
                 longest = False
@@ -227,7 +227,7 @@ cdef class GramScanner:
 
 
 cdef inline uint64_t nested_fingerprint(Key key, uint64_t last, int size) noexcept nogil:
-    """Return the fingerprint of the last `size` bytes: a bijection of them and their number."""
+    """Return the fingerprint of the last `size` bytes: a bijection of the bytes and `size`."""
     cdef uint64_t gram = last & (~(<uint64_t> 0) >> (64 - 8 * size)) | <uint64_t> size << 56
     cdef uint64_t hash = snb_mix64(gram ^ key.k0) ^ key.k1
     return hash if hash else GOLDEN
@@ -241,7 +241,7 @@ def backoff_log_probabilities(
     Parameters
     ----------
     fingerprints
-        uint64, shape (n,): the fingerprints of a message, from a `GramScanner` with this step.
+        uint64, shape (n,): fingerprints of a message from a `GramScanner` with this step.
     cells
         float64, shape (n, K): their counts in each class.
     totals
@@ -249,16 +249,14 @@ def backoff_log_probabilities(
     alpha
         Additive smoothing of the shortest n-grams.
     spread
-        Back-off weight: the shorter n-gram has a weight of `spread` times the root of the count of
-        the context.
+        Back-off weight: the weight of the shorter n-gram is `spread` times the root of the context's count.
     step
-        Difference of lengths, in bytes.
+        Difference between successive lengths, in bytes.
 
     Returns
     -------
     float64, shape (n, K), and uint8, shape (n,)
-        The log probabilities, and 1 for each n-gram that is no suffix of a longer one in the
-        message: only these are summed.
+        The log probabilities; and 1 for each n-gram to sum, which is no suffix of a longer one in the message.
     """
     cdef Py_ssize_t n = len(fingerprints), width = len(totals), i, k, mask = 15
     cdef Key hash_key = read_key(key)
@@ -318,7 +316,7 @@ def backoff_log_probabilities(
                 for k in range(width):
                     count = v[i * width + k]
                     back = q[shorter * width + k] if shorter >= 0 else alpha / base[k]
-                    # its suffix was never learned, so the context has no information
+                    # the suffix was never learned, so the context has no information
                     if known == 0:
                         q[i * width + k] = back
                         continue
@@ -363,11 +361,11 @@ cdef inline Py_ssize_t slot_find(const int32_t *slots, Py_ssize_t mask, const ui
 
 
 cdef enum:
-    CHARACTER_BITS = 21  # of a code point; three of them fit into 63 bits, so a fingerprint is a bijection
+    CHARACTER_BITS = 21  # bits of a code point: three fit into 63 bits, so a fingerprint is a bijection
 
 
 cdef class CharacterScanner:
-    """Collects the distinct n-grams of 1 to 3 characters that have one beyond ASCII.
+    """Collects the distinct n-grams of 1 to 3 characters that contain a non-ASCII character.
 
     Parameters
     ----------
@@ -397,7 +395,7 @@ cdef class CharacterScanner:
         free(self.slots)
 
     def scan(self, str text):
-        """Return the fingerprints of the distinct n-grams, and as many ones."""
+        """Return the fingerprints of the distinct n-grams, and their counts, all 1."""
         cdef bytes codes = text[: self.max_characters].encode("utf-32-le", "surrogatepass")
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(codes)
         cdef Py_ssize_t i, count = 0, characters = len(codes) // 4, mask = 15
@@ -405,8 +403,8 @@ cdef class CharacterScanner:
         cdef uint64_t *out = <uint64_t *> cnp.PyArray_DATA(fingerprints)
         cdef uint64_t last = 0, hash
         cdef uint32_t code
-        cdef int size, since_other = self.n  # characters since the last one beyond ASCII
-        while mask < 2 * self.n * characters:  # a short text takes little time
+        cdef int size, since_other = self.n  # characters since the last non-ASCII one
+        while mask < 2 * self.n * characters:  # a small table for a short text
             mask = 2 * mask + 1
         memset(self.slots, 0, (mask + 1) * sizeof(uint64_t))
         for i in range(characters):

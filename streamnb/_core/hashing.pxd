@@ -127,14 +127,14 @@ cdef extern from *:
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
 
-# A str name is kept as its UTF-8 bytes; other names begin with a byte that UTF-8 never uses.
+# A str name is stored as UTF-8; other names begin with a byte that UTF-8 never uses.
 cdef enum:
     NAME_BYTES = 0xF8
     NAME_INT = 0xF9
     NAME_BIG_INT = 0xFA
     NAME_TUPLE = 0xFB
     MAX_TUPLE_DEPTH = 16
-    LONGEST_INT = 1500  # bytes: Python refuses to print longer integers
+    LONGEST_INT = 1500  # bytes: Python refuses to convert longer integers to text
 
 cdef struct Key:
     uint64_t k0
@@ -155,8 +155,8 @@ cdef inline bytes utf8(str text):
 
 
 cdef inline uint64_t hash_encoded(Key key, const uint8_t *p, Py_ssize_t n) noexcept nogil:
-    # Integers of a machine word get a bijection, so the columns of a matrix never collide. Other
-    # names that are not str get a key of their own, so b"a" differs from "a".
+    # The hash of a 64-bit integer is a bijection, so the columns of a matrix never collide. Other names that are not
+    # str have another key, so b"a" differs from "a".
     if n == 9 and p[0] == NAME_INT:
         return snb_mix64(snb_load64(p + 1) ^ key.k0) ^ key.k1
     if n and p[0] >= NAME_BYTES:

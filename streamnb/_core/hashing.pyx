@@ -39,7 +39,7 @@ cdef bytes encode_tuple(tuple name, int depth):
 def encode_name(name) -> bytes:
     """Return a feature name (str, bytes, int or a tuple of them) as bytes that include its type."""
     if isinstance(name, str):
-        return utf8(str.__str__(name))  # not the str() of an enumeration member
+        return utf8(str.__str__(name))  # the value of an enumeration member, not its name
     if isinstance(name, bytes):
         return bytes((NAME_BYTES,)) + bytes(name)
     if isinstance(name, tuple):
@@ -58,8 +58,8 @@ def encode_name(name) -> bytes:
 def decode_name(bytes name):
     """Return the feature name that `encode_name` wrote.
 
-    Other bytes (of a damaged file or a hostile token) become a str with replacement characters:
-    names are only displayed.
+    Invalid bytes (from a damaged file or a hostile token) become replacement characters; names are used for display
+    only.
     """
     return decode_nested(name, 0)
 
@@ -114,7 +114,7 @@ cdef double checked_count(name, value, double threshold) except? -1:
         raise ValueError(f"the count of feature {name!r:.80} is not a number: {value!r:.80}") from None
     if not fabs(number) <= LARGEST_COUNT:
         raise ValueError(f"the count of feature {name!r:.80} is {number}: it must be finite and at most 1e100")
-    if threshold == threshold:  # not NaN: count presence
+    if threshold == threshold:  # not NaN: binary counts
         return 1.0 if number > threshold else 0.0
     if number < 0:
         raise ValueError(f"the count of feature {name!r:.80} is negative: {number}")
@@ -124,8 +124,8 @@ cdef double checked_count(name, value, double threshold) except? -1:
 def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep_names=True):
     """Return the arrays of a `TokenCounts` for a dict of counts.
 
-    With a `threshold`, values above it count 1 and others are left out. Without (NaN), zeros are
-    left out. Raises ValueError if any value is invalid.
+    With a `threshold`, values above it count 1 and others are left out. If it is NaN, only zeros are left out. Raises
+    ValueError if a value is invalid.
     """
     cdef Key k = read_key(key)
     cdef Py_ssize_t n = len(x), used = 0, size, held = 0, room = 16 * n + 16

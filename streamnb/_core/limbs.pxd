@@ -1,9 +1,9 @@
-# Sums without rounding: any added number can be removed again, bit for bit, in any order.
+# Sums without rounding: any added number can be subtracted exactly, in any order.
 #
-# A sum is a multiple of 2^-640. Its 32-bit digits ("limbs") are stored in 64-bit integers, so that
-# carries can be postponed (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double
-# changes three limbs. A product is added as two doubles whose sum it is exactly. Bits below 2^-640 are
-# cut off, symmetrically for negative numbers. Only limbs that were needed so far are allocated.
+# A sum is a multiple of 2^-640. Its 32-bit digits ("limbs") are stored in 64-bit integers, so carries can be postponed
+# (the superaccumulator of Kulisch; R. M. Neal 2015, arXiv:1505.05571). A double changes three limbs. A product is added
+# as two doubles, whose sum is exact. Bits below 2^-640 are cut off, symmetrically for negative numbers. Only limbs that
+# were needed so far are allocated.
 
 from libc.math cimport fabs, fma, frexp, ldexp
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -12,8 +12,8 @@ from streamnb._core.logs cimport snb_accumulate
 
 cdef enum:
     EXACT_BASE = 640       # the lowest bit stands for 2^-640
-    EXACT_LIMBS = 56       # up to 2^1152, above any sum of valid products
-    EXACT_LATER = 1 << 29  # additions after which carries must be done
+    EXACT_LIMBS = 56       # numbers up to 2^1152, above any sum of valid products
+    EXACT_LATER = 1 << 29  # number of additions before carries are necessary
 
 
 cdef inline int64_t exact_lowest(double x) noexcept nogil:
@@ -54,7 +54,7 @@ cdef inline void exact_add(int64_t *cell, Py_ssize_t low, double x) noexcept nog
         return
     m = (bits & 0xfffffffffffffULL) | 0x10000000000000ULL
     position += EXACT_BASE - 1075 - 32 * low
-    if position < 0:  # bits that are 0, or below 2^-640
+    if position < 0:  # bits of value 0, or below 2^-640
         if position <= -53:
             return
         m >>= -position
@@ -115,7 +115,7 @@ cdef inline double exact_sign(int64_t *limbs, Py_ssize_t width) noexcept nogil:
 
 
 cdef inline void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t width, double *hi, double *lo) noexcept nogil:
-    """Set the sum as two doubles, from its top five limbs: 106 bits."""
+    """Set two doubles to the sum, from its top five limbs: 106 bits."""
     cdef int64_t[EXACT_LIMBS] limbs
     cdef Py_ssize_t i, used = 0
     cdef double sign, sum
@@ -135,7 +135,7 @@ cdef inline void exact_read(const int64_t *cell, Py_ssize_t low, Py_ssize_t widt
 
 
 cdef inline void exact_divide(const double *a, const double *n, double *hi, double *lo) noexcept nogil:
-    """Set the quotient a / n of two double pairs, to 100 bits."""
+    """Set the quotient a / n of two double pairs, precise to 100 bits."""
     cdef double q = a[0] / n[0]
     cdef double remainder = (fma(-q, n[0], a[0]) - q * n[1] + a[1]) / n[0]
     hi[0] = q + remainder

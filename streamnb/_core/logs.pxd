@@ -180,8 +180,8 @@ cdef class LogSums:
     cdef double *cells      # [room]
     cdef double *logs       # [room]
     cdef double *amounts    # [room], at the first cell of each row
-    cdef uint32_t *columns  # [room], with many classes; `width` marks a row's alpha
-    cdef double *less       # [width + 2], like hi and lo: classes, then log(alpha), then amounts
+    cdef uint32_t *columns  # [room], for many classes; `width` marks the alpha of a row
+    cdef double *less       # [width + 2], like hi and lo: classes, log(alpha), amounts
     cdef double *hi
     cdef double *lo
 
@@ -190,7 +190,7 @@ cdef class LogSums:
     ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
-        """Add a row of n numbers of the classes `columns` (NULL: all); n = 0 for a row of zeros."""
+        """Add a row with n numbers of the classes `columns` (NULL: all); n = 0 is a row of zeros."""
         cdef Py_ssize_t i, cell, width = self.width
         cdef double total = 0
         self.used += 1
@@ -235,7 +235,7 @@ cdef class GridSums:
     cdef void prepare(self, const double *totals, Py_ssize_t features)
 
     cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
-        """Add a row of n counts (all classes, or 0 for a row of zeros)."""
+        """Add a row of counts. n is the number of classes, or 0 for a row of zeros."""
         cdef double *target
         if self.held == GRID_ROWS:
             self.flush()
@@ -255,7 +255,7 @@ cdef class GridSums:
 
 
 cdef inline double difference(double before, double amount) noexcept nogil:
-    """Return before - amount: exact for multiples of 2^-16; otherwise rounding errors become 0."""
+    """Return before - amount: exact for multiples of 2^-16; otherwise a rounding error becomes 0."""
     cdef double after = before - amount
     if before < 137438953472.0 and before * 65536 == floor(before * 65536) and amount * 65536 == floor(amount * 65536):
         return after

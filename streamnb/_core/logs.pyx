@@ -30,7 +30,7 @@ def exp(double x) -> float:
 def log_cells(cells, double alpha=0.0, less=None):
     """Return log(cells + alpha) elementwise; float64 of any shape.
 
-    `less` has one number per column, which is subtract_exactly.
+    `less` has one number per column, which is subtracted.
     """
     cdef Py_ssize_t i, k, n = cells.size, width = 0 if less is None else len(less)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n, "cells"))
@@ -55,7 +55,7 @@ def log_cells(cells, double alpha=0.0, less=None):
 def weighted_sums(counts, values, seen=None):
     """Return the sum of counts[i] * values[i, k] over i, for each column k.
 
-    The result does not depend on the order of the rows, unless 106 bits cannot decide the rounding.
+    The result does not depend on the order of the rows, except if 106 bits are too few to round correctly.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ cdef class LogSums:
     N_k is the total of class k, V the number of features. With `complement`, n_k and N_k are the
     counts of all other classes, and the sums are negated.
 
-    Rows are collected in a buffer, so that logarithms are computed many at a time. The sums do not
+    Rows are collected in a buffer, so many logarithms are computed at a time. The sums do not
     depend on the order of the rows (see `weighted_sums`).
 
-    Up to DENSE classes, a row has a count for each. With more, the log(a) of classes without a
-    count is summed once, and a correction for each class that has one.
+    With at most DENSE classes, a row has a count for each. With more, log(alpha) is summed once for all classes, with a
+    correction for each class that has a count.
     """
 
 
@@ -195,7 +195,7 @@ cdef class LogSums:
 cdef class GridSums:
     """`LogSums` for several alphas at once, and up to DENSE classes.
 
-    The alphas of a row lie next to each other, so that their sums do not wait for one another.
+    The cells of a row's alphas are adjacent, so the processor computes their sums in parallel.
     """
 
 
@@ -257,7 +257,7 @@ ctypedef fused index_t:
 def log_likelihood_sums(
     cells, seen, counts, list totals, Py_ssize_t features, double alpha, bint complement=False
 ):
-    """Return `CountTable.log_likelihood_sums` of given counts (n, K); `seen` (n,), or None for all rows."""
+    """Return `CountTable.log_likelihood_sums` for counts (n, K); `seen` has shape (n,), None for all rows."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
@@ -275,13 +275,13 @@ def log_likelihood_sums(
 
 cdef inline double usable(double x, double threshold) noexcept nogil:
     """Return the count of an entry, or NaN if it is invalid."""
-    if threshold == threshold:  # not NaN: count presence
+    if threshold == threshold:  # not NaN: binary counts
         return (1.0 if x > threshold else 0.0) if fabs(x) <= LARGEST_COUNT else NAN
     return x if 0 <= x <= LARGEST_COUNT else NAN
 
 
 def subtract_exactly(double before, double amount) -> float:
-    """Return before - amount, without rounding errors near 0; negative if amount is larger."""
+    """Return before - amount; a rounding error near 0 becomes 0. Negative if amount is larger."""
     return difference(before, amount)
 
 
@@ -342,13 +342,13 @@ def row_sums(indptr, indices, data, values, seen=None, double threshold=NAN):
     Parameters
     ----------
     indptr, indices, data
-        The matrix: int64, int32 or int64, float64. Zeros are skipped.
+        The CSR matrix: indptr int64, indices int32 or int64, data float64. Zeros are skipped.
     values
         float64, shape (columns, K).
     seen
         uint8, shape (columns,), or None for all: columns with 0 are skipped.
     threshold
-        If given, data above it count 1 and others 0.
+        If not NaN, data above it count 1 and others 0.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-# Header fields and HTML: what their parts are.
+# Parts of header fields and of HTML.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t
@@ -7,7 +7,7 @@ from streamnb._core.buffers cimport Buffer, begins, is_letter, is_space, lowered
 
 
 cdef inline bint has_encoded_word(bytes value) noexcept:
-    """Return True if a value contains `=?`. (CPython's `in` is slower: it first raises a TypeError.)"""
+    """Return True if a value contains `=?`. (CPython's `in` is slower: it raises a TypeError first.)"""
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(value)
     cdef const uint8_t *end = p + len(value)
     while True:
@@ -24,7 +24,7 @@ cdef inline bytes slice_of(const uint8_t *p, Py_ssize_t begin, Py_ssize_t end):
 
 
 cdef inline Py_ssize_t field_start(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
-    """Return the start of a line behind the NULs and byte order marks that some programs write."""
+    """Return the position after the NULs and byte order marks that some programs write before a line."""
     while i < n:
         if p[i] == 0:
             i += 1
@@ -36,10 +36,10 @@ cdef inline Py_ssize_t field_start(const uint8_t *p, Py_ssize_t i, Py_ssize_t n)
 
 
 cdef inline Py_ssize_t field_name_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Py_ssize_t *colon) noexcept nogil:
-    """Return the end of the field name at p[i] and set its colon; i if the line is no field.
+    """Return the end of the field name at p[i], and set the position of its colon; i if the line is no field.
 
-    A name is one or more of the characters 33 to 126 without a colon; blanks may precede the colon
-    (RFC 5322, 4.5). `streamnb.mail.FIELD_NAME` is the same as a regular expression.
+    A name has one or more of the characters 33 to 126, except the colon; blanks may precede the colon (RFC 5322, 4.5).
+    The regular expression `streamnb.mail.FIELD_NAME` has the same rule.
     """
     cdef Py_ssize_t j = i, k
     while j < n and 33 <= p[j] <= 126 and p[j] != c":":
@@ -105,9 +105,9 @@ cdef inline Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n)
 
 cdef struct Attribute:
     Py_ssize_t name, name_end
-    Py_ssize_t value, value_end # equal if it has no value
+    Py_ssize_t value, value_end # equal for an attribute without a value
 
-cdef struct Quotes:  # the last ones of a page, -1 for none: an attribute behind them has no end
+cdef struct Quotes:  # positions of a page's last quotes, -1 for none: a quoted value after them has no end
     Py_ssize_t double, single
 
 
@@ -123,9 +123,9 @@ cdef inline Quotes last_quotes(const uint8_t *p, Py_ssize_t n) noexcept nogil:
 
 cdef inline Py_ssize_t read_attribute(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const Quotes *quotes,
                                       Attribute *attribute) noexcept nogil:
-    """Set the bounds of the next attribute of a tag, by the rules of browsers; return the position after it.
+    """Set the bounds of the next attribute of a tag by the rules of browsers; return the position after it.
 
-    At the end of the tag its name is empty.
+    At the end of the tag the name is empty.
     """
     cdef Py_ssize_t after
     while i < n and (is_space(p[i]) or p[i] == c"/"):

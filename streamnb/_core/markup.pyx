@@ -16,20 +16,19 @@ from streamnb._core.buffers cimport (
 def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit):
     """Split the header at data[start:end] into fields; line ends are LF.
 
-    The header ends at the blank line. Lines in it that are no fields are skipped: mbox separators
-    (`From `) and damaged lines with their continuations. Without any blank line the header ends at
-    its first damaged line, or at one with a blank before its colon. If there is no field at all, the
-    header is empty.
+    The header ends at the blank line. Other lines than fields are skipped: mbox separators (`From `), and damaged lines
+    with their continuations. Without a blank line, the header ends at its first damaged line, or at the first line with
+    a blank before its colon. Without any field, the header is empty.
 
     Returns
     -------
     fields
-        (name, value) pairs in order; values keep their folding.
+        (name, value) pairs in order; values include their folding.
     index
-        The first value by lower-case name. Of fields beyond `limit`, only the first of those are in it,
-        and in `fields`, that say how the body is read or identify the message.
+        The first value by lower-case name. Beyond `limit`, `index` and `fields` have only the first of each field that
+        describes the body or identifies the message.
     repeated
-        Further (lower-case name, value) pairs of those fields.
+        Further (lower-case name, value) pairs of such fields.
     stop
         The position of the blank line, or of the body if there is none.
     skipped
@@ -64,7 +63,7 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
         if j > begin and colon > j and not has_blank_line:
             has_blank_line = data.find(b"\n\n", i, end) >= 0
             if not has_blank_line:
-                break  # "hi : )" in a text that begins without a blank line
+                break  # for example, "hi : )" in a text without a blank line
         if j > begin:
             is_cut = is_cut or len(fields) >= limit
             if not is_cut or is_needed_field(p + begin, j - begin):
@@ -101,7 +100,7 @@ _NEEDED_FIELDS = frozenset(
 
 
 cdef inline bint is_needed_field(const uint8_t *name, Py_ssize_t size):
-    """Return True for the fields that say how a part is read, or identify the message."""
+    """Return True for the fields that describe a part or identify the message."""
     return size <= 25 and lowered_bytes(name, size) in _NEEDED_FIELDS
 
 
@@ -118,8 +117,8 @@ cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py
     return 0
 
 
-# Elements that browsers call special: an end tag of another element does not close them. All other
-# tags, unknown ones too, are part of a line.
+# Special elements of the HTML standard: an end tag of another element does not close them. All other tags, including
+# unknown ones, are inline.
 SPECIAL_TAGS = frozenset(
     b"""address applet area article aside base basefont bgsound blockquote body br button caption
     center col colgroup dd details dir div dl dt embed fieldset figcaption figure footer form frame
@@ -128,11 +127,11 @@ SPECIAL_TAGS = frozenset(
     search section select source style summary table tbody td template textarea tfoot th thead title
     tr track ul wbr xmp""".split()
 )
-# Tags that end a word. No others do: "V<b></b>iagra" is one word.
+# Only these tags end a word: "V<b></b>iagra" is one word.
 BREAKING_TAGS = SPECIAL_TAGS - frozenset(
     b"base link meta noembed noframes param script source style template title track wbr".split()
 )
-# Elements in which tags are text, and those of them that no reader shows.
+# Elements in which tags are text; and those of them that mail programs do not show.
 _UNSHOWN_RAW_TAGS = frozenset((b"title", b"iframe", b"noembed", b"noframes"))
 RAW_TEXT_TAGS = _UNSHOWN_RAW_TAGS | {b"script", b"style", b"textarea", b"xmp"}
 _entities: dict = {}
@@ -141,7 +140,7 @@ _entities: dict = {}
 cdef tuple entity(bytes name):
     """Return the character of a reference as UTF-8 and the bytes of its name, or None.
 
-    A name ends with its semicolon. A few need none, also before further letters: `&eacutegal`.
+    A name ends with its semicolon. A few names need none, even before further letters: `&eacutegal`.
     """
     reference = _entities.get(name)
     if reference is None and name not in _entities:
@@ -164,8 +163,7 @@ cdef Py_ssize_t read_entity(
 ) except -1:
     """Append the character of the reference at p[i] == '&'; return the position after it.
 
-    In an attribute, a name without a semicolon before a letter, a digit or = is no reference: it is
-    a parameter of a link.
+    In an attribute, a name without a semicolon before a letter, a digit or = is a parameter of a link, not a reference.
     """
     cdef Py_ssize_t j = i + 1, limit = min(n, i + 34), begin
     cdef uint32_t number = 0
@@ -193,7 +191,7 @@ cdef Py_ssize_t read_entity(
             return i + 1
         if number == 0 or number >= CODE_POINTS or 0xD800 <= number < 0xE000:
             number = 0xFFFD
-        elif 0x80 <= number < 0xA0:  # browsers take them for windows-1252
+        elif 0x80 <= number < 0xA0:  # browsers read them as windows-1252
             number = ord(bytes((number,)).decode("cp1252", "replace"))
         buffer_room(out, 4)
         out.size += encode_utf8(number, out.bytes + out.size)
@@ -232,47 +230,53 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
         free(out.bytes)
 
 
-# Text of HTML that no reader sees, by the styles of its elements: one linear pass over the tags.
+# Invisible text of HTML, found by the styles of its elements in one linear pass over the tags.
 
 cdef enum:
-    VOID = 1           # of a tag: it has no content
+    VOID = 1           # the tag has no content
     SPECIAL = 2        # see SPECIAL_TAGS
-    RAW = 4            # tags in it are text
-    UNSHOWN = 8        # no reader shows it
-    LINK = 16          # a, nobr, button: ends another one
-    PARAGRAPH = 32     # ends an open p
-    ITEM = 64          # li, dt, dd, option: ends another one
-    CELL = 128         # td, th: ends another one
-    TABLE_ROW = 256    # tr: ends a cell and another one
+    RAW = 4            # tags in the element are text
+    UNSHOWN = 8        # mail programs do not show the element
+    LINK = 16          # a, nobr, button: closes another one
+    PARAGRAPH = 32     # closes an open p
+    ITEM = 64          # li, dt, dd, option: closes another one
+    CELL = 128         # td, th: closes another one
+    TABLE_ROW = 256    # tr: closes a cell and another tr
     IS_P = 512
-    IN_HEAD = 1024     # elements before the body: no reader sees text in them
-    ROWS = 2048        # thead, tbody, tfoot: ends a cell, a row and another one
+    IN_HEAD = 1024     # elements before the body: their text is invisible
+    ROWS = 2048        # thead, tbody, tfoot: closes a cell, a row and another one of the three
     TABLE = 4096
     LIST = 8192
-    HEADING = 16384    # the end tag of one ends any other
-    CLOSED = 32768     # details, dialog: no reader shows it unless it is open
-    SUMMARY = 65536    # is shown in closed details
+    HEADING = 16384    # its end tag closes any open heading
+    CLOSED = 32768     # details, dialog: invisible unless the element is open
+    SUMMARY = 65536    # visible in closed details
     IS_A = 131072
-    HAS_TARGET = 1 << 20     # of an element: it has a href
+    HAS_TARGET = 1 << 20     # the element has a href
     HAS_OWN_COLOUR = 1 << 21
-    IS_HIDDEN = 1 << 22      # it has the attribute hidden
+    IS_HIDDEN = 1 << 22      # the element has the attribute hidden
     HIDDEN_IN_DETAILS = 2    # value of `Element.hides`
     TAG_SLOTS = 512
 
-    MAX_ELEMENTS = 1024  # open elements that are tracked
-    MAX_SEARCH = 128     # open elements among which an end tag looks for its start tag
-    MAX_STYLE = 2000     # bytes of a style attribute that are read
+    MAX_ELEMENTS = 1024  # number of open elements that are tracked
+    MAX_SEARCH = 128     # number of open elements among which the start tag of an end tag is searched
+    MAX_STYLE = 2000     # number of bytes read of a style attribute
+    MAX_ATTRIBUTES = 64  # number of attributes of an element that are compared with selectors
 
+NO_CONTEXT = (0, 0, 0, 0, ())
 cdef struct Element:
     uint64_t tag
     int32_t colour
     int32_t background
-    uint8_t hides      # inherited and final
+    uint8_t hides      # inherited; children cannot undo it
     uint8_t shrinks
     uint8_t conceals
     uint32_t kind
-    uint64_t ancestors # mask of `StyleRules`, its own atoms included
-    Py_ssize_t scope   # of `styles.Variables`
+    uint64_t ancestors # mask of `StyleRules`, including its own atoms
+    uint64_t own       # mask of its own atoms
+    uint64_t previous  # mask of its last child so far
+    uint64_t earlier   # mask of all its children so far
+    uint32_t children  # their number
+    Py_ssize_t scope   # number of a set of `styles.Variables`
 
 _VOID = frozenset(
     b"area base br col embed hr img input link meta param source track wbr basefont bgsound frame keygen".split()
@@ -289,7 +293,7 @@ cdef struct TagKind:
     uint64_t tag
     uint32_t kind
 
-cdef TagKind[TAG_SLOTS] tag_kinds  # open addressing; 0 for none
+cdef TagKind[TAG_SLOTS] tag_kinds  # open addressing; 0 marks an empty slot
 
 
 cdef int set_tag_kinds() except -1:
@@ -328,7 +332,7 @@ cdef int DISPLAYS = values.DISPLAYS, CLIPS_ALL = values.CLIPS | values.HAS_NO_SI
 cdef int CONCEALS = values.CONCEALS, REVEALS = values.REVEALS, REMOVES = values.REMOVES
 cdef int INHERITED = values.INHERITED, UNKNOWN = values.UNKNOWN, TRANSPARENT = values.TRANSPARENT
 cdef int PARENT = values.PARENT, CURRENT = values.CURRENT, SAME_COLOUR = values.SAME_COLOUR
-cdef object _styles = None  # the module, which is imported for the first page with a style
+cdef object _styles = None  # the module, imported for the first page with a style
 
 
 cdef object styles():
@@ -356,7 +360,7 @@ cdef inline bint is_hidden(const Element *e) noexcept nogil:
 
 
 cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
-    """Return the colour of an attribute; #rrggbb without a call into Python."""
+    """Return the colour of an attribute; #rrggbb is read without a call of Python."""
     cdef Py_ssize_t i
     cdef int32_t colour = 0
     cdef uint8_t c
@@ -385,7 +389,7 @@ cdef int set_colour(Element *e, int32_t colour) noexcept nogil:
     return 0
 
 
-cdef enum:  # attributes that an element has; the first of a name holds
+cdef enum:  # attributes of an element; the first of several with one name has effect
     SEEN_COLOUR = 1
     SEEN_BACKGROUND = 2
     SEEN_TEXT = 4
@@ -448,9 +452,10 @@ cdef int style_in_scope(Element *e, style, variables) except -1:
 
 
 cdef int style_page(Element *stack, Py_ssize_t used, rules, variables) except -1:
-    """Change the open elements, which are before the body, by the rules about the whole page."""
+    """Apply the rules about the whole page to the open elements before the body."""
     cdef Py_ssize_t k
     for k in range(used + 1):
+        stack[k].own |= <uint64_t> rules.page_mask
         for tag in (b"html", b"body"):
             style_in_scope(&stack[k], rules.styles(tag, b"", b"", 0)[3], variables)
         stack[k].hides = 0
@@ -460,7 +465,7 @@ cdef int style_page(Element *stack, Py_ssize_t used, rules, variables) except -1
 
 
 cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t tag_id, uint32_t kind) noexcept nogil:
-    """Return the number of open elements after a start tag of a kind has ended others."""
+    """Close the elements that a start tag of a kind ends; return the number of open elements."""
     cdef Py_ssize_t k, kept = used
     cdef uint32_t ended, barrier
     if kind & (CELL | TABLE_ROW | ROWS):
@@ -484,14 +489,14 @@ cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t ta
         for k in range(used, max(used - MAX_SEARCH, 0), -1):
             if stack[k].kind & IS_P:
                 return k - 1
-            # An element that hides by itself, such as <b hidden>, is opened again behind the paragraph.
+            # An inline element that hides its text, such as <b hidden>, is opened again after the paragraph.
             if stack[k].kind & SPECIAL or is_hidden(&stack[k]) != is_hidden(&stack[k - 1]):
                 break
     return used
 
 
 cdef Py_ssize_t close_element(const Element *stack, Py_ssize_t used, uint64_t tag_id, uint32_t kind) noexcept nogil:
-    """Return the number of open elements after an end tag."""
+    """Close the elements that an end tag ends; return the number of open elements."""
     cdef Py_ssize_t k
     for k in range(used, max(used - MAX_SEARCH, 0), -1):
         if stack[k].tag == tag_id or stack[k].kind & kind & HEADING:
@@ -504,7 +509,7 @@ cdef Py_ssize_t close_element(const Element *stack, Py_ssize_t used, uint64_t ta
 
 
 cdef inline bint same(const uint8_t *p, const char *name, Py_ssize_t n) noexcept nogil:
-    """Return True if the n bytes at p are the lower-case name, in any case."""
+    """Return True if the n bytes at p equal the lower-case name, ignoring case."""
     cdef Py_ssize_t i
     for i in range(n):
         if lowered(p[i]) != <uint8_t> name[i]:
@@ -513,15 +518,14 @@ cdef inline bint same(const uint8_t *p, const char *name, Py_ssize_t n) noexcept
 
 
 def hidden_spans(bytes page):
-    """Return the spans of a page of HTML that no reader sees, or None if there are none.
+    """Return the invisible spans of a page of HTML, or None if there are none.
 
-    The spans are (start, end) pairs in rising order, as the bytes of an int64 array. They cover
-    comments and the text of elements that are hidden by `hidden`, `style`, style sheets, or a colour
-    like that of the background.
+    The spans are (start, end) pairs in ascending order, as the bytes of an int64 array. They cover comments and hidden
+    elements. An element is hidden by `hidden`, `style`, a style sheet, or a colour similar to the background.
     """
     cdef bint has_late_sheet = False
     spans, rules = find_hidden(page, None, &has_late_sheet)
-    if has_late_sheet:  # it holds for the elements before it, too
+    if has_late_sheet:  # it applies to the elements before it, too
         spans, _ = find_hidden(page, rules, &has_late_sheet)
     return spans
 
@@ -529,8 +533,8 @@ def hidden_spans(bytes page):
 cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     """Return the hidden spans of a page, and the rules of its style sheets.
 
-    If `rules` is not None, they are all rules of the page. Else style sheets are read on the way;
-    `has_late_sheet` is set to True if one comes after the beginning of the body.
+    `rules` are all rules of the page. If it is None, style sheets are read during the pass; `has_late_sheet` is set to
+    True if one is inside the body.
     """
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(page)
     cdef const uint8_t *next_tag
@@ -556,7 +560,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef Quotes quotes = last_quotes(p, n)
     cdef uint64_t tag_id
     cdef int64_t[2] span
-    variables = None
+    variables = attributes = None
     memset(&spans, 0, sizeof(Buffer))
     try:
         stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
@@ -574,7 +578,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
             i = tag_start = next_tag - p
             if i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-":
                 end = comment_end(p, i + 4, n)
-                if end < 0:  # it reaches to the end of the page
+                if end < 0:  # the element extends to the end of the page
                     end = n
                 if region < 0:
                     span[0], span[1] = i, end
@@ -603,6 +607,9 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 used = close_implied(stack, used, tag_id, kind)
                 element = stack[used]
                 element.tag, element.kind = tag_id, kind
+                element.own = element.previous = element.earlier = element.children = 0
+                stack[used].children += 1
+                attributes = {} if rules is not None and rules.attribute_names else None
                 is_in_head = is_in_head and kind & IN_HEAD
                 if kind & SUMMARY and element.hides == HIDDEN_IN_DETAILS:
                     element.hides = 0
@@ -615,6 +622,11 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 k = attribute.name_end - attribute.name
                 if k == 0:
                     break
+                if attributes is not None and not closing and len(attributes) < MAX_ATTRIBUTES:
+                    attributes.setdefault(
+                        lowered_bytes(p + attribute.name, min(k, MAX_STYLE)),
+                        lowered_bytes(p + attribute.value, min(attribute.value_end - attribute.value, MAX_STYLE)),
+                    )
                 if closing or k > 10:
                     continue
                 end = min(attribute.value_end, attribute.value + MAX_STYLE) - attribute.value
@@ -640,8 +652,13 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         b"" if class_names == NULL else slice_of(class_names, 0, class_size),
                         b"" if element_id == NULL else slice_of(element_id, 0, id_size),
                         stack[used].ancestors,
+                        (
+                            stack[used].own, stack[used].previous, stack[used].earlier,
+                            stack[used].children, tuple(attributes.items()) if attributes else (),
+                        ) if rules.needs_context else NO_CONTEXT,
                     )
                     element.ancestors |= <uint64_t> mask
+                    element.own = mask
                     if own_style is None:
                         own_style = both_styles
                     elif both_styles != styles().NO_STYLE:
@@ -651,6 +668,8 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 if own_style is not None:
                     variables = variables or styles().Variables()
                     style_in_scope(&element, own_style, variables)
+                stack[used].previous = element.own
+                stack[used].earlier |= element.own
                 if element.kind & IS_HIDDEN:
                     element.hides = 1
                 elif kind & CLOSED and not element.hides and not seen & IS_OPEN:
@@ -665,7 +684,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                     end = find_bytes(p, i, n, b"</" + tag)
                     is_shown = end >= 0 and not kind & UNSHOWN or tag == b"textarea" or tag == b"xmp"
                     is_shown = is_shown and not is_hidden(&element)
-                    if end < 0 and not is_shown:  # it reaches to the end of the page
+                    if end < 0 and not is_shown:  # the element extends to the end of the page
                         end = n
                     if end < 0:
                         unclosed.add(tag)
@@ -689,12 +708,12 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                                     style_page(stack, used, rules, variables)
                         i = end
             elif kind & VOID:
-                if region < 0 and is_hidden(&element):  # its texts, such as alt, are hidden
+                if region < 0 and is_hidden(&element):  # attributes with text, such as alt, are hidden
                     span[0] = span[1] = i
                     buffer_put(&spans, span, sizeof(span))
             elif used < MAX_ELEMENTS:
                 if kind & IS_A and element.kind & HAS_TARGET and not element.kind & HAS_OWN_COLOUR and element.colour >= 0:
-                    element.colour = 0x0000EE  # browsers' colour of links
+                    element.colour = 0x0000EE  # the default colour of links in browsers
                 used += 1
                 stack[used] = element
             hidden = is_hidden(&stack[used])

@@ -1,11 +1,11 @@
-# Names of features: one growing text, and the start of each row's name in it.
+# Names of features: a text that grows, and the start of each row's name in it.
 
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 from streamnb._core.arrays cimport grown
 
-# The name of a feature that was added without one; no encoded name begins with this byte.
+# Marks a feature without a name; no encoded name begins with this byte.
 cdef extern from *:
     const char *NO_NAME "\"\\xff\""
 
@@ -13,7 +13,7 @@ cdef struct Names:
     char *text          # per name: its length in base 128, then its bytes
     size_t used
     size_t capacity
-    size_t wasted       # bytes of names no longer in the table
+    size_t wasted       # bytes of names of removed rows
     uint64_t *starts    # [rows]
     Py_ssize_t capacity_rows
 
@@ -63,7 +63,7 @@ cdef inline const char *names_get(const Names *names, Py_ssize_t row, size_t *si
 
 
 cdef inline int names_compact(Names *names, Py_ssize_t rows) except -1:
-    """Drop the text of removed names. Keeps it if memory for the copy runs out."""
+    """Drop the text of removed names, or keep it if memory for the copy runs out."""
     cdef Names fresh
     cdef Py_ssize_t row
     cdef size_t size

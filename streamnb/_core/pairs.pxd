@@ -11,13 +11,13 @@ cdef class PairScanner:
     cdef Key key
     cdef Py_ssize_t max_tokens, tokens, slot_count
     cdef bint keep_names
-    cdef Buffer text         # the tokens, separated by spaces: a pair is a slice of it
+    cdef Buffer text         # tokens separated by spaces; a pair is a slice of it
     cdef Py_ssize_t before   # start of the preceding token; -1 for none
     cdef uint32_t *starts    # of tokens and pairs, in order
     cdef uint32_t *sizes
     cdef Py_ssize_t used
     cdef uint64_t *hashes
-    cdef uint64_t *slots     # open addressing; 0 for none
+    cdef uint64_t *slots     # open addressing; 0 marks an empty slot
 
     cdef void enter(self, Py_ssize_t start) noexcept nogil
     cdef void drop_repeated(self) noexcept nogil

@@ -18,11 +18,11 @@ from streamnb._core.table cimport GOLDEN
 cnp.import_array()
 
 cdef enum:
-    MAX_TOKEN = 40  # bytes; longer runs are cut
-    LEAD = 3        # class of NUL and of the first byte of a character that may be invisible
+    MAX_TOKEN = 40  # bytes: longer runs are truncated
+    LEAD = 3        # kind of NUL, and of a byte with which an invisible character may begin
 
 
-# Class of each byte: 0 white space, 1 part of a word (all non-ASCII bytes), 2 anything else.
+# Kind of each byte: 0 white space, 1 part of a word (all non-ASCII bytes), 2 other characters, LEAD.
 cdef uint8_t[256] token_kind
 
 
@@ -32,7 +32,7 @@ cdef void set_token_kinds() noexcept:
         token_kind[c] = 1 if chr(c).isalnum() or c >= 0x80 or c == c"_" or c == c"'" else 2
     for c in (9, 10, 11, 12, 13, 32):
         token_kind[c] = 0
-    for c in (0, 0xC2, 0xCD, 0xD8, 0xE1, 0xE2, 0xE3, 0xEF, 0xF3):  # those of `invisible_size`
+    for c in (0, 0xC2, 0xCD, 0xD8, 0xE1, 0xE2, 0xE3, 0xEF, 0xF3):  # first bytes in `invisible_size`
         token_kind[c] = LEAD
 
 
@@ -42,7 +42,7 @@ set_token_kinds()
 cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil:
     """Return the size in bytes of the invisible character at p, 0 if it is visible.
 
-    Those of `classify`, but for a few of single scripts.
+    The characters are those of `classify` in scanner.pyx, except some that belong to one script.
     """
     cdef uint8_t a = p[0], b, c
     if left < 2 or a < 0xC2:
@@ -73,7 +73,7 @@ cdef inline int invisible_size(const uint8_t *p, Py_ssize_t left) noexcept nogil
 cdef Py_ssize_t copy_rest(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, uint8_t *to, Py_ssize_t *size, int kind) noexcept nogil:
     """Copy the rest of a token without invisible characters and NULs; return the position after it.
 
-    Bytes behind the first `MAX_TOKEN` are skipped.
+    Bytes after the first `MAX_TOKEN` are skipped.
     """
     cdef int invisible, byte_kind
     while i < n:
@@ -97,7 +97,7 @@ cdef class PairScanner:
     """Collects the distinct tokens of a text, and pairs of adjacent tokens.
 
     A token is a run of letters, digits, underscores, apostrophes and non-ASCII bytes, or a run of
-    other characters without white space. ASCII letters are lowered.
+    other characters without white space. ASCII letters become lower case.
 
     Parameters
     ----------
@@ -139,13 +139,13 @@ cdef class PairScanner:
         self.before = -1
 
     cdef void enter(self, Py_ssize_t start) noexcept nogil:
-        """Collect the token or pair that the text ends with, from `start` on."""
+        """Collect the token or pair from `start` to the end of the text."""
         self.starts[self.used] = <uint32_t> start
         self.sizes[self.used] = <uint32_t> (self.text.size - start)
         self.used += 1
 
     cdef void drop_repeated(self) noexcept nogil:
-        """Keep the first of equal tokens and pairs."""
+        """Drop repeated tokens and pairs."""
         cdef Py_ssize_t i, slot, mask, kept = 0
         cdef uint64_t hash
         snb_siphash13_many(self.key.k0, self.key.k1, self.text.bytes, self.starts, self.sizes, self.hashes, self.used)
@@ -166,7 +166,7 @@ cdef class PairScanner:
         self.used = kept
 
     def add(self, bytes data, bytes spans=None):
-        """Collect the tokens of a piece of text, without the `hidden_spans`."""
+        """Collect the tokens of a text, without its `hidden_spans`."""
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
         cdef const int64_t *span
         cdef Py_ssize_t k, start = 0
@@ -215,7 +215,7 @@ cdef class PairScanner:
     def fields(self, list fields, dict field_is_read, reads_field, decode):
         """Collect the names and decoded values of the header fields that are read.
 
-        `field_is_read` caches the decision by name; `reads_field` decides other names.
+        `reads_field` decides by name which fields are read; `field_is_read` caches the decisions.
         """
         cdef bytes name, value
         for name, value in fields:
@@ -226,7 +226,7 @@ cdef class PairScanner:
                 self.add(utf8(decode(value)) if has_encoded_word(value) else value)
 
     def finish(self):
-        """Return fingerprints, counts (all 1), names and name ends of the tokens, and start anew."""
+        """Return fingerprints, counts (all 1), names and name ends of the tokens, and clear the scanner."""
         cdef cnp.ndarray fingerprints, counts, ends
         cdef double *c
         cdef uint32_t *e

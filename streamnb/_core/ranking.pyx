@@ -59,7 +59,7 @@ def prediction_losses(list scores, Py_ssize_t y, Py_ssize_t predicted, Py_ssize_
 cdef void times_taken(
     int64_t *taken, Py_ssize_t n, const int64_t *starts, const int64_t *ends, Py_ssize_t blocks
 ) noexcept nogil:
-    # Count the blocks that contain each of n messages; a block may wrap around to the beginning.
+    # Count the blocks that contain each of the n messages; a block may wrap around to the start.
     cdef Py_ssize_t i
     cdef int64_t now = 0
     memset(taken, 0, 2 * n * sizeof(int64_t))
@@ -82,20 +82,20 @@ def rank_resampled(order, positive, last, starts, ends, shares):
     order
         int64, shape (n,): indices of the messages by rising score.
     positive, last
-        uint8, shape (n,), in that order: 1 if the message is of the positive class; 1 if it is the
-        last with its score.
+        uint8, shape (n,), in that order. `positive` is 1 for a message of the positive class, `last` is 1 for the last
+        message with its score.
     starts, ends
-        int64, shape (m, b): first message and end of each block. Blocks start below n and end at
-        2 n at most; beyond n they wrap around to 0.
+        int64, shape (m, b): first message and end of each block. A block starts below n and ends at 2 n at most; index
+        n is message 0 again.
     shares
-        float64, shape (t,): tolerated fractions of negatives above a threshold, rising.
+        float64, shape (t,), ascending: tolerated fractions of negatives above a threshold.
 
     Returns
     -------
     tuple
-        int64, shapes (m,), (m,), (m,) and (m, t): positives; negatives; misranked pairs of both, where
-        a pair with the higher negative counts 2 and a tie 1; and positives at or below the lowest
-        threshold that at most that fraction of the negatives exceed.
+        Four int64 arrays. Number of positives, (m,); number of negatives, (m,); misranked pairs, (m,): 2 if the
+        negative has the higher score, 1 for a tie; missed positives for each share, (m, t): those at or below the
+        lowest threshold that at most this fraction of the negatives exceed.
     """
     cdef Py_ssize_t n = len(order), m = len(starts), b = starts.size // max(m, 1), t = len(shares)
     cdef int64_t *message = <int64_t *> cnp.PyArray_DATA(checked(order, cnp.NPY_INT64, n, "order"))
@@ -124,7 +124,7 @@ def rank_resampled(order, positive, last, starts, ends, shares):
             for j in range(n):
                 all_lower += 0 if up[j] else taken[message[j]]
             higher = lower = ups_here = downs_here = pairs = 0
-            k = 0  # shares rise: thresholds are determined from the last share on
+            k = 0  # shares ascend, so thresholds are found from the last share to the first
             for j in range(n):
                 if up[j]:
                     ups_here += taken[message[j]]

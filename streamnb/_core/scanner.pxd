@@ -9,14 +9,14 @@ from streamnb._core.table cimport Table
 cdef enum:
     BREAK = 1     # between tokens
     WORD = 2      # letters, digits, the underscore
-    INNER = 3     # belongs to a word if word characters stand on both sides
+    INNER = 3     # part of a word if word characters are on both sides
     IDEOGRAPH = 4 # scripts without spaces: each pair of adjacent characters is a token
     MARK = 5      # combining mark: belongs to the preceding character
     HIDDEN = 6    # invisible characters (soft hyphen, zero-width space): skipped
     SPACE = 7     # white space: ends words; character n-grams read a run as one space
 
     MAX_NGRAM = 8
-    MOST_STEPS = 12  # sublinear counts: from 1,024 occurrences on, each adds 2^-10
+    MOST_STEPS = 12  # sublinear counts: after 1,024 occurrences, each one adds 2^-10
     MAX_PREFIX = 64
     FOLDS_TO_SEVERAL = 1 << 27
 
@@ -30,7 +30,7 @@ cdef class Scanner:
     cdef int first, last
     cdef uint8_t[128] ascii
     cdef Table stop
-    # The tokens so far: concatenated names, their ends, fingerprints and counts.
+    # The collected tokens: concatenated names, their ends, fingerprints and counts.
     cdef Buffer names
     cdef uint32_t *ends
     cdef uint64_t *fingerprints
@@ -38,12 +38,12 @@ cdef class Scanner:
     cdef Py_ssize_t used, capacity
     cdef uint32_t *slots        # open addressing: token number + 1
     cdef Py_ssize_t slot_count  # a power of two
-    # The text from which n-grams are cut: folded words, separated by spaces.
+    # The text of which n-grams are slices: folded words separated by spaces.
     cdef Buffer line
     cdef Py_ssize_t[MAX_NGRAM] starts
     cdef Py_ssize_t words
     cdef Buffer plain           # the visible text of HTML
-    cdef Buffer hidden          # the text of HTML that no reader sees
+    cdef Buffer hidden          # the invisible text of HTML
     cdef Buffer attributes      # texts of a tag, such as alt
 
     cdef int resize(self, Py_ssize_t capacity) except -1

@@ -35,17 +35,28 @@ UNSPACED = (
     (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF),
 )  # fmt: skip
 
-# Cache by code point: class << 24 | folded code point, filled on first use. The operating system
-# allocates only the pages that are touched.
+# Cache by code point: class << 24 | folded code point, filled on first use. The operating system allocates only the
+# pages that are used.
 cdef uint32_t *characters = <uint32_t *> calloc(CODE_POINTS, sizeof(uint32_t))
 
 
 # Characters with the Unicode property Default_Ignorable_Code_Point that are no format characters (Cf):
-# joiners, fillers and variation selectors. Of DerivedCoreProperties.txt, Unicode 16.
+# joiners, fillers and variation selectors. Source: DerivedCoreProperties.txt, Unicode 16.
 _IGNORABLE = (
     (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065), (0x3164, 0x3164),
     (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF),
 )  # fmt: skip
+
+
+# Letters in circles, squares and parentheses, and letters of flags: symbols that spell words.
+_ENCLOSED = (
+    (0x249C, 0x24E9), (0x1F110, 0x1F12B), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189),
+    (0x1F1E6, 0x1F1FF),
+)  # fmt: skip
+
+
+cdef bint is_enclosed(uint32_t point):
+    return any(first <= point <= last for first, last in _ENCLOSED)
 
 
 cdef bint is_default_ignorable(uint32_t point):
@@ -61,7 +72,7 @@ cdef uint32_t classify(uint32_t point) except 0:
         kind = HIDDEN
     elif character.isspace():
         kind = SPACE
-    elif category[0] not in "LNM":
+    elif category[0] not in "LNM" and not is_enclosed(point):
         kind = WORD if character == "_" else BREAK
     elif any(first <= point <= last for first, last in UNSPACED):
         kind = IDEOGRAPH
@@ -74,7 +85,7 @@ cdef uint32_t classify(uint32_t point) except 0:
     return kind
 
 
-# Prefixes are copied 16 bytes at a time, so they are padded.
+# Prefixes are padded, because 16 bytes are copied at a time.
 cdef const uint8_t *URL = <const uint8_t *> b"url:            "
 cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
 cdef const uint8_t *HIDDEN_PREFIX = <const uint8_t *> b"hidden:         "
@@ -100,9 +111,9 @@ cdef class Scanner:
     casefold
         True to fold case like `str.casefold`.
     inner
-        ASCII characters that belong to a word if word characters stand on both sides.
+        ASCII characters that are part of a word if word characters are on both sides.
     shortest, longest
-        Minimum and maximum length of a token, in characters; others are left out.
+        Minimum and maximum length of a token, in characters; other tokens are left out.
     first, last
         Minimum and maximum size of n-grams of words or, with `by_character`, of characters.
     urls
@@ -114,7 +125,7 @@ cdef class Scanner:
     keep_names
         True to return the text of tokens.
     stop
-        Words to leave out, as the scanner writes them.
+        Words to leave out, in the form in which the scanner returns them.
     mark_invisible
         True to count `hidden:character` for each word that contains invisible characters.
     """
@@ -163,7 +174,7 @@ cdef class Scanner:
         free(self.slots)
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
-        """Make room for `capacity` tokens, a power of two, and twice as many slots."""
+        """Allocate room for `capacity` tokens, a power of two, and twice as many slots."""
         cdef Py_ssize_t i, slot, slots = 2 * capacity
         self.ends = <uint32_t *> grown(self.ends, capacity * sizeof(uint32_t))
         self.fingerprints = <uint64_t *> grown(self.fingerprints, capacity * sizeof(uint64_t))
@@ -181,7 +192,7 @@ cdef class Scanner:
 
     cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,
                   Py_ssize_t room=0) except -1:
-        """Count one token. `room` bytes are readable from its first on, and 16 of the prefix."""
+        """Count one token. `room` bytes from its first byte on are readable, and 16 of the prefix."""
         cdef uint8_t *name
         cdef double *count
         cdef uint64_t hash
@@ -217,7 +228,7 @@ cdef class Scanner:
         return 0
 
     cdef int push(self, Py_ssize_t start, const uint8_t *prefix, Py_ssize_t prefix_size) except -1:
-        """Count the word that the line ends with, from `start` on, and the n-grams it completes."""
+        """Count the word from `start` to the end of the line, and the n-grams that it completes."""
         cdef Py_ssize_t k, oldest
         cdef int n
         if self.last == 1:
@@ -234,7 +245,7 @@ cdef class Scanner:
             k = self.starts[(self.words - n) % MAX_NGRAM]
             self.emit(self.line.bytes + k, self.line.size - k, prefix, prefix_size, 16)
         buffer_put(&self.line, b" ", 1)
-        if self.line.size > 65536:  # later n-grams need only the last few words
+        if self.line.size > 65536:  # further n-grams need only the last few words
             oldest = max(self.words - self.last, 0)
             k = self.starts[oldest % MAX_NGRAM]
             memmove(self.line.bytes, self.line.bytes + k, self.line.size - k)
@@ -329,7 +340,7 @@ cdef class Scanner:
                 else:
                     if kind == HIDDEN:
                         invisible = True
-                        if as_it_stands:  # from here on the token has to be copied
+                        if as_it_stands:  # the remaining token must be copied
                             as_it_stands = False
                             buffer_put(&self.line, p + begin, i - begin)
                     else:
@@ -420,7 +431,7 @@ cdef class Scanner:
         host = i
         host_end = i
         while host_end < end and p[host_end] != c"/" and p[host_end] != c"?" and p[host_end] != c"#":
-            if p[host_end] == c"@":  # skip a user name before the host (phishing)
+            if p[host_end] == c"@":  # skip a user name before the host, as in phishing
                 host = host_end + 1
             host_end += 1
         i = host_end
@@ -442,7 +453,7 @@ cdef class Scanner:
                 dot += 1
             dot += 1
         if i < end:
-            # Keep the words of the path out of the n-grams of the surrounding text.
+            # n-grams of the surrounding text must not contain words of the path.
             words = self.words
             line = self.line.size
             self.scan_path(p + i, end - i)
@@ -527,7 +538,7 @@ cdef class Scanner:
         return self.scan_words(p, n, padded, prefix_size, self.urls)
 
     def text(self, text, bytes prefix=b""):
-        """Count the tokens of a str, or of UTF-8 bytes (a bad byte separates tokens)."""
+        """Count the tokens of a str, or of UTF-8 bytes (an invalid byte separates tokens)."""
         self.scan(text, prefix, False)
 
     def html(self, text, bytes prefix=b"", bytes spans=None):
@@ -574,7 +585,7 @@ cdef class Scanner:
             memset(self.slots, 0, self.slot_count * sizeof(uint32_t))
 
     def finish(self):
-        """Return fingerprints, counts, names and name ends of the tokens, and start anew."""
+        """Return fingerprints, counts, names and name ends of the tokens, and clear the scanner."""
         cdef cnp.ndarray fingerprints = new_array(self.used, cnp.NPY_UINT64)
         cdef cnp.ndarray counts = new_array(self.used, cnp.NPY_FLOAT64)
         cdef cnp.ndarray ends
@@ -590,12 +601,12 @@ cdef class Scanner:
         return fingerprints, counts, names, ends
 
 
-# HTML to its visible text, without a tree or recursion
+# Conversion of HTML to visible text, without a tree or recursion
 
 _LINKS = frozenset((b"href", b"src", b"action", b"background"))
 _SEEN_TEXT = frozenset((b"alt", b"title"))
 cdef enum:
-    MAX_COMMENT = 4096  # bytes of a comment that are read
+    MAX_COMMENT = 4096  # number of bytes read of a comment
 
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
@@ -609,6 +620,12 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
         while n and p[0] <= 32:
             p += 1
             n -= 1
+        if is_disguised(p, n):
+            from streamnb._core.links import plain_link  # imported late: few links need it
+
+            link = plain_link(PyBytes_FromStringAndSize(<const char *> p, n))
+            p = <const uint8_t *> PyBytes_AS_STRING(link)
+            n = len(link)
         host = link_host(p, n)
         if host >= 0:
             scanner.scan_url(p, host, n)
@@ -636,11 +653,25 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
     return 0
 
 
+cdef bint is_disguised(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    """Return True if a link has unusual bytes up to its path."""
+    cdef Py_ssize_t i
+    cdef int slashes = 0
+    for i in range(n):
+        if p[i] < 32 or p[i] > 126 or p[i] == c"%":
+            return True
+        if p[i] == c"/" or p[i] == c"\\":
+            slashes += 1
+        if slashes == 3 or p[i] == c"?" or p[i] == c"#":
+            return False
+    return False
+
+
 cdef Py_ssize_t link_host(const uint8_t *p, Py_ssize_t n) noexcept nogil:
     """Return the start of the host of a link, -1 if it has none.
 
-    Browsers take any number of slashes and backslashes behind http: and https:, and two without a
-    scheme for that of the page.
+    Browsers accept any number of slashes and backslashes after http: and https:. A link that begins with two slashes
+    has the scheme of the page.
     """
     cdef Py_ssize_t i = 0, slashes
     while i < n and i < 6 and is_letter(p[i]):
@@ -660,8 +691,8 @@ cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssi
                          const Quotes *quotes, Py_ssize_t *raw_end) except -1:
     """Count the tag whose name begins at p[i], and its attributes; return the position after it.
 
-    `raw_end` is set to the end of the text of an element in which tags are text. `unclosed` holds the
-    elements without an end tag, so that each end is searched once.
+    `raw_end` is set to the end of an element in which tags are text. `unclosed` has the elements without an end tag, so
+    each end is searched once.
     """
     cdef Py_ssize_t begin = i, stop
     cdef bint closing = p[i] == c"/"
@@ -731,7 +762,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
             i = read_tag(scanner, unclosed, p, i + 1, n, &quotes, &raw_end)
             if scanner.attributes.size:
-                # A span that begins behind a tag hides its element.
+                # A span that begins after a tag hides the tag's element.
                 while k < count and span[2 * k + 1] < i:
                     k += 1
                 if k < count and span[2 * k] <= i:
@@ -749,7 +780,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
 
 
 cdef int count_comment(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
-    """Collect the words of a comment, unless it holds markup: its beginning only."""
+    """Collect the words at the beginning of a comment, unless it contains markup."""
     n = min(n, MAX_COMMENT)
     if memchr(p, c"<", n) == NULL and memchr(p, c"{", n) == NULL and memchr(p, c"[", n) == NULL:
         buffer_put(&scanner.hidden, b" ", 1)

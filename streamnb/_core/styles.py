@@ -1,7 +1,7 @@
-"""Style sheets and style attributes of HTML: what they do to the visibility of text.
+"""Effects of HTML style sheets and style attributes on the visibility of text.
 
-This is not CSS, but the part of it that can hide text: a few properties, and selectors of tags,
-classes, ids and their ancestors. The page is read in `markup.pyx`.
+The module reads the part of CSS that can hide text: a few properties. `selectors.py` reads the
+selectors, and `markup.pyx` the page.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from html import unescape
 from typing import NamedTuple
 
 from streamnb._core.colours import COLOUR, read_colour
+from streamnb._core.selectors import (
+    Compound,
+    attribute_of,
+    holds,
+    is_condition,
+    read_selector,
+)
 from streamnb._core.style_values import (
     CLIPS,
     CONCEALS,
@@ -34,38 +41,38 @@ from streamnb._core.style_values import (
     UNKNOWN,
 )
 
-_ALTERNATIVES = (  # the last one holds
+_ALTERNATIVES = (  # the last one has effect
     SHRINKS | ENLARGES,
     CONCEALS | REVEALS,
     REMOVES | DISPLAYS,
     CLIPS | OVERFLOWS,
 )
 
-_MAX_VALUE = 200  # bytes of a value that are read
-_MAX_SHEETS = 65536  # bytes of the style sheets of a page that are read
-_MAX_SHEET_COUNT = 64  # each has a cost of its own
+_MAX_VALUE = 200  # number of bytes read of a value
+_MAX_SHEETS = 65536  # number of bytes read of the style sheets of a page
+_MAX_SHEET_COUNT = 64  # style sheets of a page: each has a fixed cost
 _MAX_SELECTOR = 200  # bytes
-_MAX_SELECTORS = _MAX_SHEETS // 2  # of a page; rules in rules repeat those around them
-_MAX_CLASSES = 16  # of an element
-_MAX_ANCESTORS = 62  # tags, classes and ids that selectors name as ancestors; bits of a mask
-_MAX_NESTING = 8  # of rules with @
-_MAX_CHECKS = 1 << 18  # rules that are compared with the elements of a page: about 50 ms
+_MAX_SELECTORS = _MAX_SHEETS // 2  # selectors of a page: nested rules repeat outer ones
+_MAX_CLASSES = 16  # classes of an element
+_MAX_ANCESTORS = 62  # tags, classes and ids of ancestors in selectors: one bit of a mask each
+_MAX_NESTING = 8  # levels of rules with @
+_MAX_CHECKS = 1 << 18  # comparisons of a rule with an element of a page: about 50 ms
 _MAX_CACHED = 4096
-_MAX_NAME = 30  # bytes of a property; none that hides text has more than 23
-_MAX_KEY = 500  # bytes of a style whose effect is cached
-_MAX_UNREADABLE_SIZE = 2.0  # pixels of a font that nobody can read
-_MAX_NO_SIZE = 1.0  # pixels of a box that shows nothing
-_MIN_SPACING = -8.0  # pixels between letters at which they lie upon each other
-_FAR_BEFORE, _FAR_BEHIND = -100.0, 1000.0  # pixels beyond the edge of a window
+_MAX_NAME = 30  # bytes of a property name: the longest one that hides text has 23
+_MAX_KEY = 500  # bytes: the effect of a longer style is not cached
+_MAX_UNREADABLE_SIZE = 2.0  # font size in pixels that no reader can read
+_MAX_NO_SIZE = 1.0  # size in pixels at which a box shows nothing
+_MIN_SPACING = -8.0  # pixels between letters at which they overlap completely
+_FAR_BEFORE, _FAR_BEHIND = -100.0, 1000.0  # positions in pixels outside a window
 _MAX_VARIABLES = 64  # custom properties of an element
 _MAX_SCOPES = 500  # elements of a page that set custom properties
 _MAX_RESOLVED = 2000  # styles of a page in which var() is replaced
 _MAX_REPLACED = 1 << 18  # bytes of values in which var() is replaced: about 50 ms
-_MAX_REPLACEMENTS = 8  # a custom property can be made of others
-_PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: every reader's window is within
+_MAX_REPLACEMENTS = 8  # levels of custom properties that refer to others
+_PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: windows of all readers are between these widths
 
 _COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->")
-_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # \64 is d
+_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # for example, \64 is d
 _LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
 # Pixels of a unit. Units of the font or the window have typical values.
 _PIXELS = {
@@ -73,7 +80,7 @@ _PIXELS = {
     b"q": 0.945, b"em": 16.0, b"rem": 16.0, b"ex": 8.0, b"ch": 8.0, b"vw": 10.0, b"vh": 10.0,
     b"vmin": 10.0, b"vmax": 10.0, b"%": 1.0,
 }  # fmt: skip
-_RELATIVE_UNITS = frozenset((b"em", b"ex", b"ch", b"%"))  # of the parent's font
+_RELATIVE_UNITS = frozenset((b"em", b"ex", b"ch", b"%"))  # units relative to the parent's font
 _ABSOLUTE_SIZES = re.compile(rb"(?:x{1,3}-)?(?:small|large)|medium|initial|math|[a-z]+\(.*")
 _DISPLAYS = re.compile(
     rb"block|flex|grid|contents|list-item|flow|flow-root|run-in|math|inherit|unset|initial|revert"
@@ -83,7 +90,7 @@ _CLIPPING = frozenset((b"hidden", b"clip", b"auto", b"scroll", b"overlay", b"hid
 _FONT_PERCENT = 0.16  # pixels
 _FUNCTION = re.compile(rb"(?<![a-z0-9-])([a-z0-9-]++)\(([^()]*)\)")
 _MATH = re.compile(rb"(calc|min|max|clamp)\((.*)\)", re.S)
-_WORDS = re.compile(rb"(?:[^\s()]++|\((?:[^()]++|\([^()]*+\))*+\))++")  # with functions as one
+_WORDS = re.compile(rb"(?:[^\s()]++|\((?:[^()]++|\([^()]*+\))*+\))++")  # a function is one word
 _SUM = re.compile(rb"\s[+-]\s")
 _VARIABLE = re.compile(rb"var\(\s*+(--[\w\x80-\xff-]{1,64})\s*+(?:,((?:[^()]++|\([^()]*+\))*+))?\)")
 _QUARTER_TURNS = frozenset((b"90deg", b"270deg", b"-90deg", b".25turn", b"0.25turn", b"100grad"))
@@ -95,19 +102,12 @@ _PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"ins
 _SIZES = re.compile(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
 
 _BRACE = re.compile(rb"[{}]")
-_COMBINATOR = re.compile(rb"\s*>\s*|\s+")
-_ATTRIBUTE = re.compile(rb"\[\s*(class|id)\s*[~|^*$]?=\s*[\"']?([\w\x80-\xff-]+)[\"']?\s*\]")
-_ROOT = re.compile(rb"(?:html)?:root\b")
-_NEGATION = re.compile(rb":not\([^()]*\)")
-_COMPOUND = re.compile(rb"(\*|[a-z][\w-]*)?((?:[.#][\w\x80-\xff-]+)*)")
-_ATOM = re.compile(rb"[.#][\w\x80-\xff-]+")
 _WIDTHS = rb"(?:\s*(?:and\s+)?\((?:min|max)-(?:device-)?width\s*:\s*\d+px\s*\)){0,4}"
 _MEDIA = re.compile(rb"\s*(?:only\s+)?(?:screen|all)?%b\s*" % _WIDTHS)
 _RANGE = re.compile(rb"\(width\s*(>=?|<=?)\s*(\d+)px\)")  # of Media Queries Level 4
 _BOTH_SCHEMES = re.compile(rb"prefers-color-scheme\s*:\s*(light|dark)")
 _NOT_OTHERS = re.compile(rb"\s*not\s+(?:print|speech)\s*")
 _STRING = re.compile(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
-_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)")
 _WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
 
 
@@ -121,7 +121,7 @@ class Style(NamedTuple):
     colour, background
         0xRRGGBB or one of the constants.
     pending
-        The declarations that set or use custom properties: see `Variables`.
+        The declarations that set or use custom properties; see `Variables`.
     """
 
     flags: int = 0
@@ -135,7 +135,7 @@ _styles: dict[bytes, Style] = {}
 
 
 def read_style(declarations: bytes) -> Style:
-    """Return what a style attribute does to text.
+    """Return the effect of a style attribute on text.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def read_style(declarations: bytes) -> Style:
 
 def _unescape(text: bytes) -> bytes:
     """Return CSS without its escapes and comments."""
-    if text.translate(None, b"\\*<>") == text:  # nearly all CSS
+    if text.translate(None, b"\\*<>") == text:  # true of nearly all CSS
         return text
     if b"\\" in text:
         text = _ESCAPE.sub(
@@ -164,7 +164,7 @@ def _unescape(text: bytes) -> bytes:
 def _read_declarations(text: bytes) -> list[tuple[bytes, bytes]]:
     """Return the (name, value) pairs of a style attribute, in lower case, important ones last."""
     text = text.lower()
-    if text.find(b"&") >= 0:  # `in` is five times as slow: CPython raises an error for bytes first
+    if text.find(b"&") >= 0:  # `in` takes five times as long: CPython first raises an error
         text = unescape(text.decode("latin-1")).lower().encode("latin-1", "replace")
     normal: list[tuple[bytes, bytes]] = []
     important: list[tuple[bytes, bytes]] = []
@@ -207,9 +207,9 @@ def _read_style(text: bytes) -> Style:
     return Style(flags, colour, background, joined)
 
 
-@lru_cache(maxsize=_MAX_CACHED)  # pages repeat few declarations in many combinations
+@lru_cache(maxsize=_MAX_CACHED)  # pages repeat a few declarations in many combinations
 def _flag(name: bytes, value: bytes) -> int:
-    """Return the flag of a declaration, 0 if it does nothing to visibility."""
+    """Return the flag of a declaration, 0 if it does not change the visibility."""
     if name == b"display":
         is_valid = _DISPLAYS.fullmatch(value) is not None
         return REMOVES if value == b"none" else DISPLAYS if is_valid else 0
@@ -230,11 +230,11 @@ def _flag(name: bytes, value: bytes) -> int:
 
 
 def _is_no_size(name: bytes, value: bytes) -> bool:
-    """Return True if a box of this size shows nothing of its text, where it is clipped."""
+    """Return True if a clipped box of this size shows nothing of its text."""
     size = _pixels(value, percent=10.0)
-    if name == b"width":  # cells of a table are as wide as their text
+    if name == b"width":  # a cell of a table is at least as wide as its text
         return size is not None and size <= 0.0
-    if name == b"line-height" and size and value[-1:].isdigit():  # in sizes of the font
+    if name == b"line-height" and size and value[-1:].isdigit():  # unit: the size of the font
         return size <= MIN_OPACITY
     return size is not None and size <= _MAX_NO_SIZE
 
@@ -243,7 +243,7 @@ _VISIBILITIES = {b"hidden": CONCEALS, b"collapse": CONCEALS, b"visible": REVEALS
 
 
 def _pixels(value: bytes, percent: float = 1.0) -> float | None:
-    """Return a length in pixels, None if it is none; `percent` is the size of one percent.
+    """Return a length in pixels, None for another value; `percent` is the size of one percent.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def _pixels(value: bytes, percent: float = 1.0) -> float | None:
 
 
 def _sum(expression: bytes, percent: float) -> float | None:
-    """Return the value of a sum of products of lengths; None if it is not understood."""
+    """Return the value of a sum of products of lengths; None if it is not supported."""
     total, position, sign = 0.0, 0, 1.0
     for operator in (*_SUM.finditer(expression), None):
         end = len(expression) if operator is None else operator.start()
@@ -287,7 +287,7 @@ def _sum(expression: bytes, percent: float) -> float | None:
 
 
 def _font_size(name: bytes, value: bytes) -> int:
-    """Return the flag of a font or its size; 0 if the size is that of the parent or not there."""
+    """Return the flag of a font or its size; 0 without a size, or with the parent's size."""
     values = value.partition(b"/")[0].split() if name == b"font" else [value]
     for text in values:
         size = _pixels(text, _FONT_PERCENT)
@@ -356,7 +356,7 @@ def _has_no_area(function: bytes, arguments: bytes) -> bool:
 
 
 def _moves_away(function: bytes, arguments: bytes) -> bool:
-    """Return True if a function of transform leaves nothing of a box in the window."""
+    """Return True if a function of transform moves a box completely out of the window."""
     parts = arguments.replace(b",", b" ").split()
     sizes = [_pixels(part) for part in parts]
     if function.startswith(b"scale"):
@@ -381,7 +381,7 @@ def _is_transparent(value: bytes) -> bool:
 
 
 def _background(value: bytes) -> int:
-    """Return the colour of a background; UNKNOWN if it has a picture, or colours that differ."""
+    """Return the colour of a background; UNKNOWN for a picture or several colours."""
     if _PICTURE.search(value):
         return UNKNOWN
     colours = [read_colour(match[0]) for match in COLOUR.finditer(value)]
@@ -408,7 +408,7 @@ def _is_similar(colour: int, other: int) -> bool:
 
 
 def _combine(flags: int, further_flags: int) -> int:
-    """Return flags changed by further ones: of alternatives the further one holds."""
+    """Return flags combined with later ones; of alternatives, the later one has effect."""
     for alternatives in _ALTERNATIVES:
         if further_flags & alternatives:
             flags &= ~alternatives
@@ -416,7 +416,7 @@ def _combine(flags: int, further_flags: int) -> int:
 
 
 def cascade(styles: Iterable[Style]) -> Style:
-    """Return the style that several ones make, the strongest last."""
+    """Combine styles into one; the strongest is last."""
     flags, colour, background, pending = NO_STYLE
     for style in styles:
         flags = _combine(flags, style.flags)
@@ -434,7 +434,7 @@ _BACKGROUND_PROPERTIES = frozenset((b"background", b"background-color", b"backgr
 
 
 def _without(pending: bytes, names: frozenset[bytes]) -> bytes:
-    """Return declarations without those of some properties, which stronger ones replace."""
+    """Return the declarations without those of properties that stronger declarations set."""
     if not pending:
         return pending
     parts = pending.split(b";")
@@ -460,7 +460,8 @@ def _split_importance(declarations: bytes) -> tuple[bytes, bytes]:
 class Variables:
     """The custom properties (`--name`) of the elements of a page.
 
-    A scope is the number of a set of them. Scope 0 has none; children have that of their parent.
+    A scope is the number of a set of properties. Scope 0 is empty; an element inherits the scope of
+    its parent.
     """
 
     def __init__(self) -> None:
@@ -494,7 +495,7 @@ class Variables:
         return scope, cascade((style, read_style(text)))
 
     def _replace(self, value: bytes, variables: dict[bytes, bytes]) -> bytes:
-        """Return a value without var(); one that is not set, and has no fallback, is empty."""
+        """Return a value without var(). A property that is not set and has no fallback is empty."""
         for _ in range(_MAX_REPLACEMENTS):
             if b"var(" not in value or self._bytes_left < 0:
                 break
@@ -510,14 +511,34 @@ class _Rule(NamedTuple):
 
     specificity: tuple[int, int, int]
     order: int
-    atoms: frozenset[bytes]  # tag, .class and #id that an element must have
-    ancestors: int  # mask of those that the elements around it must have
+    atoms: frozenset[bytes]  # tag, .class, #id and conditions that an element must have
+    excluded: tuple[
+        frozenset[bytes], ...
+    ]  # sets of atoms: an element must not have all atoms of a set
+    # masks of the atoms that other elements must have
+    ancestors: int
+    parent: int
+    previous: int  # the element before it
+    earlier: int  # the elements before it in the same parent
     style: Style
     important_style: Style
 
 
-# Mask of an element as an ancestor; its style, its important style, and both together.
+# Mask of an element as an ancestor, its style, its important style, and both combined.
 _Styles = tuple[int, Style, Style, Style]
+
+
+class Context(NamedTuple):
+    """The neighbours (see `_Rule`), position and attributes of an element."""
+
+    parent: int = 0
+    previous: int = 0
+    earlier: int = 0
+    position: int = 0
+    attributes: tuple[tuple[bytes, bytes], ...] = ()
+
+
+_NO_CONTEXT = Context()
 
 
 class StyleRules:
@@ -526,17 +547,24 @@ class StyleRules:
     Attributes
     ----------
     has_unknown_background
-        True if a selector that is not understood sets a background.
+        True if an unsupported selector sets a background.
     tags
-        The tags in selectors; with "*" an element of any tag can have a style.
+        The tags in selectors; "*" if an element of any tag can have a style.
+    needs_context
+        True if a selector depends on the position, the neighbours or an attribute of an element.
+    attribute_names
+        The attributes in selectors.
     """
 
     def __init__(self) -> None:
         self.has_unknown_background = False
         self.tags: set[bytes] = set()
+        self.needs_context = False
+        self.attribute_names: set[bytes] = set()
+        self._conditions: set[bytes] = set()
         self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
         self._bits: dict[bytes, int] = {}
-        self._styles: dict[tuple[bytes, bytes, bytes, int], _Styles] = {}
+        self._styles: dict[tuple[bytes, bytes, bytes, int, Context], _Styles] = {}
         self._size_left = _MAX_SHEETS
         self._sheets_left = _MAX_SHEET_COUNT
         self._selectors_left = _MAX_SELECTORS
@@ -544,7 +572,7 @@ class StyleRules:
         self._checks = 0
 
     def add_sheet(self, sheet: bytes) -> bool:
-        """Add the rules of a style sheet, up to a size of all; return True if there are any."""
+        """Add the rules of a style sheet, up to the page's limit; return True if there are any."""
         sheet = sheet[: self._size_left]
         self._size_left -= len(sheet)
         self._sheets_left -= 1
@@ -567,33 +595,72 @@ class StyleRules:
         return True
 
     def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
-        compounds = _read_selector(selector)
-        if compounds is None:
+        compounds = read_selector(selector)
+        masks = self._masks(compounds) if compounds else None
+        if not compounds or masks is None:
             if {style.background, important_style.background} != {INHERITED}:
                 self.has_unknown_background = True
             return
-        atoms, ancestors = compounds[-1], frozenset().union(*compounds[:-1])
-        mask = 0
-        for atom in ancestors - {b"html", b"body", b"*"}:
-            if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
-                return
-            mask |= self._bits.setdefault(atom, 1 << len(self._bits))
-        every_atom = [atom for compound in compounds for atom in compound]
-        ids, classes = (sum(atom[:1] == kind for atom in every_atom) for kind in (b"#", b"."))
-        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b"."))
-        if not atoms:
+        atoms, excluded = compounds[-1].atoms, compounds[-1].excluded
+        every_atom = [atom for compound in compounds for atom in compound.atoms]
+        tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
+        ids = sum(atom[:1] == b"#" for atom in tested_atoms)
+        classes = sum(atom[:1] == b"." or is_condition(atom) for atom in tested_atoms)
+        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":"))
+        if any(all(map(is_condition, compound.atoms)) for compound in compounds):
             self.tags.add(b"*")
+        conditions = set(filter(is_condition, tested_atoms))
+        self._conditions |= conditions
+        self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
+        self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
         self._order += 1
-        specificity = (ids, classes, len(every_atom) - ids - classes)
+        specificity = (ids, classes, len(tested_atoms) - ids - classes)
         # Found by its rarest atom; ids sort before classes, "*" and tags.
-        key = min(atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
+        named_atoms = [atom for atom in atoms if not is_condition(atom)]
+        key = min(named_atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
         self._rules[key].append(
-            _Rule(specificity, self._order, atoms - {b"*"}, mask, style, important_style)
+            _Rule(
+                specificity, self._order, atoms - {b"*"}, excluded, *masks, style, important_style
+            )
         )
 
-    def styles(self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int) -> _Styles:
-        """Return what the rules do to an element within elements of a mask, and its own mask."""
-        key = (tag, classes, element_id, ancestors)
+    def _masks(self, compounds: list[Compound]) -> tuple[int, int, int, int] | None:
+        """Return the masks of the ancestors, the parent, the previous and the earlier elements.
+
+        None if the rule cannot apply, or is not supported.
+        """
+        masks = dict.fromkeys((b" ", b">", b"+", b"~"), 0)
+        last = len(compounds) - 2
+        for number, compound in enumerate(compounds[:-1]):
+            combinator = compounds[number + 1].combinator
+            if compound.excluded or (number < last and combinator in (b"+", b"~")):
+                return None
+            relation = combinator if number == last else b" "
+            for atom in compound.atoms - {b"*"}:
+                if relation == b" " and atom in (b"html", b"body"):
+                    continue  # the page may not have these tags
+                if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
+                    return None
+                masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
+        if any(b"html" in compound.atoms for compound in compounds[1:]):  # nothing is around it
+            return None
+        return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"]
+
+    @property
+    def page_mask(self) -> int:
+        """The mask of the element of the whole page, and of its body."""
+        return self._bits.get(b"html", 0) | self._bits.get(b"body", 0)
+
+    def styles(
+        self,
+        tag: bytes,
+        classes: bytes,
+        element_id: bytes,
+        ancestors: int,
+        context: Context = _NO_CONTEXT,
+    ) -> _Styles:
+        """Return the effects of the rules on an element with these ancestors, and its own mask."""
+        key = (tag, classes, element_id, ancestors, context)
         styles = self._styles.get(key)
         if styles is None:
             styles = self._find_styles(*key)
@@ -602,10 +669,15 @@ class StyleRules:
         return styles
 
     def _find_styles(
-        self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int
+        self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context
     ) -> _Styles:
+        parent, previous, earlier, position, attributes = context
         atoms = {tag, b"#" + element_id.strip().lower()}
         atoms.update(b"." + name for name in classes.lower().split()[:_MAX_CLASSES])
+        if self._conditions and self._checks <= _MAX_CHECKS:
+            values = dict(attributes)
+            self._checks += 4 * len(self._conditions)  # each takes as long as four rules
+            atoms.update(item for item in self._conditions if holds(item, values, position))
         mask = 0
         for atom in atoms:
             mask |= self._bits.get(atom, 0)
@@ -617,7 +689,12 @@ class StyleRules:
             rule
             for rules in candidates
             for rule in rules
-            if rule.atoms <= atoms and rule.ancestors & ancestors == rule.ancestors
+            if rule.atoms <= atoms
+            and rule.ancestors & ancestors == rule.ancestors
+            and rule.parent & parent == rule.parent
+            and rule.previous & previous == rule.previous
+            and rule.earlier & earlier == rule.earlier
+            and not any(group <= atoms for group in rule.excluded)
         )
         style = cascade(rule.style for rule in matching)
         important_style = cascade(rule.important_style for rule in matching)
@@ -625,14 +702,14 @@ class StyleRules:
 
 
 def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield selectors and declarations of the rules that hold for every reader."""
+    """Yield the selectors and declarations of the rules that apply to every reader."""
     preludes: list[bytes] = []
     start = 0
-    if b'"' in text or b"'" in text:  # a brace in a string is none
+    if b'"' in text or b"'" in text:  # a brace in a string is text
         text = _STRING.sub(
             lambda match: b"''" if b"{" in match[0] or b"}" in match[0] else match[0], text
         )
-    text += b"}"  # browsers close what is open at the end
+    text += b"}"  # browsers close open rules at the end
     for brace in _BRACE.finditer(text):
         content = text[start : brace.start()]
         start = brace.end()
@@ -648,19 +725,19 @@ def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _is_rule(preludes: list[bytes]) -> bool:
-    """Return whether declarations within these preludes hold for every reader."""
+    """Return whether declarations within these preludes apply to every reader."""
     if not preludes or len(preludes) > _MAX_NESTING or preludes[-1].startswith(b"@"):
         return False
     return all(_holds(prelude) for prelude in preludes if prelude.startswith(b"@"))
 
 
 def _nested_selector(preludes: list[bytes]) -> bytes:
-    """Return the selector of a rule that lies in other rules."""
+    """Return the selector of a nested rule."""
     selectors = [prelude for prelude in preludes if not prelude.startswith(b"@")]
     if len(selectors) == 1:
         return selectors[0]
     outer = b" ".join(selectors[:-1])
-    if b"," in outer or len(outer) > _MAX_SELECTOR:  # two lists would have to be combined
+    if b"," in outer or len(outer) > _MAX_SELECTOR:  # combinations of two lists are not supported
         return b":unknown"
     return b",".join(
         inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()
@@ -669,9 +746,11 @@ def _nested_selector(preludes: list[bytes]) -> bytes:
 
 
 def _holds(prelude: bytes) -> bool:
-    """Return True if the rules within a rule with @ hold for every reader."""
+    """Return True if the rules within a rule with @ apply to every reader."""
     if not prelude.startswith(b"@media"):
-        return prelude.startswith((b"@supports", b"@layer"))
+        return prelude.startswith(b"@layer") or (
+            prelude.startswith(b"@supports") and not prelude[9:].lstrip().startswith(b"not")
+        )
     text = prelude[6 : 6 + _MAX_SELECTOR]
     text = _RANGE.sub(
         lambda match: b"(%s-width:%spx)" % (b"min" if match[1][:1] == b">" else b"max", match[2]),
@@ -688,30 +767,3 @@ def _holds(prelude: bytes) -> bool:
         )
         for query in text.split(b",")
     )
-
-
-def _read_selector(selector: bytes) -> list[frozenset[bytes]] | None:
-    """Return the tags, classes and ids of each part of a selector; None if not understood.
-
-    Examples
-    --------
-    >>> _read_selector(b"#a > td.b") == [frozenset({b"#a"}), frozenset({b"td", b".b"})]
-    True
-    """
-    selector = selector.strip()
-    if len(selector) > _MAX_SELECTOR:
-        return None
-    if b"[" in selector:
-        selector = _ATTRIBUTE.sub(
-            lambda match: (b"." if match[1] == b"class" else b"#") + match[2], selector
-        )
-    if b":" in selector:
-        selector = _SINGLE_IS.sub(rb"\1", _ROOT.sub(b"html", selector))
-        selector = _NEGATION.sub(b"", selector)
-    compounds = []
-    for part in _COMBINATOR.split(selector):
-        match = _COMPOUND.fullmatch(part)
-        if match is None or not part:
-            return None
-        compounds.append(frozenset(([match[1]] if match[1] else []) + _ATOM.findall(match[2])))
-    return compounds

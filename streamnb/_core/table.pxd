@@ -1,13 +1,11 @@
 # The hash table under all counts: 64-bit keys, and a row of numbers for each key.
-#
-# Rows are stored in blocks in order of insertion, so other arrays can run parallel to them. An index
-# of 8-byte entries (32 bits of the key's hash, 32 bits of row number) points to them. A look-up
-# touches one cache line of the index, because searches start at a line, and one or two of the row.
-# The leading bits of the hash cut the index into segments (Fagin et al. 1979, extendible hashing).
-# Segments grow one at a time, so no insertion takes long; they are 64 to 80 % full.
-#
-# With few columns a row holds a number for each. With many columns most rows have one or two nonzero
-# numbers: a row has room for two with their columns, and a separate block holds more.
+# Rows are stored in blocks in order of insertion, so other arrays can be parallel to them. An index of 8-byte entries
+# (32 bits of the key's hash, 32 bits of row number) points to them. A look-up touches one cache line of the index,
+# because searches start at a line, and one or two of the row. The leading bits of the hash cut the index into segments
+# (Fagin et al. 1979, extendible hashing). Segments grow one at a time, so no insertion takes long; they are 64 to 80 %
+# full.
+# With few columns, a row has a number for each. With many columns, most rows have one or two nonzero numbers. Then a
+# row has room for two numbers with their columns; a separate block has the others.
 
 from libc.math cimport sqrt
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
@@ -52,12 +50,12 @@ cdef extern from *:
 
 cdef enum:
     MAX_COLUMNS = 1 << 20
-    DENSE = 4               # up to so many columns, a row holds a number for each
+    DENSE = 4               # maximum number of columns for which a row has a number for each
     LINE = 8                # index entries per cache line
-    SEGMENT = 1 << 16       # slots at which a segment is split
+    SEGMENT = 1 << 16       # number of slots at which a segment is split
     BLOCK_BITS = 12
     BLOCK = 1 << BLOCK_BITS # rows per block
-    AHEAD = 16              # look-ups in flight, to hide the latency of memory
+    AHEAD = 16              # number of overlapped look-ups, which hides the latency of memory
 
 cdef struct Segment:
     void *block
@@ -82,7 +80,7 @@ cdef struct Row:
 
 cdef struct SparseRow:
     uint64_t key
-    uint32_t[2] columns    # rising, then NO_COLUMN; or ELSEWHERE and the number of columns
+    uint32_t[2] columns    # ascending, then NO_COLUMN; or ELSEWHERE and the number of columns
     double[2] numbers
 
 cdef struct Elsewhere:
@@ -94,7 +92,7 @@ cdef struct Elsewhere:
 
 
 cdef inline uint32_t table_hash(uint64_t key) noexcept nogil:
-    # Keys may be any numbers: bits of values, or fingerprints of the user. Hash 0 marks a free slot.
+    # Keys are bits of values, or fingerprints from the user. Hash 0 marks a free slot.
     return <uint32_t> (((key ^ (key >> 32)) * GOLDEN) >> 32) | 1
 
 
@@ -115,7 +113,7 @@ cdef inline Segment *table_segment(const Table *t, uint32_t hash) noexcept nogil
 
 
 cdef inline uint64_t *segment_home(const Segment *s, uint32_t hash) noexcept nogil:
-    """Return the slot at which the search for a hash starts."""
+    """Return the first slot of the search for a hash."""
     return s.slots + ((<uint64_t> <uint32_t> (hash << s.depth) * s.size >> 32) & ~<uint64_t> (LINE - 1))
 
 
@@ -127,7 +125,7 @@ cdef inline uint64_t *segment_next(const Segment *s, uint64_t *slot, Py_ssize_t 
 # Rows of many columns
 
 cdef inline Py_ssize_t sparse_cells(SparseRow *r, uint32_t **columns, double **numbers) noexcept nogil:
-    """Set the numbers of a sparse row and their columns; return how many there are."""
+    """Set the numbers of a sparse row and their columns; return their number."""
     cdef Elsewhere *other = <Elsewhere *> r
     if r.columns[0] == ELSEWHERE:
         numbers[0] = other.numbers
@@ -199,7 +197,7 @@ cdef inline void row_clear(const Table *t, Row *r, uint64_t key) noexcept nogil:
 
 
 cdef inline Py_ssize_t row_cells(const Table *t, Row *r, uint32_t **columns, double **numbers) noexcept nogil:
-    """Set the numbers of a row and their columns (NULL: 0, 1, 2 ...); return how many there are."""
+    """Set the numbers of a row and their columns (NULL: 0, 1, 2 ...); return their number."""
     if t.width > DENSE:
         return sparse_cells(<SparseRow *> r, columns, numbers)
     columns[0], numbers[0] = NULL, r.numbers
@@ -248,7 +246,7 @@ cdef inline void row_copy(const Table *t, Row *r, double *target, Py_ssize_t wid
 # Segments
 
 cdef inline Segment *segment_new(uint64_t entries, int depth) except NULL:
-    """Allocate a segment that the given number of entries fills to less than 4/5."""
+    """Allocate a segment that is less than 4/5 full with the given number of entries."""
     cdef Segment *s
     cdef uint64_t size = (entries * 5 // 4 // LINE + 1) * LINE
     if size > MAX_SLOTS:
@@ -325,8 +323,8 @@ cdef inline int segment_enlarge(Segment *s, uint64_t entries) except -1:
 
 cdef inline int table_grow(Table *t, Segment *s) except -1:
     """Enlarge or split a full segment."""
-    # A split may double the list of segments. Keys that share more leading bits than chance allows
-    # were chosen by an attacker: their segment is enlarged instead.
+    # A split can double the list of segments. If keys share more leading bits than by chance, an attacker chose them,
+    # and their segment is enlarged.
     if s.size >= SEGMENT and s.depth < 30 and (<uint64_t> 1 << s.depth) * SEGMENT <= 16 * <uint64_t> t.rows:
         return table_split(t, s)
     return segment_enlarge(s, s.used + s.used // 4 + LINE)
@@ -474,7 +472,7 @@ cdef inline Py_ssize_t table_guess(const Table *t, uint32_t hash) noexcept nogil
 
 
 cdef inline void table_find_many(const Table *t, const uint64_t *keys, Py_ssize_t n, int64_t *rows) noexcept nogil:
-    """Set the row of each key, or -1. Overlaps the look-ups, so rows end up in the cache."""
+    """Set the row of each key, or -1. The look-ups overlap and load the rows into the cache."""
     cdef Py_ssize_t i, j
     cdef uint32_t hash
     cdef uint8_t *row
@@ -536,8 +534,8 @@ cdef inline void table_remove(Table *t, Py_ssize_t row) noexcept nogil:
         memcpy(r, last, t.stride)
     t.rows -= 1
     s.used -= 1
-    # No slot may be free between the home of an entry and the entry: later entries move into the
-    # hole unless their home lies behind it (Knuth, TAOCP 3, 6.4, algorithm R).
+    # No slot between the home of an entry and the entry may be free. So later entries move into the hole, unless their
+    # home is after it (Knuth, TAOCP 3, 6.4, algorithm R).
     slot = hole
     while True:
         hole[0] = 0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -56,8 +57,8 @@ def _are_costs(value: Any) -> bool:
     return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
 
 
-# Log-odds (nats) of an imagined message with a clear class: its probability is 1 in float64. With
-# half or twice the value it is 1 too.
+# Log-odds (nats) of a hypothetical message with a clear class. Its probability is 1 in float64,
+# also with half or twice the value.
 _CLEAR_LOG_ODDS = 1e3
 
 
@@ -139,7 +140,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
 
     def _changed(self, name: str) -> None:
-        # any sequence of three numbers is accepted
+        # costs can be any sequence of three numbers
         if name == "costs" and type(self.costs) is not Costs:
             object.__setattr__(self, "costs", Costs(*self.costs))
         if name == "tokenizer":
@@ -192,20 +193,32 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
 
-        X is a sequence of messages, or with `on` a data frame that has a column of them.
+        X is a sequence of messages or a data frame with one column; with `on`, also a frame that
+        has that column.
         """
-        self.model.learn_many([self.count(x) for x in as_messages(X)], y, w)
+        self.model.learn_many(self._count_many(X), y, w)
+
+    def _count_many(self, X: Any) -> list[Any]:
+        """Return the features of many messages; an error names the row of a wrong message."""
+        rows: list[Any] = []
+        try:
+            for message in as_messages(X, self.on):
+                rows.append(self.count(message))
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"row {len(rows)}: {error}") from None
+        return rows
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
         """Reset the model, then learn many messages in shuffled order.
 
-        A model that learns one class after the other predicts worse. To keep the order of the
-        messages, use `learn_many`.
+        A model that learns one class after the other predicts worse. Use `learn_many` to learn in
+        the given order.
 
         Parameters
         ----------
         X : sequence of str, bytes or dict, or data frame
-            The messages. For a frame, `on` names the column that has them.
+            The messages. For a frame of several columns, `on` names the column that has them.
         y : sequence of label
             Their labels.
         w : float or sequence of float, default None
@@ -222,16 +235,14 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         import random  # here: classifying needs none
 
-        messages, labels = as_messages(X), as_labels(y)
-        if len(messages) != len(labels):
-            raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
+        rows, labels = self._count_many(X), as_labels(y)
+        if len(rows) != len(labels):
+            raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
         order = list(range(len(labels)))
         random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)
         model = self.model.clone()
-        model.learn_many(
-            [self.count(messages[i]) for i in order], [labels[i] for i in order], weights[order]
-        )
+        model.learn_many([rows[i] for i in order], [labels[i] for i in order], weights[order])
         object.__setattr__(self, "model", model)
         return self
 
@@ -248,7 +259,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return self.model.predict_proba_one(self.count(x))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
-        """Return the most probable class, whatever the costs; None before the first message."""
+        """Return the most probable class, ignoring the costs; None before the first message."""
         return self.model.predict_one(self.count(x))
 
     @property
@@ -256,7 +267,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return self.model.lock
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
-        return self.model._scores_of([self.count(x) for x in as_messages(X)])
+        return self.model._scores_of(self._count_many(X))
 
     def classify(self, x: Any, reasons: int = 10, costs: Sequence[float] | None = None) -> Verdict:
         """Decide what to do with a message.
@@ -266,7 +277,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         x : bytes, str, Mail or dict
             The message.
         reasons : int, default 10
-            Maximum number of reasons; 0 takes the least time.
+            Maximum number of reasons; 0 is fastest.
         costs : Costs or sequence of float, default None
             The costs of this decision; None for the classifier's own.
         """
@@ -310,22 +321,22 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def is_ready(self, label: Label) -> bool:
         """Return whether the verdict on a clear message of a class can be sure.
 
-        The class needs enough correct predictions. The other classes need enough messages to make
-        a new kind of them improbable: about 50 with the default costs.
+        The class needs enough correct predictions. The other classes need enough messages, about 50
+        with the default costs, because a few messages do not show all kinds of these classes.
         """
         with self.model.lock:
             messages = self.messages()
-            clear = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
-            return (
-                label in clear
-                and self.model.is_ready(label)
-                and not self.decide(clear, self.costs, messages)[2]
-            )
+            return self.model.is_ready(label) and self.is_sure_of_clear(label, messages)
+
+    def is_sure_of_clear(self, label: Label, messages: Mapping[Label, float]) -> bool:
+        """Return whether the verdict on a clear message is sure after `messages` of each class."""
+        scores = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
+        return label in scores and not self.decide(scores, self.costs, messages)[2]
 
     def decide(
         self, scores: Mapping[Label, float], costs: Costs, messages: Mapping[Label, float]
     ) -> tuple[Label, dict[Label, float], bool]:
-        """Return the class, the probability of each, and whether a review costs least.
+        """Return the class, the probability of each, and whether a review has the lowest cost.
 
         Parameters
         ----------
@@ -356,7 +367,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                 values = contributions.values_by_class.tolist()
                 for i, by_class in zip(contributions.used.tolist(), values, strict=True):
                     name = self._feature_name(j, contributions.tokens, i)
-                    if name in by_name:  # two views may have features of one name
+                    if name in by_name:  # features of two views can have the same name
                         name = (j, name)
                     by_name[name] = dict(zip(contributions.labels, by_class, strict=True))
         return Explanation.summed(explanations, by_name)
@@ -364,11 +375,11 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """Return the features of a message with the largest log-odds for or against a class.
 
-        `tokens` are the features that `count` returned. Only these reasons are named, since a
-        message has hundreds of features. Of equal log-odds, the first names are taken.
+        `tokens` are the features that `count` returned. Names are looked up only for the reasons,
+        because a message has hundreds of features. Equal log-odds are sorted by name.
         """
         with self.model.lock:
-            _, views = self._explained(tokens)
+            views = self.model.contributions(tokens)
             if any(label not in contributions.labels for contributions in views) or most < 1:
                 return []
             gains = np.concatenate([contributions.margins(label) for contributions in views])
@@ -381,14 +392,20 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                 for row in np.flatnonzero(sizes[start:end] >= least).tolist():
                     i = int(contributions.used[row])
                     name = self._feature_name(j, contributions.tokens, i)
-                    if name in candidates:  # two views may have features of one name
+                    if name in candidates:  # features of two views can have the same name
                         name = (j, name)
                     candidates[name] = float(gains[start + row]), j, i
                 start = end
             chosen = sorted(candidates.items(), key=lambda item: (-abs(item[1][0]), str(item[0])))
+            del chosen[most:]
+            # All features of a view, whose look-up is cached.
+            cells = {
+                j: self.models[j].counts.get_counts(views[j].tokens.fingerprints)[0]
+                for j in {j for _, (_, j, _) in chosen}
+            }
             return [
-                Reason(name, gain, self._class_counts(j, views[j].tokens, i))
-                for name, (gain, j, i) in chosen[:most]
+                Reason(name, gain, self._class_counts(j, cells[j][i]))
+                for name, (gain, j, i) in chosen
             ]
 
     def _explained(self, tokens: Any) -> tuple[list[Explanation], list[Contributions]]:
@@ -400,18 +417,16 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _feature_name(self, view_index: int, tokens: TokenCounts, i: int) -> Feature:
         """Return the name for readers of a feature of a view of a message."""
         fingerprint = int(tokens.fingerprints[i])
-        if tokens.names is None:  # the message came without names
+        if tokens.names is None:  # the features have no names
             stored_name = self.models[view_index].display_name(fingerprint)
         else:
             stored_name = tokens.name(i)
         return self.tokenizer.tokenizers[view_index].name(fingerprint, stored_name)
 
-    def _class_counts(self, view_index: int, tokens: TokenCounts, i: int) -> dict[Label, float]:
-        """Return the count in each class of a feature of a view of a message."""
+    def _class_counts(self, view_index: int, cells: NDArray[np.float64]) -> dict[Label, float]:
+        """Return the count of a feature in each class with messages, given its counts (K,)."""
         counts = self.models[view_index].counts
-        # All features of the message, whose look-up is cached.
-        weights = counts.get_counts(tokens.fingerprints)[0][i] / counts.scale
-        pairs = zip(counts.labels, weights.tolist(), counts.weights, strict=True)
+        pairs = zip(counts.labels, (cells / counts.scale).tolist(), counts.weights, strict=True)
         return {label: count for label, count, messages in pairs if messages > 0}
 
     def top_features(
@@ -437,8 +452,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     ) -> dict[Label, list[tuple[Feature, float, int, int]]]:
         """Return the `top_features` of each of several classes, in one pass over all features.
 
-        Each feature has its view and fingerprint instead of its counts, which would take much
-        memory with thousands of classes; `class_counts` of the view's model returns them.
+        Each feature has its view and fingerprint. `class_counts` of the view's model returns its
+        counts; with thousands of classes, the counts of all features would take much memory.
         """
         wanted = list(labels)
         features: list[list[tuple[Feature, float, int, int]]] = [[] for _ in wanted]
@@ -463,8 +478,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         Raises
         ------
         OutputError
-            If the file cannot be written, or model, tokenizer or classifier is of a class outside
-            streamnb, which `load` could not create.
+            If the file cannot be written, or the class of model, tokenizer or classifier is outside
+            streamnb, so `load` could not create it.
         """
         if type(self) not in (Classifier, *self.ready.values()):
             raise OutputError(f"{path}: {not_ours(type(self).__name__)}")
@@ -476,7 +491,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             save(self.model, path, settings)
 
     def settings(self) -> dict[str, Any]:
-        """Return everything but the model, as JSON values."""
+        """Return all settings except the model, as JSON values."""
         return {
             "tokenizer": tokenizer_config(self.tokenizer),
             "positive": label_to_json(self.positive)[1],
@@ -506,7 +521,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, settings: Any, decision: dict[str, Any]
     ) -> Classifier:
-        """Return a preset classifier of its parts, its `settings` and decision parameters."""
+        """Return a preset classifier from its parts, its `settings` and decision parameters."""
         raise NotImplementedError
 
     @classmethod
@@ -516,7 +531,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         Raises
         ------
         ModelFileError
-            If the file is missing, damaged or not of streamnb, or has a model without a tokenizer.
+            If the file is missing, damaged or not a file of streamnb, or has a model without a
+            tokenizer.
         """
         model, extra = read(path, TextModel)
         if not isinstance(extra, dict):
@@ -542,11 +558,29 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
         )
 
 
-def as_messages(X: Any) -> list[Any]:
-    """Return a list of messages; the rows of a data frame become dicts."""
+def as_messages(X: Any, on: str | None) -> list[Any]:
+    """Return a list of messages: the values of a sequence or single column, or dicts with `on`.
+
+    Raises
+    ------
+    TypeError
+        If X is a single message.
+    ValueError
+        If X is a set, or without `on` a data frame with several columns.
+    """
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
-    return list(frame_of(X).rows(named=True) if is_frame(X) else X)
+    refuse_set(X)
+    if is_frame(X):
+        if on is not None:
+            return list(frame_of(X).rows(named=True))
+        columns = list(frame_of(X).iter_columns())
+        if len(columns) != 1:
+            raise ValueError(f"a frame of {len(columns)} columns: set on= to that of the messages")
+        return list(columns[0].to_list())
+    if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
+        X = X.ravel()
+    return list(X.to_pylist() if hasattr(X, "to_pylist") else X)
 
 
 def _chances_of_others(
@@ -554,10 +588,10 @@ def _chances_of_others(
 ) -> dict[Label, float]:
     """Return for each label the probability that a message is of another class.
 
-    After n messages of a class, its next message is of a kind not seen before with probability of
-    about 1 / (n + 1). The model cannot recognise that kind. So one message of each class is not
-    enough for a sure verdict. The prior of a class is its share of all messages, so a new class
-    does not make verdicts on other classes unsure.
+    After n messages of a class, its next message is of a new kind with a probability of about 1 /
+    (n + 1). The model cannot recognise a new kind. So one message of each class is not enough for a
+    sure verdict. The prior of a class is its share of all messages, so a new class does not make
+    verdicts on other classes unsure.
     """
     top = list(shares)[best_index(list(shares.values()))]
     share_of_others = math.fsum(share for label, share in shares.items() if label != top)
@@ -568,8 +602,8 @@ def _chances_of_others(
     for label, share in shares.items():
         others = share_of_others if label == top else total - share
         n_others = len(class_weights) - (label in class_weights)
-        # Each of the other classes has at least 1 message, even if rounding loses it in a sum of
-        # large weights.
+        # Each other class has at least 1 message, even if rounding loses it in a sum of large
+        # weights.
         other_weight = max(weight - class_weights.get(label, 0.0), n_others)
         new = n_others / other_weight if n_others else 1.0
         own = 1 / (messages.get(label, 0.0) + 1)

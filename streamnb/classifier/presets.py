@@ -84,8 +84,8 @@ class PresetParameters(DecisionParameters):
     discriminative: bool = parameter(
         Boolean(),
         "counts",
-        "True to learn a message with a larger weight, the less probable its class was; False for "
-        "equal weights.",
+        "True to give a message a larger weight if its class was less probable; False for equal "
+        "weights.",
         default=True,
     )
     rate: float = inherited(ViewsNB, "rate", default=0.15)
@@ -112,7 +112,7 @@ class PresetClassifier(PresetParameters, Classifier):
     model: ViewsNB = attribute(init=False)
 
     tokenizer_class: ClassVar[type[MailTokenizer | Tokenizer]]
-    word_options: ClassVar[dict[str, Any]]  # options of the default tokenizer of the view "words"
+    word_options: ClassVar[dict[str, Any]]  # options of the default tokenizer for the view "words"
     presets: ClassVar[dict[str, tuple[str, ...]]]  # views
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -172,7 +172,7 @@ class PresetClassifier(PresetParameters, Classifier):
             views["characters"] = CharacterGrams(first=self.first_bytes)
         else:
             views |= {part: words.clone({"part": part}) for part in ("header", "body")}
-            # a field that one view leaves out is left out by all
+            # all views leave out the same fields
             for view in (views["pairs"], views["bytes"]):
                 view.headers, view.drop_headers = words.headers, words.drop_headers
         if unknown := set(self._chosen) - set(views):

@@ -11,8 +11,8 @@ import sys
 
 def _prepare_collector() -> None:
     """Make the garbage collector run rarely, and not at exit."""
-    # With Python's default, a collection every 700 objects, 5 % of a replay's time goes to the
-    # collector. Few objects form cycles.
+    # With Python's default, a collection every 700 objects, the collector takes 5 % of a replay's
+    # time. Few objects form cycles.
     gc.set_threshold(20_000, 20, 50)
     # At exit, Python runs the collector three times, which takes as long as importing numpy.
     atexit.register(gc.freeze)
@@ -31,7 +31,7 @@ def _prepare_streams() -> None:
         sys.stdout = open(  # noqa: SIM115 (open until the end)
             stdout.fileno(), "w", 1, encoding=stdout.encoding, errors=stdout.errors, closefd=False
         )
-    # a label can have characters that the terminal's encoding lacks
+    # the terminal's encoding may lack characters of a label
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -52,14 +52,14 @@ def _exit_at_once(status: int) -> None:
 def main() -> None:
     """Run the command line. A failure is printed as one line and sets the exit status."""
     if sys.argv[1:2] != ["experiment"]:
-        # OpenBLAS ends the process if it has no memory for its threads, and a mail would be lost.
-        # Only `experiment` multiplies matrices, so one thread is enough.
+        # Without memory for its threads, OpenBLAS ends the process, and a mail would be lost. One
+        # thread is enough, because only `experiment` multiplies matrices.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _prepare_collector()
     _prepare_streams()
     try:
         if sys.argv[1:2] in (["filter"], ["classify"]):
-            gc.disable()  # the garbage of one message is small
+            gc.disable()  # one message leaves little garbage
             from streamnb.cli.quick import exit_status
 
             status = exit_status(sys.argv[1:])

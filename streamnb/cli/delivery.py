@@ -1,4 +1,4 @@
-"""`streamnb filter`: where mail is delivered."""
+"""`streamnb filter`, for the delivery of mail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamnb.errors import StreamNBError
 
 
 class _Passing(options.MailCommand):
-    """A command that copies the message even if an option is wrong."""
+    """A command that copies the message even if its options are wrong."""
 
     usage_status = 75
 

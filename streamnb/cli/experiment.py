@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import notify, plot_option, set_option
+from streamnb.cli.options import (
+    check_outputs,
+    notify,
+    notify_similar_labels,
+    plot_option,
+    set_option,
+)
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, abbreviate, printable
 
@@ -41,8 +48,7 @@ def experiment(
 
     CONFIG is a YAML file that names the table, the models and the splits. All models learn and test
     the same rows. Splits are random, stratified by class, or prequential (each row is classified,
-    then learned). For a learning curve, give several fractions of rows
-    to test.
+    then learned). For a learning curve, give several fractions of rows to test.
 
     \b
     Examples:
@@ -54,10 +60,15 @@ def experiment(
     cannot be written, 130 interrupted (the results until then are reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.tables.experiment import run
-    from streamnb.tables.experiment.results import make_folder, write_experiment
+    from streamnb.tables.experiment.results import RESULT_FILES, make_folder, write_experiment
 
     config = _read_config(config_file, settings)
     if out is not None:
+        paths = getattr(config.data, "path", ())
+        check_outputs(
+            [os.path.join(out, name) for name in RESULT_FILES],
+            [config_file, *([paths] if isinstance(paths, str) else paths)],
+        )
         make_folder(out)
     has_progress = not (as_json or quiet) and sys.stderr.isatty()
     try:
@@ -66,6 +77,7 @@ def experiment(
         raise ConfigError(f"{config_file}: {error}") from None
     for note in result.notes:
         notify(note)
+    notify_similar_labels(result.classes)
     if out is not None:
         write_experiment(result, config, out)
     if plot is not None:

@@ -51,9 +51,8 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 
     The verdict is from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
     wrote. The column evidence has the token's log-odds and the class that they favour. The other
-    columns have the token's counts in each class. As in `streamnb classify`, log-odds are for spam
-    or, if there are classes other than ham and spam, for the predicted class. In JSON, log_odds_of
-    names that class.
+    columns have the token's counts in each class. If all classes are ham and spam, the log-odds are
+    for spam; otherwise, for the predicted class. In JSON, log_odds_of names that class.
 
     \b
     Examples:
@@ -112,7 +111,7 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 def _reference_class(verdict: Verdict) -> object:
     """Return the class whose log-odds are printed: spam if there are only ham and spam.
 
-    That includes a model without messages of spam.
+    A model that has not learned spam counts as one with only ham and spam.
     """
     return "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
 

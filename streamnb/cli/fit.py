@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import notify, notify_similar_labels, on_error_option, set_option
+from streamnb.cli.options import (
+    check_outputs,
+    notify,
+    notify_similar_labels,
+    on_error_option,
+    set_option,
+)
 from streamnb.cli.replay import column_options, make_config, print_skipped, range_options
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, printable
@@ -66,6 +72,7 @@ def fit(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.fit import fit_corpora
 
+    check_outputs([output], [*corpora, config_file])
     config = make_config((), config_file, settings, options)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or config.model.window or kinds != ("immediate",):

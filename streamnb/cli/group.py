@@ -23,7 +23,7 @@ class _Entry(NamedTuple):
     summary: str
 
 
-# A command's module is imported only when the command runs, so `--help` needs these lines.
+# A command's module is imported only when the command runs, so `--help` reads these lines.
 SECTIONS: dict[str, dict[str, _Entry]] = {
     "Start here": {
         "replay": _Entry("replay", "Measure accuracy on a corpus, message by message."),
@@ -95,7 +95,9 @@ class _Commands(click.Group):
             return None
         module = import_module(f"streamnb.cli.{COMMANDS[name].module}")
         name = name.replace("-", "_")
-        return getattr(module, name, None) or getattr(module, f"{name}_")
+        command: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
+        _refuse_empty_arguments(command)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
@@ -121,6 +123,25 @@ class _Commands(click.Group):
             return super().invoke(ctx)
 
 
+class _NotEmpty(click.types.StringParamType):
+    """Text that is not empty, because an empty file name would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text; fail if it is empty."""
+        if value == "":
+            self.fail("it is empty; is a variable of the shell not set?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _refuse_empty_arguments(command: click.Command) -> None:
+    """Make a command, and the commands of a group, refuse empty arguments."""
+    for param in command.params:
+        if isinstance(param, click.Argument) and param.type is click.STRING:
+            param.type = _NotEmpty()
+    for member in getattr(command, "commands", {}).values():
+        _refuse_empty_arguments(member)
+
+
 def _suggestion(name: str) -> str:
     """Return "; did you mean ...?" for a command that does not exist."""
     names = _SYNONYMS.get(name.lower(), ()) or get_close_matches(name.lower(), COMMANDS, 1)
@@ -131,7 +152,7 @@ def _suggestion(name: str) -> str:
 
 @contextmanager
 def _convert_endings() -> Iterator[None]:
-    """Pass Ctrl-C and closed pipes to `main`, which reports them instead of click."""
+    """Pass Ctrl-C and closed pipes to `main`, which reports them in place of click."""
     try:
         yield
     except KeyboardInterrupt:  # click would print an empty line
@@ -186,7 +207,7 @@ def _close_options(name: str, ctx: click.Context | None) -> list[str]:
 
 
 class _Terminated(SystemExit):
-    """Raised on SIGTERM, so that partial files are removed on the way out."""
+    """Raised on SIGTERM, so handlers remove partial files before the exit."""
 
 
 def _on_sigterm(*_: Any) -> None:
@@ -194,7 +215,8 @@ def _on_sigterm(*_: Any) -> None:
 
 
 def _prepare_process() -> None:
-    # Otherwise pydantic searches all installed packages for plug-ins, which streamnb does not use.
+    # Without this, pydantic searches all installed packages for plug-ins, which streamnb does not
+    # use.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
@@ -204,7 +226,7 @@ def _prepare_process() -> None:
 
 
 def _discard_output() -> None:
-    """Send all further standard output to the null device, so that Python's last flush succeeds.
+    """Redirect standard output to the null device, so Python's last flush succeeds.
 
     Python 3.13 and newer print a traceback if that flush fails.
     """
@@ -237,8 +259,8 @@ def main() -> None:
         click.echo("streamnb: interrupted", err=True)
         status = 130
     except _Terminated:
-        # The process ends by the signal, not with an exit status: a mail server then retries the
-        # mail and does not return it to the sender.
+        # The process ends by the signal, not with an exit status. So a mail server retries the
+        # mail, and does not return it to the sender.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
         raise
@@ -247,7 +269,7 @@ def main() -> None:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         _discard_output()
-        sys.stderr.close()  # the reader has closed the pipe, so no message is printed
+        sys.stderr.close()  # the reader closed the pipe, so no error is printed
         status = 141
     except OSError as error:
         _discard_output()

@@ -86,7 +86,7 @@ def _readable(
 ) -> Iterator[tuple[str, str, bytes]]:
     """Yield label, name and content of each message; print and collect errors of unreadable ones.
 
-    An empty file is an error only if `not_empty` has its name. In a folder it counts as a message.
+    An empty file is an error only if its name is in `not_empty`. In a folder, it is a message.
     """
     named = {str(Path(name)) for name in not_empty}
     for label, message in _with_progress(messages):
@@ -156,12 +156,12 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
 
     labelled_sources = _labelled_sources(arguments)
     names = tuple(chain.from_iterable(labelled_sources.values()))
-    imap_access(*names)  # raises before a database is made
+    imap_access(*names)  # raises an error before a database is created
     labelled_by = PROGRAM if program else HUMAN
     with _collected_errors() as errors:
         messages = _readable(_mixed(labelled_sources, binary), errors, names)
         first = next(messages, None)
-        if first is None:  # no database is made if there is nothing to learn
+        if first is None:  # without a message, no database is created
             return
         lessons = (
             LabelledMessage(content, label, f"learn {name}")
@@ -225,8 +225,8 @@ def _mixed(
     sizes = dict.fromkeys(labelled_sources, 1)
     if len(labelled_sources) > 1:
         for label, names in labelled_sources.items():
-            # The number of messages on standard input or a server is unknown: the largest known
-            # number is used.
+            # The number of messages on standard input or a server is unknown, so the largest known
+            # number replaces it.
             countable = [name for name in names if name != "-" and not is_imap_url(name)]
             sizes[label] = sum(1 for name in countable for _ in messages(name))
         largest = max(sizes.values())
@@ -336,11 +336,11 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     from streamnb.mailbox.digest import digest
     from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
 
-    imap_access(*source)  # raises before a database is made
+    imap_access(*source)  # raises an error before a database is created
     with _collected_errors() as errors, options.open_mailbox() as old:
         messages = _readable((("", item) for item in read_sources(source)), errors, source)
         first = next(messages, None)
-        if first is None:  # no database is made if there is nothing to learn
+        if first is None:  # without a message, no database is created
             return
         with create_upgraded(old, new, options.shared_value("wait")) as upgraded:
             outcomes = (
@@ -361,7 +361,7 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
 
 @contextmanager
 def _errors_exit_with_3() -> Iterator[None]:
-    """Exit with status 3 for errors, since 1 and 2 mean ham and unsure."""
+    """Exit with status 3 for errors, because 1 and 2 are ham and unsure."""
     try:
         yield
     except (BusyError, click.exceptions.Exit, BrokenPipeError):
@@ -371,7 +371,7 @@ def _errors_exit_with_3() -> Iterator[None]:
         raise click.exceptions.Exit(3) from None
     except OSError as error:
         options.notify(describe_os_error(error))
-        os._exit(3)  # a normal exit would write the buffered output again, and fail again
+        os._exit(3)  # a normal exit would try to write the buffered output again
     except Exception as error:
         raise UnexpectedError(error, 3) from error
 

@@ -33,7 +33,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be don
 
 
 def _readiness_by_label(mailbox: Mailbox) -> dict[str, str]:
-    """Return for each class what is missing until its verdicts can be sure."""
+    """Return, by class, a text about the messages it needs before its verdicts can be sure."""
     from streamnb.mailbox.readiness import readiness
 
     with mailbox.reading():
@@ -103,7 +103,7 @@ def status(as_json: bool) -> None:
 @database_options
 @_json
 def verify(as_json: bool) -> None:
-    """Sum up the ledger and compare the sums with the counts.
+    """Compare the counts with the sums over the ledger.
 
     \b
     Example:
@@ -360,13 +360,13 @@ def _result_line(result: MergeResult) -> str:
 @click.option(
     "--replace",
     is_flag=True,
-    help="Then remove the earlier import of this file, or of the only imported file. Use it for a "
-    "newer word list of bogofilter.",
+    help="After the import, remove the earlier import of this file, or of the only imported file. "
+    "Use it for a newer word list of bogofilter.",
 )
 @database_options
 @_json
 def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
-    """Add an export, a model file of `streamnb replay --save`, or the output of `bogoutil -d`.
+    """Add the content of FILE: an export, a model file, or the output of `bogoutil -d`.
 
     Messages that the database has, and files that were imported, are not added again. After the
     import of a word list or a model, messages stay unsure until their class is ready. The command
@@ -389,7 +389,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
             result = import_file(mailbox, file, kind, replace)
             missing = _readiness_by_label(mailbox)
     except BaseException:
-        if is_new:  # so that a failed import leaves no empty database
+        if is_new:  # a failed import must not leave an empty database
             for ending in ("", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     os.unlink(path + ending)
@@ -412,7 +412,7 @@ def merge(other: str, as_json: bool) -> None:
 
     Run the command on the larger database: its calibration is kept. A message that both databases
     have is not added again. If its labels differ, a person's label replaces a program's, and a
-    later label an earlier one.
+    later label replaces an earlier one.
 
     \b
     Example:

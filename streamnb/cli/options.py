@@ -12,10 +12,11 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from unicodedata import normalize
 
 import click
 
-from streamnb.errors import StreamNBError, printable
+from streamnb.errors import ConfigError, StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class FiniteRange(click.FloatRange):
-    """A number within a range; NaN is in none."""
+    """A number within a range, which excludes NaN."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         """Return the number; fail if it is not finite."""
@@ -36,7 +37,7 @@ class FiniteRange(click.FloatRange):
 
 
 class MailCommand(click.Command):
-    """A command that mail programs run: wrong options have an exit status of their own."""
+    """A command for mail programs, with a separate exit status for wrong options."""
 
     usage_status = 3
 
@@ -50,7 +51,7 @@ class MailCommand(click.Command):
             raise
 
     def on_usage_error(self) -> None:
-        """Do the part of the work that a wrong option must not stop; nothing by default."""
+        """Do the work that must be done even with wrong options; nothing by default."""
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -75,7 +76,7 @@ on_error_option: Decorator = click.option(
 
 
 def combine_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return several options as one decorator; the last comes first in the help."""
+    """Return one decorator for several options; the help lists them in reverse order."""
 
     def add_options(command: Command) -> Command:
         for option in options:
@@ -95,17 +96,41 @@ def notify(line: object) -> None:
     echo_err(f"streamnb: {line}")
 
 
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
+# Differences between two spellings of one name, in the order of the attempts to remove them.
+_DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("upper and lower case", str.casefold),
+    ("characters that look the same", lambda name: _INVISIBLE.sub("", normalize("NFKC", name))),
+    ("blanks, hyphens and underscores", lambda name: _SEPARATORS.sub(" ", name)),
+    ("the way a number is written", lambda name: _as_number_text(name)),
+)
+
+
+def _as_number_text(name: str) -> str:
+    """Return a number without trailing zeros; return other text unchanged."""
+    try:
+        return f"{float(name):.15g}"
+    except ValueError:
+        return name
+
+
 def notify_similar_labels(labels: Iterable[object]) -> None:
-    """Print a notice for classes whose names differ only in upper and lower case."""
-    spellings: dict[str, list[str]] = {}
-    for label in sorted(set(map(str, labels))):
-        spellings.setdefault(label.casefold(), []).append(label)
-    for names in spellings.values():
-        if len(names) > 1:
-            notify(
-                f"{', '.join(names)} are different classes, though their names differ only in "
-                "upper and lower case; if they are one class, use the same spelling in all labels"
-            )
+    """Print a notice for classes that are probably two spellings of one name."""
+    keys = {name: name for name in sorted(set(map(str, labels)))}
+    for difference, simplify in _DIFFERENCES:
+        spellings: dict[str, list[str]] = {}
+        for name, key in keys.items():
+            spellings.setdefault(simplify(key), []).append(name)
+        for names in spellings.values():
+            if len(names) > 1:
+                is_visible = difference != "characters that look the same"
+                notify(
+                    f"{', '.join(names if is_visible else map(ascii, names))} are different "
+                    f"classes, though their names differ only in {difference}; if they are one "
+                    "class, use the same spelling in all labels"
+                )
+        keys = {names[0]: key for key, names in spellings.items()}
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:
@@ -129,8 +154,29 @@ def set_option(example: str) -> Callable[[Command], Command]:
     return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=summary)
 
 
+def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | None]) -> None:
+    """Raise ConfigError if an output would replace a file that the command reads.
+
+    Parameters
+    ----------
+    outputs
+        Files that the command writes; None and "-" are ignored.
+    inputs
+        Files and folders that it reads; None and "-" are ignored.
+    """
+    read_paths = [path for path in inputs if path is not None and os.path.exists(path)]
+    for output in outputs:
+        if output is None or not os.path.isfile(output):
+            continue
+        if any(os.path.samefile(output, path) for path in read_paths):
+            raise ConfigError(
+                f"{output}: the command reads this file, and its output would replace it; choose "
+                "another name for the output"
+            )
+
+
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Store a value for `shared_value`, so that commands need no parameter for it."""
+    """Store a value for `shared_value`, so commands need no parameter for it."""
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
@@ -145,7 +191,7 @@ shared_option: Callable[..., Decorator] = partial(click.option, expose_value=Fal
 def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -> None:
     from streamnb.mailbox.location import user_path
 
-    if db == "":  # perhaps from a shell variable that is not set
+    if db == "":  # perhaps from an unset shell variable
         raise click.BadParameter("it is empty", ctx, param)
     user = ctx.meta["streamnb.user"]
     if user is not None:
@@ -186,7 +232,7 @@ database_options: Decorator = combine_options(
         metavar="FILE",
         help="The shared model or database of the site. Its scores are added to yours. Default: "
         "STREAMNB_BASE. "
-        "With --user: site.snb, else site.db, in the users' folder.",
+        "With --user: site.snb in the users' folder, or site.db if it is missing.",
     ),
     shared_option(
         "--db",
@@ -210,7 +256,7 @@ judge_options: Decorator = combine_options(
         "--threshold",
         type=FiniteRange(0.5, 1),
         metavar="P",
-        help="A verdict is sure from this probability on; the costs are then not used.",
+        help="Minimum probability of a sure verdict, in place of the costs.",
     ),
 )
 
@@ -251,13 +297,13 @@ def open_mailbox(create: bool = False) -> Mailbox:
 
 
 def warn_of_other_owner(path: str | Path) -> None:
-    """Warn on standard error if root made a file in another user's folder."""
+    """Warn on standard error if root created a file in another user's folder."""
     from streamnb.mailbox.location import user_name
 
     folder = os.path.dirname(os.path.abspath(path))
     try:
         file_owner, folder_owner = os.stat(path).st_uid, os.stat(folder).st_uid
-    except OSError:  # the database of a server
+    except OSError:  # the database is on a server
         return
     if file_owner != folder_owner and file_owner == 0:
         echo_err(
@@ -272,7 +318,7 @@ def load_classifier(path: str) -> Classifier:
     from streamnb.classifier import Classifier
 
     classifier = Classifier.load(path)
-    classifier.on = None  # the data is one message, not a dict that has one
+    classifier.on = None  # the data is the message itself, not a dict
     return classifier
 
 
@@ -288,7 +334,7 @@ def parse_time(text: str) -> float:
             time_s = time.time() - int(span[1]) * _SECONDS[span[2]]
         else:
             time_s = datetime.fromisoformat(text.strip()).timestamp()
-        datetime.fromtimestamp(time_s)  # raises if it cannot be printed
+        datetime.fromtimestamp(time_s)  # raises an error for a time out of range
         return time_s
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamnb.cli.options import (
+    check_outputs,
     current_judge_options,
     judge_options,
     load_classifier,
+    notify,
     on_error_option,
     set_option,
 )
@@ -26,12 +28,24 @@ from streamnb.cli.replay import (
     run_options,
 )
 from streamnb.cli.tables import progress_bar
-from streamnb.errors import ConfigError, CorpusError, ModelFileError, StreamNBError, printable
+from streamnb.errors import (
+    ConfigError,
+    CorpusError,
+    ModelFileError,
+    StreamNBError,
+    abbreviate,
+    printable,
+)
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
+    from streamnb.replay import Report
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+# Suffixes of formats that `predict` does not write, because programs could not read the file.
+_OTHER_FORMATS = {
+    ".parquet", ".json", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".html", ".snb", ".db",
+}  # fmt: skip
 
 
 @click.command()
@@ -67,8 +81,8 @@ def predict(
     predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
-    review. A class other than the positive one (spam) costs MISS if it is wrong: with 10 1 0.2, its
-    labels are sure from a probability of 0.8 on.
+    review. A wrong label other than the positive one (spam) costs MISS. So with 10 1 0.2, such a
+    label is sure if its probability is at least 0.8.
 
     \b
     Examples:
@@ -88,12 +102,15 @@ def predict(
 
     if as_json and output_format not in (None, "jsonl"):
         raise ConfigError(f"--json and --format {output_format} cannot be combined")
+    check_outputs([output], [data, model_file])
     options = current_judge_options()
     classifier = _load_classifier(model_file)
     source = open_unlabelled(data, text_column, is_for_mail(classifier))
     suffix = bare_suffix(Path(output))
-    if output != "-" and output_format is None and suffix == ".parquet":
-        raise ConfigError(f"--out {output}: Parquet cannot be written; use .csv, .tsv or .jsonl")
+    if output != "-" and output_format is None and suffix in _OTHER_FORMATS:
+        raise ConfigError(
+            f"--out {output}: {suffix.strip('.')} cannot be written; use .csv, .tsv or .jsonl"
+        )
     output_format = output_format or ("jsonl" if as_json else _FORMATS.get(suffix, source.format))
     skipped: list[str] = []
     labels: Counter[str] = Counter()
@@ -151,7 +168,7 @@ def evaluate(
 
     A model file does not contain the messages that it has learned. So the command cannot warn you
     if DATA contains them, and the figures are then too good. Test on other files, or on the rest
-    of a corpus: `fit --limit N` learns the first N messages of an order, `--skip N` leaves them
+    of a corpus: `fit --limit N` learns the first N messages, and `evaluate --skip N` leaves them
     out.
 
     \b
@@ -172,7 +189,7 @@ def evaluate(
             "`evaluate` does not support the keys sweep and feedback; use `streamnb replay`"
         )
     classifier = _load_classifier(model_file)
-    run_and_print(
+    report = run_and_print(
         config,
         lambda run_config, on_step: evaluate_model(run_config, classifier, model_file, on_step),
         as_json=as_json,
@@ -180,6 +197,23 @@ def evaluate(
         quiet=quiet,
         plot=plot,
     )
+    _notify_unknown_labels(report, classifier)
+
+
+def _notify_unknown_labels(report: Report, classifier: Classifier) -> None:
+    """Print a notice if labels of the data are not classes of the model."""
+    labels = set(map(str, classifier.labels))
+    unknown = {
+        label: row.messages
+        for label, row in report.summary.classes.items()
+        if row.messages and label not in labels
+    }
+    if unknown:
+        names = ", ".join(map(abbreviate, list(unknown)[:10]))
+        notify(
+            f"{sum(unknown.values()):,} of {report.summary.messages:,} messages count as errors: "
+            f"their labels are not classes of the model ({names})"
+        )
 
 
 def _load_classifier(path: str) -> Classifier:

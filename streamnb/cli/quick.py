@@ -1,6 +1,6 @@
 """`streamnb filter` and `classify` of one message, without importing click.
 
-A mail server may start a process for every message, and most of its time would be spent on imports.
+A mail server may start a process for each message, which would spend most of its time on imports.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from streamnb.errors import BusyError, StreamNBError, describe_os_error, error_t
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.passthrough import pass_through
 
-_QUICK_BYTES = 1 << 21  # a longer file is left to click
-# Names of tables, which a new user may take for messages, though each row of them is one.
+_QUICK_BYTES = 1 << 21  # bytes: the command of click reads a longer file
+# Suffixes of tables. The command of click reports that a table is not a message.
 TABLE_SUFFIXES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
-# The first bytes of gzip, bzip2, xz, Zstandard and LZ4. `corpus.entry` reads these files, but its
-# import would take longer than asking the server.
+# The first bytes of gzip, bzip2, xz, Zstandard and LZ4 files. `corpus.entry` reads them, but its
+# import takes longer than a request to the server.
 _COMPRESSION_MARKS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"Dovecot-LZ4")
 _MBOX_MARKS = (b"\nFrom ", b">From ", b"FOLDER INTERNAL DATA")
 _OPTIONS = {"--db", "--user"}
-# Modules of numpy that only write docstrings. They take a tenth of the time of a message, and empty
-# ones in their place leave numpy without docstrings, which no command shows.
+# Modules of numpy that only add docstrings. They take a tenth of the time of a message, so empty
+# modules replace them. No command shows numpy's docstrings.
 _DOCSTRING_MODULES = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
 
 
 def exit_status(arguments: list[str]) -> int | None:
-    """Run a simple command line and return its exit status; None to leave it to click, unread."""
+    """Run a simple command line and return its exit status; None if click must run it."""
     options: dict[str, str] = {}
     paths = []
     words = iter(arguments[1:])
@@ -48,7 +48,7 @@ def exit_status(arguments: list[str]) -> int | None:
     try:
         client = MailboxClient(options.get("--db"), user=options.get("--user"), record=record)
     except (StreamNBError, OSError, ValueError):
-        return None  # the command of click reports it
+        return None  # the command of click reports the error
     if record and not paths:
         return filter_stream(client, strict=False)
     plain = len(paths) == 1 and paths[0].isascii() and paths[0] != "-"
@@ -59,12 +59,13 @@ def exit_status(arguments: list[str]) -> int | None:
 
 
 def _read_message(path: str) -> bytes | None:
-    """Return the one message in a file; None if it may be anything else."""
+    """Return the message in a file; None if the file may be something else."""
     with open(path, "rb") as file:
         message = file.read(_QUICK_BYTES)
-    if message.startswith(b"From "):  # one message may have an mbox's separator
+    if message.startswith(b"From "):  # a single message can begin with an mbox separator
         message = message.partition(b"\n")[2]
-        # A further message, quotes to be removed, or a mail program's own record: click reads them.
+        # The command of click reads files with several messages, quoted lines, or a mail program's
+        # data.
         if not message or any(mark in message for mark in _MBOX_MARKS):
             return None
     head = message[: 1 << 13]
@@ -78,17 +79,17 @@ def _read_message(path: str) -> bytes | None:
 
 
 def _classify_file(client: MailboxClient, path: str) -> int | None:
-    """Print the verdict on one message; None to leave the file and all errors to click."""
+    """Print the verdict on one message; None if click must read the file or report an error."""
     try:
         message = _read_message(path)
         if message is None:
             return None
         with client:
             verdict = client.classify(message)
-    except BusyError as error:  # click would wait once more
+    except BusyError as error:  # click would wait again
         sys.stderr.write(f"streamnb: {printable(str(error))}\n")
         return error.exit_code
-    except Exception:  # click repeats it and reports the error
+    except Exception:  # the command of click tries again and reports the error
         return None
     try:
         sys.stdout.write(printable(f"{verdict.mark} {verdict.score:.4f} {path}") + "\n")
@@ -98,7 +99,7 @@ def _classify_file(client: MailboxClient, path: str) -> int | None:
     except OSError as error:
         sys.stderr.write(f"streamnb: {describe_os_error(error)}\n")
         sys.stderr.flush()
-        os._exit(3)  # Python would try to flush once more
+        os._exit(3)  # Python would try to flush again
     if verdict.label is not None and not verdict.ready:
         notify_not_ready({verdict.label})
     return verdict.status
@@ -157,8 +158,8 @@ def filter_stream(client: MailboxClient, strict: bool, unsure_field: str | None 
 
 
 def give_up(error: BaseException) -> NoReturn:
-    """Report that a message was not passed on, and exit with 75, so that the caller keeps it."""
+    """Report that a message was not passed on, and exit with 75: the caller keeps the message."""
     reason = getattr(error, "strerror", None) or type(error).__name__
     sys.stderr.write(f"streamnb: the message was not passed on: {reason}\n")
     sys.stderr.flush()
-    os._exit(75)  # Python would try to flush once more
+    os._exit(75)  # Python would try to flush again

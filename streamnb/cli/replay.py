@@ -15,6 +15,7 @@ import click
 
 from streamnb.cli.options import (
     Decorator,
+    check_outputs,
     combine_options,
     notify,
     notify_similar_labels,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_MAX_NOTICES = 3  # lines printed of a list of similar notices
+_MAX_NOTICES = 3  # maximum number of similar notices to print
 _INTERRUPTED = "interrupted: the figures cover the messages read so far"
 
 
@@ -54,7 +55,7 @@ range_options: Decorator = combine_options(
     ),
 )
 quiet_option: Decorator = click.option("--quiet", is_flag=True, help="Print only errors.")
-# The options of `replay` and `evaluate`, the last first in the help.
+# The options of `replay` and `evaluate`, in the reverse order of the help.
 run_options: Decorator = combine_options(
     quiet_option,
     click.option("--details", is_flag=True, help="Also print the reliability of probabilities."),
@@ -146,7 +147,7 @@ def run_and_print(
     details: bool,
     quiet: bool,
     plot: str | None,
-) -> None:
+) -> Report:
     """Run a replay or an evaluation, draw and print its report; exit 130 if it was interrupted.
 
     Parameters
@@ -177,10 +178,11 @@ def run_and_print(
     if report.interrupted:
         notify(_INTERRUPTED)
         sys.exit(130)
+    return report
 
 
 def _next_command(folder: str | None) -> str:
-    """Return what to run for a page of pictures of a replay."""
+    """Return a hint with the command for a page of pictures of a replay."""
     if folder is None:
         return "for a page of pictures add --out DIR, then run: streamnb report DIR"
     return f"for a page of pictures run: streamnb report {shlex.quote(folder)}"
@@ -190,7 +192,7 @@ def _next_command(folder: str | None) -> str:
 def _with_results_folder(config: Config, plot: str | None) -> Iterator[Config]:
     """Yield a configuration that writes results, to a temporary folder if none is configured.
 
-    A plot is drawn from the result files. Without a plot the configuration is not changed.
+    A plot needs the result files. Without a plot, the configuration is not changed.
     """
     if plot is None or config.output.folder is not None:
         yield config
@@ -294,14 +296,27 @@ def make_config(
     for (*sections, last), value in values.items():
         section = data
         for name in sections:
-            if section.get(name) is None:  # the file may have a section without content
+            if section.get(name) is None:  # a section of the file may be empty
                 section[name] = {}
             section = section[name]
-        if isinstance(section, dict):  # otherwise `build` raises the error
+        if isinstance(section, dict):  # `build` raises the error for other values
             section[last] = value
     for assignment in settings:
         set_key(data, assignment)
-    return build(data, config_file or "configuration")
+    config = build(data, config_file or "configuration")
+    _check_outputs(config, config_file)
+    return config
+
+
+def _check_outputs(config: Config, config_file: str | None) -> None:
+    """Raise ConfigError if the results of a run would replace its corpus or configuration."""
+    outputs = [config.output.model]
+    if config.output.folder is not None:
+        from streamnb.evaluate.result_files import RESULT_FILES
+
+        outputs += [os.path.join(config.output.folder, name) for name in RESULT_FILES]
+    path = config.corpus.path
+    check_outputs(outputs, [config_file, *([path] if isinstance(path, str) else path or ())])
 
 
 def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) -> None:

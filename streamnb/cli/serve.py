@@ -1,4 +1,4 @@
-"""`streamnb serve`: the process that stays."""
+"""`streamnb serve`: the server process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import gc
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import click
 
@@ -24,7 +25,6 @@ from streamnb.errors import (
 if TYPE_CHECKING:
     import ssl
 
-    from streamnb.mailbox.service.addresses import AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.model_api import Predictor
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
 _MAIL = 20  # connections that bring mail, at once
+_MAIL_KINDS = ("lmtp", "smtp")
+_KINDS = (*_MAIL_KINDS, "milter", "http")
 
 
 _PREFIX = "STREAMNB_"
@@ -44,7 +46,7 @@ _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOC
               "STREAMNB_USERS")  # fmt: skip
 _BOTH = "--lmtp and --smtp need --next, and it needs one of them"
 _PAIR = "--certificate and --key need each other"
-# An option, the one that it needs, and the error without that.
+# An option, the option that it needs, and the error if that is missing.
 _NEEDS = (
     ("--lmtp or --smtp", "--next", _BOTH),
     ("--next", "--lmtp or --smtp", _BOTH),
@@ -55,6 +57,8 @@ _NEEDS = (
     ("--reject-text", "--reject", "--reject-text goes with --reject"),
     ("--full-address", "--users", "--full-address goes with --users"),
     ("--aliases", "--users", "--aliases goes with --users"),
+    ("--delimiter", "--users", "--delimiter goes with --users"),
+    ("--host-name", "--http", "--host-name goes with --http"),
     ("--model", "--http", "--model goes with --http"),
 )
 # Two options that exclude each other, and the error.
@@ -80,7 +84,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
         not 0 < len(text) <= _LONGEST_TEXT
         or not all(32 <= ord(character) < 127 for character in text)
     ):
-        raise click.BadParameter(f"{text!r:.100} is not 1 to {_LONGEST_TEXT} characters of ASCII")
+        raise click.BadParameter(f"{text!r:.100}: write 1 to {_LONGEST_TEXT} ASCII characters")
     return text
 
 
@@ -113,6 +117,13 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     metavar="FILE",
     help="With --http: predict by a model that `fit` or `replay --save` wrote, not by a mailbox.",
 )
+@click.option(
+    "--host-name",
+    "host_names",
+    metavar="NAME",
+    multiple=True,
+    help="With --http: another name of this server, such as the name of a container.",
+)
 @click.option("--users", is_flag=True, help="Serve the databases of all users.")
 @click.option(
     "--full-address",
@@ -123,6 +134,13 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--aliases",
     metavar="FILE",
     help="With --users: a file of lines ADDRESS USER, @DOMAIN USER or @DOMAIN @DOMAIN.",
+)
+@click.option(
+    "--delimiter",
+    "delimiters",
+    metavar="CHARACTERS",
+    help="With --users: characters that begin an extension, as Postfix's recipient_delimiter. "
+    "Default: +.",
 )
 @click.option(
     "--certificate", metavar="FILE", help="Offer STARTTLS with this certificate (PEM; needs --key)."
@@ -148,27 +166,10 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 )
 @options.judge_options
 @options.database_options
-def serve(
-    lmtp: str | None,
-    smtp: str | None,
-    hop: str | None,
-    milter: str | None,
-    reject: float | None,
-    reject_text: str | None,
-    http: str | None,
-    model_file: str | None,
-    users: bool,
-    full_address: bool,
-    aliases: str | None,
-    certificate: str | None,
-    key: str | None,
-    trust: tuple[str, ...],
-    per_address: int | None,
-    log_format: str | None,
-) -> None:
+def serve(**values: Any) -> None:
     """Run a server for streamnb's commands, for a mail server, and for programs.
 
-    It listens on a Unix socket beside the database (STREAMNB_SOCKET names another place).
+    It listens on a Unix socket next to the database (STREAMNB_SOCKET names another path).
     `classify`, `filter` and `streamnb-filter` use the socket if it exists, and the database
     otherwise.
 
@@ -180,9 +181,9 @@ def serve(
     token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
     /openapi.json returns the description of this API.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
-    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM or Ctrl-C ends
-    the server.
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. If systemd opens a socket, its
+    FileDescriptorName must be lmtp, smtp, milter, http, or ask for the Unix socket. SIGTERM, SIGHUP
+    or Ctrl-C ends the server after the current messages.
 
     \b
     Example:
@@ -191,85 +192,144 @@ def serve(
       streamnb serve --model tickets.snb --http 127.0.0.1:8025
       streamnb serve --users --lmtp /run/streamnb/lmtp --next lmtp:/run/dovecot/lmtp
     """  # noqa: D301 (click's mark for lines that stay as they are)
-    from streamnb.mailbox.service.addresses import AddressBook
-    from streamnb.mailbox.service.mailboxes import Mailboxes
-    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.monitor import Monitor, configure_logging
-    from streamnb.mailbox.service.server import serve as served
-    from streamnb.mailbox.service.sockets import inherited_sockets, is_loopback, parse_network
+    from streamnb.mailbox.service.sockets import inherited_sockets, raise_file_limit
 
     gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
-    wanted = {"lmtp": lmtp, "smtp": smtp, "milter": milter, "http": http}
+    settings = _Settings(**values)
     passed = inherited_sockets()
-    if unknown := set(passed) - {*wanted, "ask"}:
+    if unknown := set(passed) - {*_KINDS, "ask"}:
         raise ConfigError(
-            f"the socket {sorted(unknown)[0]!r} is unknown; set FileDescriptorName to ask or one "
-            "of "
-            f"{', '.join(wanted)}"
+            f"the socket {min(unknown)!r} is unknown; set FileDescriptorName to ask or one of "
+            f"{', '.join(_KINDS)}"
         )
-    mail = {"lmtp", "smtp"} & {name for name in wanted if wanted[name] or name in passed}
-    _check_options(
-        {
-            "--lmtp or --smtp": bool(mail),
-            "--next": hop is not None,
-            "--certificate": certificate is not None,
-            "--key": key is not None,
-            "--milter": bool(milter or "milter" in passed),
-            "--reject": reject is not None,
-            "--reject-text": reject_text is not None,
-            "--http": bool(http or "http" in passed),
-            "--model": model_file is not None,
-            "--users": users,
-            "--full-address": full_address,
-            "--aliases": aliases is not None,
-            "--db or --user": options.shared_value("db") is not None,
-        }
-    )
-    next_hop = None if hop is None else _hop(hop)
-    if next_hop is not None and next_hop.address in _own(lmtp, smtp):
-        raise click.UsageError(
-            f"--next {next_hop.address}: the server itself listens there; give "
-            "the address of the next mail server"
-        )
-    trusted = tuple(map(parse_network, trust))
-    tls = None if certificate is None or key is None else _tls(certificate, key)
+    _check_options(settings.is_set(passed))
+    next_hop = settings.next_hop()
     configure_logging()
     for warning in _misspelt_variables(os.environ):
         options.echo_err(warning)
+    raise_file_limit()
     with require_extra("server", "{}: not installed"):
-        monitor = Monitor(log_format, metrics=bool(http or "http" in passed))
-    if model_file is not None:
-        _serve_model(model_file, http, passed.get("http", []), monitor)
+        monitor = Monitor(settings.log_format, metrics=bool(settings.http or "http" in passed))
+    if settings.model_file is not None:
+        _serve_model(settings, passed.get("http", []), monitor)
+    _serve_mailboxes(settings, next_hop, passed, monitor)
+    _exit()
+
+
+class _Settings(NamedTuple):
+    """The options of `serve`, by the names of its parameters."""
+
+    lmtp: str | None
+    smtp: str | None
+    hop: str | None
+    milter: str | None
+    reject: float | None
+    reject_text: str | None
+    http: str | None
+    host_names: tuple[str, ...]
+    model_file: str | None
+    users: bool
+    full_address: bool
+    aliases: str | None
+    delimiters: str | None
+    certificate: str | None
+    key: str | None
+    trust: tuple[str, ...]
+    per_address: int | None
+    log_format: str | None
+
+    @property
+    def addresses(self) -> dict[str, str | None]:
+        """The addresses to listen on, by kind of listener."""
+        return {name: getattr(self, name) for name in _KINDS}
+
+    def is_set(self, passed: Container[str]) -> dict[str, bool]:
+        """Return which options are given on the command line or by a socket of systemd."""
+        return {
+            "--lmtp or --smtp": any(getattr(self, name) or name in passed for name in _MAIL_KINDS),
+            "--next": self.hop is not None,
+            "--certificate": self.certificate is not None,
+            "--key": self.key is not None,
+            "--milter": bool(self.milter or "milter" in passed),
+            "--reject": self.reject is not None,
+            "--reject-text": self.reject_text is not None,
+            "--http": bool(self.http or "http" in passed),
+            "--host-name": bool(self.host_names),
+            "--model": self.model_file is not None,
+            "--users": self.users,
+            "--full-address": self.full_address,
+            "--aliases": self.aliases is not None,
+            "--delimiter": self.delimiters is not None,
+            "--db or --user": options.shared_value("db") is not None,
+        }
+
+    def next_hop(self) -> NextHop | None:
+        """Return the next mail server; raise UsageError if it is this server itself."""
+        if self.hop is None:
+            return None
+        hop = _hop(self.hop)
+        if hop.address in _own(self.lmtp, self.smtp):
+            raise click.UsageError(
+                f"--next {hop.address}: the server itself listens there; give "
+                "the address of the next mail server"
+            )
+        return hop
+
+    def all_host_names(self) -> frozenset[str]:
+        """Return the names by which programs may address the HTTP listener."""
+        from streamnb.mailbox.service.http import HOST_NAME
+
+        return frozenset([HOST_NAME, *map(str.lower, self.host_names)])
+
+
+def _serve_mailboxes(
+    settings: _Settings,
+    next_hop: NextHop | None,
+    passed: dict[str, list[socket.socket]],
+    monitor: Monitor,
+) -> None:
+    """Serve one mailbox, or those of all users, until SIGTERM."""
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.memory_budget import MemoryBudget
+    from streamnb.mailbox.service.server import serve as served
+
     with ExitStack() as stack:
-        if users:
-            mailboxes = _users_mailboxes(AddressBook(full_address, aliases, monitor.warn), monitor)
+        if settings.users:
+            mailboxes = _users_mailboxes(settings, monitor)
         else:
             mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
         monitor.count_databases(lambda: mailboxes.open_count)
-
-        budget = MemoryBudget()
-
-        def handler(name: str) -> ConnectionHandler:
-            return _handler(
-                name, mailboxes, next_hop, options.current_judge_options(), tls, monitor,
-                {"reject": reject, **({"reject_text": reject_text} if reject_text else {})},
-                budget,
-            )  # fmt: skip
-
-        listeners = _listeners(stack, mailboxes, wanted, passed, handler)
-        for listener in listeners:
-            listener.address_limit = per_address
-            if listener.name in mail:
-                listener.trusted = trusted
-                host = listener.socket.getsockname()
-                if isinstance(host, tuple) and not is_loopback(host[0]) and not trusted:
-                    raise ConfigError(
-                        f"--{listener.name} {listener.address}: other machines could send mail "
-                        "through it; listen on 127.0.0.1, or name the allowed networks with "
-                        "--trust NETWORK"
-                    )
+        make = _HandlerFactory(
+            settings,
+            mailboxes,
+            next_hop,
+            _tls(settings, monitor),
+            monitor,
+            options.current_judge_options(),
+            MemoryBudget(),
+        )
+        listeners = _listeners(stack, mailboxes, settings.addresses, passed, make.handler)
+        _limit(listeners, settings)
         served(mailboxes, listeners, options.echo_err, monitor)
-    _exit()
+
+
+def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
+    """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
+    from streamnb.mailbox.service.sockets import is_loopback, parse_network
+
+    trusted = tuple(map(parse_network, settings.trust))
+    for listener in listeners:
+        listener.address_limit = settings.per_address
+        if listener.name in _MAIL_KINDS:
+            listener.trusted = trusted
+            host = listener.socket.getsockname()
+            if isinstance(host, tuple) and not is_loopback(host[0]) and not trusted:
+                raise ConfigError(
+                    f"--{listener.name} {listener.address}: other machines could send mail "
+                    "through it; listen on 127.0.0.1, or name the allowed networks with "
+                    "--trust NETWORK"
+                )
 
 
 def _misspelt_variables(environment: Iterable[str]) -> list[str]:
@@ -287,7 +347,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     ]
     endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
     matches = {}
-    for name in sorted(others):  # the common beginning would make unlike names alike
+    for name in sorted(others):  # without the common prefix, which makes all names similar
         matches[name] = [
             endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.8)
         ]
@@ -299,17 +359,20 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
 
 
 def _exit() -> NoReturn:
-    """End the process: a thread that waits for a next hop that hangs is not waited for."""
+    """End the process without waiting for a thread that a hanging next hop blocks."""
     sys.stderr.flush()
     os._exit(0)
 
 
-def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
+def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
     """Return the mailboxes of many users, with the site's model."""
     from streamnb.mailbox.location import base_path, users_folder
+    from streamnb.mailbox.service.addresses import DELIMITERS, AddressBook
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.site_model import SiteModel
 
+    delimiters = DELIMITERS if settings.delimiters is None else settings.delimiters
+    addresses = AddressBook(settings.full_address, settings.aliases, monitor.warn, delimiters)
     folder = users_folder()
     with convert_os_errors(
         OutputError, f"{folder}: the folder of the users (STREAMNB_USERS) cannot be made"
@@ -322,7 +385,7 @@ def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
         if path is None:
             return None
         base = SiteModel(path, wait, monitor.warn)
-        _ = base.version  # a file that cannot be read fails now
+        _ = base.version  # raises an error for an unreadable file at the start
         return base
 
     def find_base() -> SiteModel | None:
@@ -338,9 +401,7 @@ def _users_mailboxes(addresses: AddressBook, monitor: Monitor) -> Mailboxes:
     return mailboxes
 
 
-def _serve_model(
-    path: str, http_address: str | None, passed: list[socket.socket], monitor: Monitor
-) -> NoReturn:
+def _serve_model(settings: _Settings, passed: list[socket.socket], monitor: Monitor) -> NoReturn:
     """Answer with the predictions of a model file until SIGTERM."""
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
@@ -351,6 +412,7 @@ def _serve_model(
     from streamnb.mailbox.service.sockets import listen, parse_address
     from streamnb.mailbox.watched_file import WatchedFile
 
+    path, http_address = str(settings.model_file), settings.http
     model = WatchedFile(path, _read_predictor, monitor.warn)
     monitor.watch_file("model", lambda: model.is_stale)
     token = database_token(path)
@@ -359,6 +421,7 @@ def _serve_model(
         lambda user: token,
         path_tokens={"/metrics": database_token(f"{path}.metrics")},
         open_paths=frozenset(["/health", "/openapi.json"]),
+        host_names=settings.all_host_names(),
     )
     handler = http(guard)
     with ExitStack() as stack:
@@ -379,49 +442,66 @@ def _read_predictor(path: str) -> Predictor:
     from streamnb.mailbox.service.model_api import RowPredictor, TextPredictor
     from streamnb.naive_bayes.model_files import read
 
-    model = load(path)  # which knows the models of tables, too
+    model = load(path)  # it reads models of tables, too
     if not isinstance(read(path)[1], dict):
         return RowPredictor(model)
     return TextPredictor(options.load_classifier(path))
 
 
-def _handler(
-    name: str,
-    mailboxes: Mailboxes,
-    hop: NextHop | None,
-    question: JudgeOptions,
-    tls: ssl.SSLContext | None,
-    monitor: Monitor,
-    refusal: dict[str, Any],
-    budget: MemoryBudget,
-) -> ConnectionHandler:
-    """Return the handler of a kind of listener; only what it needs is imported."""
-    if name == "ask":
-        from streamnb.mailbox.service.server import socket_handler
+@dataclass(frozen=True, eq=False)
+class _HandlerFactory:
+    """Creates the handlers of listeners; imports only the modules that they need."""
 
-        return socket_handler(mailboxes, monitor)
-    if name == "milter":
-        from streamnb.mailbox.service.milter import milter
+    settings: _Settings
+    mailboxes: Mailboxes
+    next_hop: NextHop | None
+    tls: Callable[[], ssl.SSLContext] | None
+    monitor: Monitor
+    judge_options: JudgeOptions
+    budget: MemoryBudget
 
-        return milter(mailboxes, monitor, question, budget=budget, **refusal)
-    if name == "http":
+    def handler(self, name: str) -> ConnectionHandler:
+        """Return the handler of a kind of listener."""
+        if name == "ask":
+            from streamnb.mailbox.service.server import socket_handler
+
+            return socket_handler(self.mailboxes, self.monitor, self.budget)
+        if name == "milter":
+            return self._milter()
+        if name == "http":
+            return self._http()
+        with require_extra("server", "{}: not installed"):
+            from streamnb.mailbox.service.proxy import proxy
+        assert self.next_hop is not None  # noqa: S101 (checked by the command)
+        return proxy(
+            self.next_hop, self.mailboxes, self.monitor, name == "lmtp", self.judge_options,
+            self.tls, self.budget,
+        )  # fmt: skip
+
+    def _milter(self) -> ConnectionHandler:
+        from streamnb.mailbox.service.milter import REJECT_TEXT, milter
+
+        reject, text = self.settings.reject, self.settings.reject_text or REJECT_TEXT
+        return milter(
+            self.mailboxes, self.monitor, self.judge_options, reject, text, self.budget
+        )  # fmt: skip
+
+    def _http(self) -> ConnectionHandler:
         with require_extra("server", "{}: not installed"):
             from streamnb.mailbox.service.api import api
             from streamnb.mailbox.service.http import AuthMiddleware, http
         guard = AuthMiddleware(
-            api(mailboxes, monitor),
-            _token(mailboxes),
-            path_tokens={"/metrics": _scrape_token(mailboxes)},
+            api(self.mailboxes, self.monitor),
+            _token(self.mailboxes, self.monitor),
+            path_tokens={"/metrics": _scrape_token(self.mailboxes)},
             open_paths=frozenset(["/health"]),
+            host_names=self.settings.all_host_names(),
+            budget=self.budget,
         )
         return http(guard)
-    with require_extra("server", "{}: not installed"):
-        from streamnb.mailbox.service.proxy import proxy
-    assert hop is not None  # noqa: S101 (checked by the command)
-    return proxy(hop, mailboxes, monitor, name == "lmtp", question, tls, budget)
 
 
-def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
+def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str]:
     """Return a function that returns the token of a user's database, or of the only one."""
     from streamnb.mailbox.location import user_path
     from streamnb.mailbox.service.http import database_token
@@ -433,15 +513,18 @@ def _token(mailboxes: Mailboxes) -> Callable[[str | None], str]:
             return only
         with suppress(ConfigError):
             path = user_path(mailboxes.addresses.user_of_query(user) or "")
-            if only is None and os.path.exists(path):
-                return database_token(path)
+            try:
+                if only is None and os.path.exists(path):
+                    return database_token(path)
+            except OutputError as error:
+                monitor.warn(str(error))
         raise LookupError("no such user")
 
     return of_user
 
 
 def _scrape_token(mailboxes: Mailboxes) -> str:
-    """Return the token that is valid for the metrics alone, of a file `metrics.token`."""
+    """Return the token in the file `metrics.token`, which is valid only for the metrics."""
     from streamnb.mailbox.location import companion_path, users_folder
     from streamnb.mailbox.service.http import database_token
 
@@ -468,7 +551,7 @@ def _listeners(
 
     single = mailboxes.single
     asking = socket_path("", "all") if single is None else socket_path(single.location)
-    if single is not None and is_url(single.location):  # no database has made the folder
+    if single is not None and is_url(single.location):  # no database has created the folder
         os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
     places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
     addresses = {name: parse_address(text) for name, text in places.items() if name not in passed}
@@ -476,7 +559,7 @@ def _listeners(
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
     for name, address in addresses.items():
-        # the mail server is a member of the server's group
+        # the mail server must be a member of this server's group
         mode = 0o660 if name in most else 0o600
         sock = stack.enter_context(listen(address, mode))
         listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
@@ -488,7 +571,7 @@ def _listeners(
 
 
 def _own(*listeners: str | None) -> list[Address]:
-    """Return the addresses at which this server takes mail itself."""
+    """Return the addresses at which this server itself receives mail."""
     from streamnb.mailbox.service.sockets import parse_address
 
     return [parse_address(text) for text in listeners if text]
@@ -507,7 +590,24 @@ def _hop(text: str) -> NextHop:
     return NextHop(kind == "lmtp", parse_address(address))
 
 
-def _tls(certificate: str, key: str) -> ssl.SSLContext:
+def _tls(settings: _Settings, monitor: Monitor) -> Callable[[], ssl.SSLContext] | None:
+    """Return a function that returns the context for STARTTLS from the current files."""
+    from streamnb.mailbox.watched_file import WatchedFile, file_state
+
+    certificate, key = settings.certificate, settings.key
+    if certificate is None or key is None:
+        return None
+    file = WatchedFile(
+        certificate,
+        lambda path: _read_certificate(path, key),
+        monitor.warn,
+        lambda path: (*file_state(path), *file_state(key)),
+    )
+    monitor.watch_file("certificate", lambda: file.is_stale)
+    return lambda: file.content
+
+
+def _read_certificate(certificate: str, key: str) -> ssl.SSLContext:
     import ssl
 
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -61,7 +61,7 @@ def imap_access(*names: str) -> Access:
 
 
 def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMessage]:
-    """Yield the messages of all sources; without `binary`, an error for tables and binary data."""
+    """Yield the messages of all sources; without `binary`, tables and binary data are errors."""
     from streamnb.mailbox.sources import is_binary, messages
 
     for name in names:

@@ -12,7 +12,12 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import combine_options, set_option
+from streamnb.cli.options import (
+    check_outputs,
+    combine_options,
+    notify_similar_labels,
+    set_option,
+)
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
 
 
@@ -58,6 +63,7 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         if not model.labels:
             raise CorpusError(f"{section.input}: there are no messages")
         model.save(config.output.model)
+    notify_similar_labels(model.labels)
     result = {
         "model": config.output.model,
         "classes": {str(y): n for y, n in model.messages().items()},
@@ -149,6 +155,7 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     Example:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (\b is click's mark for preformatted lines)
+    check_outputs([output], corpora)
     with require_extra("spark", error_class=StreamNBError):
         from streamnb.replay.table import write_table
     messages = write_table(corpora, output, order)
@@ -212,7 +219,7 @@ def _read_input(session: Any, section: Any) -> Any:
 
 
 def _write_table(frame: Any, section: Any) -> None:
-    """Write a table; only the remains of a failed run may be overwritten."""
+    """Write a table; overwrite only the incomplete table of a failed run."""
     is_remains = os.path.isdir(section.output) and not set(os.listdir(section.output)) - {
         "_temporary"
     }
@@ -226,7 +233,7 @@ def _start_session() -> Iterator[tuple[Any, Any]]:
     with require_extra("spark", error_class=StreamNBError):
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    # Workers use this interpreter by default, and import nothing from the current folder.
+    # By default, workers use this interpreter and import no module from the current folder.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     try:
@@ -238,7 +245,7 @@ def _start_session() -> Iterator[tuple[Any, Any]]:
         yield session, streamnb.spark
     except PySparkException as error:
         raise StreamNBError(f"Spark: {_cause_line(str(error))}") from None
-    except ValueError as error:  # a model that is not a sum, or a wrong column
+    except ValueError as error:  # the model is not a sum, or a column is wrong
         raise ConfigError(str(error)) from None
     except Exception as error:
         if type(error).__module__.startswith("py4j."):
@@ -249,7 +256,7 @@ def _start_session() -> Iterator[tuple[Any, Any]]:
 
 
 def _cause_line(text: str) -> str:
-    """Return the line of Spark's message that has the cause: the last of a Python traceback."""
+    """Return the line of Spark's error with the cause: the last line of a Python traceback."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in reversed(lines):
         name, colon, reason = line.partition(": ")

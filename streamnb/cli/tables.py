@@ -18,7 +18,7 @@ def new_console() -> Console:
     """Return a console for standard output without markup and automatic colours."""
     from rich.console import Console
 
-    # Wider than any table: a terminal wraps long lines, where rich would omit cells.
+    # Wider than any table: the terminal wraps long lines, but rich would omit cells.
     return Console(highlight=False, markup=False, emoji=False, width=10_000)
 
 
@@ -33,10 +33,10 @@ def progress_bar(
     text, extra_text
         Text before and after the bar, in rich's format: "{task.completed:,.0f} messages".
     auto_refresh
-        Redraw from a thread. Without it, processes can be forked safely meanwhile.
+        Whether a thread redraws the bar. Without the thread, processes can be forked safely.
     task
-        Initial fields of rich's task, such as `total`. The function takes such fields too, and
-        redraws at most ten times a second.
+        Initial fields of rich's task, such as `total`. The yielded function takes such fields, too,
+        and redraws at most ten times a second.
     """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -50,8 +50,8 @@ def initialize(state: str) -> None:
 def classify(message: str, ignored: tuple[str, ...], state: str) -> None:
     """Print `class=ham score=-3.2`.
 
-    A higher score is more like spam. Arguments after MESSAGE (of the active learning task) are
-    ignored.
+    A higher score means that spam is more likely. Arguments after MESSAGE, for the active learning
+    task, are ignored.
     """
     from streamnb.scores import best_label, log_odds
 
@@ -83,7 +83,7 @@ def train(label: str, message: str, ignored: tuple[str, ...], state: str) -> Non
 @trec_run.command()
 @_state
 def finalize(state: str) -> None:
-    """Check the filter's file, and keep it for `explain` and `top`."""
+    """Check the filter's file. It is not deleted: `explain` and `top` can read it."""
     from streamnb.classifier import Classifier
 
     Classifier.load(state)

@@ -1,4 +1,4 @@
-"""The data of `streamnb predict`: tables, lines of text, folders and mail, without labels."""
+"""Readers of the unlabelled data of `predict`: tables, lines of text, folders and mail."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Item(NamedTuple):
     cells
         The values of its columns, in the order of `UnlabelledData.names`.
     text
-        The text to classify, or why it cannot be read.
+        The text to classify, or the error of a text that cannot be read.
     json_object
-        The row as it stands in JSON Lines; "" in other formats.
+        The row as written in JSON Lines; "" in other formats.
     json_names
         The keys of that row.
     """
@@ -67,19 +67,19 @@ class UnlabelledData:
     Attributes
     ----------
     names
-        The columns; those of JSON Lines may differ from row to row.
+        The columns; in JSON Lines, rows can have different keys.
     items
         The messages.
     format
-        Format of the output by default: "csv", "tsv" or "jsonl".
+        Default format of the output: "csv", "tsv" or "jsonl".
     delimiter
         Delimiter of the input, for output in CSV.
     has_header
         Whether the input names its columns.
     is_literal
-        Whether double quotes are literal in the input, whose delimiter is a tab.
+        Whether the input is tab-separated with literal double quotes.
     may_be_empty
-        Whether data without messages is no error: a table with a header.
+        Whether data without messages is allowed, as in a table with only a header.
     """
 
     names: list[str]
@@ -123,7 +123,7 @@ def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> Unlabe
 
 
 def _detect_text_column(table: Table) -> tuple[Table, str | None]:
-    """Return a labelled table of two columns as `fit` reads it, with the column of the texts."""
+    """Return a table of two columns and its column of texts, as `fit` would read it."""
     if not {*LABEL_COLUMNS, *TEXT_COLUMNS}.isdisjoint(normalize_names(table.names)):
         return table, None
     detected = detect_columns(without_header(table))
@@ -133,7 +133,7 @@ def _detect_text_column(table: Table) -> tuple[Table, str | None]:
 def _find_header_delimiter(head: bytes) -> str | None:
     """Return the delimiter of a header with a known name of a text column; None without one.
 
-    A file of one column is CSV if each line is one cell; else its first line is a text.
+    A file of one column is CSV if each line is one cell; otherwise its first line is a text.
     """
     lines = [line for line in decode_head(head) if line.strip()]
     if len(lines) > 1 and lines[0].strip() in TEXT_COLUMNS:
@@ -228,7 +228,7 @@ def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterat
 
 
 def _open_lines(path: Path) -> UnlabelledData:
-    """Open a file whose lines are texts; a blank line among them is an empty text."""
+    """Open a file with a text on each line; a blank line between others is an empty text."""
     if not any(line.strip() for line in decode_head(read_head(path))):
         raise CorpusError(f"{path}: there are no messages, because all lines are blank")
 

@@ -1,4 +1,4 @@
-"""`streamnb watch`: classify mail as it arrives, and learn from its owner's moves."""
+"""`streamnb watch`: classify new mail, and learn from its owner's moves."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from streamnb.mailbox.watch.watcher import Watcher
 
 _SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
-_YAML_SEPARATOR = "\x1f"  # between pairs from YAML, where a folder's name may have a comma
-_MAX_PAUSE_S = 300.0  # between attempts to connect again
-_MOVE_S = 1.0  # a move in two steps deletes the original within it
+_YAML_SEPARATOR = "\x1f"  # separator of pairs from YAML: in YAML, a folder's name can have a comma
+_MAX_PAUSE_S = 300.0  # maximum seconds between attempts to connect
+_MOVE_S = 1.0  # seconds within which a move in two steps deletes the original
 
 
 def _parse_folders(
@@ -57,7 +57,7 @@ def _parse_folders(
 
 
 def _split_pairs(text: str) -> list[str]:
-    """Split at commas. A part without "=" belongs to the folder's name before it."""
+    """Split at commas. A part without "=" continues the preceding folder's name."""
     if _YAML_SEPARATOR in text:
         return text.split(_YAML_SEPARATOR)[:-1]
     pairs: list[str] = []
@@ -105,7 +105,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, path: str | None) -
 
 
 def _option_value(place: str, option: click.Option, value: Any) -> Any:
-    """Convert a value of YAML to what click expects for an option."""
+    """Convert a value of YAML to the argument of an option."""
     if option.is_flag:
         if not isinstance(value, bool):
             raise ConfigError(f"{place}: expected true or false, not {value!r:.60}")
@@ -149,8 +149,8 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     "others",
     multiple=True,
     metavar="NAME",
-    help="Another folder to list, so that moves out of it are known. Default: all folders, but "
-    "those that a server marks as trash, drafts or sent.",
+    help="Another folder to list, to detect moves out of it. Default: all folders except those "
+    "that a server marks as trash, drafts or sent.",
 )
 @click.option("--unsure", metavar="FOLDER", help="Folder for unsure mail.")
 @click.option(
@@ -159,7 +159,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     multiple=True,
     metavar="ADDRESS=FOLDER",
     callback=_parse_senders,
-    help="Move mail of this sender (or @DOMAIN) to FOLDER, whatever its class. Nothing is learned.",
+    help="Move all mail of this sender (or @DOMAIN) to FOLDER. Nothing is learned.",
 )
 @click.option(
     "--never",
@@ -177,7 +177,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     "--ham-after",
     type=FiniteRange(0),
     metavar="DAYS",
-    help="Learn mail as ham after it was read and left in the inbox for DAYS. Default: never.",
+    help="Learn mail as ham if it was read and stays in the inbox for DAYS. Default: never.",
 )
 @click.option(
     "--every",
@@ -185,9 +185,9 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     default=30,
     show_default=True,
     metavar="SECONDS",
-    help="Seconds between two looks. A server with IDLE reports changes at once.",
+    help="Seconds between two scans. A server with IDLE reports changes at once.",
 )
-@click.option("--once", "looks_once", is_flag=True, help="Look once and exit.")
+@click.option("--once", "scans_once", is_flag=True, help="Scan once and exit.")
 @server_options
 @database_options
 def watch(
@@ -203,7 +203,7 @@ def watch(
     existing: bool,
     ham_after: float | None,
     every: float,
-    looks_once: bool,
+    scans_once: bool,
 ) -> None:
     """Classify new mail in SOURCE and learn from its owner's moves.
 
@@ -216,8 +216,8 @@ def watch(
     from there to the inbox   removes the label; without one, learns the inbox's class (ham)
     anywhere else             learns nothing
 
-    Mail that appears in a class's folder, and was seen nowhere before, is not learned: another
-    program put it there. The next look also finds moves made between two runs.
+    New mail in a class's folder is not learned if no scan has seen it in another folder, because
+    another program put it there. The next scan also finds moves made between two runs.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
     status`). SIGTERM ends the command.
@@ -255,7 +255,7 @@ def watch(
                 for folder in set(plan.all_folders) - {inbox}:
                     account.create_folder(folder)
             watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
-            _run(watcher, account, every, looks_once, signals, bool(others))
+            _run(watcher, account, every, scans_once, signals, bool(others))
     if signals:
         _print_line("stopped")
 
@@ -267,7 +267,7 @@ def _folder_plan(
     unsure: str | None,
     pinned: dict[str, str],
 ) -> FolderPlan:
-    """Return the account's rules, with each folder by the one name that the account has for it."""
+    """Return the account's rules, with each folder in the account's spelling."""
     from streamnb.mailbox.watch.plan import FolderPlan
 
     canonical = account.canonical_name
@@ -317,11 +317,11 @@ def _run(
     watcher: Watcher,
     account: Account,
     every: float,
-    looks_once: bool,
+    scans_once: bool,
     signals: list[int],
     has_fixed_folders: bool,
 ) -> None:
-    """Look and wait until a signal arrives. After an error, try again after a pause."""
+    """Scan and wait until a signal arrives. After an error, pause and try again."""
     from streamnb.mailbox.rebuild import is_due, rebuild
     from streamnb.mailbox.watch.account import pause
 
@@ -339,16 +339,16 @@ def _run(
             if not is_started:
                 _print_line(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
                 _print_not_ready(watcher)
-            is_second_look = is_started
+            is_second_scan = is_started
             is_started, pause_s = True, 0.0
-            if looks_once and (is_second_look or not watcher.has_copies):
+            if scans_once and (is_second_scan or not watcher.has_copies):
                 return
-            if looks_once:
+            if scans_once:
                 pause(_MOVE_S, lambda: bool(signals))
                 continue
             account.wait(watcher.plan.inbox, every, lambda: bool(signals))
         except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
-            if looks_once or not is_started:
+            if scans_once or not is_started:
                 raise
             pause_s = min(max(2 * pause_s, 1.0), _MAX_PAUSE_S)
             reason = describe_os_error(error) if isinstance(error, OSError) else error
@@ -357,7 +357,7 @@ def _run(
 
 
 def _print_not_ready(watcher: Watcher) -> None:
-    """Print the classes whose mail is not moved yet, and what is missing."""
+    """Print the classes whose mail is not moved yet, and the messages that they need."""
     from streamnb.mailbox.readiness import readiness
 
     with watcher.mailbox.reading():

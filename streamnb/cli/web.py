@@ -1,4 +1,4 @@
-"""`streamnb web`, a page in a browser, and `streamnb verdicts`, which it shows."""
+"""`streamnb web`, a page in a browser, and `streamnb verdicts`, the verdicts that it shows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from streamnb.errors import ConfigError, printable, require_extra
 def web(account: str | None, listen: str) -> None:
     """Serve a page for a browser on this machine, with mail to check, accuracy and words.
 
-    The page lists mail that `streamnb watch`, `filter` and `serve` were unsure of or have moved.
-    One click labels a message, and another one removes the label. With an ACCOUNT (a Maildir or
-    imap://USER@HOST) it shows the text of messages. It loads nothing from the network.
+    The page lists mail with an unsure verdict of `streamnb watch`, `filter` or `serve`, and moved
+    mail. One click labels a message, and another click removes the label. With an ACCOUNT (a
+    Maildir or imap://USER@HOST) it shows the text of messages. It loads nothing from the network.
 
     The printed address contains a secret: anybody who has it can see and label your mail.
 

@@ -195,7 +195,7 @@ class PrequentialConfig(Section, kind="prequential"):
 
 
 class NoSplitsConfig(Section, kind="none"):
-    """No row is tested: models learn all rows and answer the queries."""
+    """No row is tested; models learn all rows and answer the queries."""
 
 
 class ExperimentConfig(Section):

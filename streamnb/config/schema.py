@@ -83,7 +83,7 @@ class TokenizerConfig(
     exclude=("keep_names", "on"),
     use_defaults=False,
 ):
-    """Parameters of `Tokenizer` or `MailTokenizer`; a key that is not set has their default."""
+    """Parameters of `Tokenizer` or `MailTokenizer`, with their defaults."""
 
     kind: str = key(Choice(("auto", "text", "mail")), default="auto")
 
@@ -145,7 +145,7 @@ class DelayedConfig(Section, kind="delayed"):
 
 
 class PartialConfig(Section, kind="partial"):
-    """Some labels never arrive: a random fraction does, or those of some recipients."""
+    """Only some labels arrive: a random fraction, or those of some recipients."""
 
     share: float | None = key(Number(0, 1, none=True), default=None)
     recipients: tuple[str, ...] | None = key(list_type(NAME, 1, none=True), default=None)
@@ -157,7 +157,7 @@ class OnErrorConfig(Section, kind="on_error"):
 
 
 class MarginConfig(Section, kind="margin"):
-    """Labels arrive for wrong predictions, and for correct ones below a margin in log-odds."""
+    """Labels arrive for wrong predictions, and for correct ones within a margin of log-odds."""
 
     log_odds: float = key(Number(0, 1e9), default=3.0)
 
@@ -176,7 +176,7 @@ def _convert_noise(path: str, value: Any) -> Any:
 
 
 class NoisyConfig(Section, kind="noisy"):
-    """A fraction of the labels is wrong: of all classes, or of some classes."""
+    """A fraction of the labels is wrong, for all classes or for some classes."""
 
     share: float | dict[str, float] = key(_convert_noise, default=0.1)
     seed: int = key(SEED, default=1)

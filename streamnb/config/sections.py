@@ -39,9 +39,9 @@ def _converter(type_: Constraint | Converter) -> Converter:
     eq_default=False, kw_only_default=True, frozen_default=True, field_specifiers=(key,)
 )
 class Section:
-    """A part of a configuration. Subclasses declare its keys; instances cannot be changed.
+    """A part of a configuration. Subclasses declare the keys; instances cannot be changed.
 
-    A subclass that is one of several alternatives has a `kind`, which becomes a key.
+    Subclasses that are alternatives have a `kind`, which becomes a key.
 
     Parameters
     ----------
@@ -163,8 +163,8 @@ class ParameterSection(Section):
     ) -> None:
         """Declare the parameters of a class as keys, without the excluded ones.
 
-        A key that the body of the class declares overrides that of a parameter. Without
-        `use_defaults` the default of each parameter is None.
+        A key in the body of the class overrides a parameter of that name. Without `use_defaults`,
+        the default of each parameter is None.
         """
         classes = parameters if isinstance(parameters, tuple) else (parameters,)
         for parameter_class in classes:
@@ -193,7 +193,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def section_type(*classes: type[Section], default: str | None = None) -> Converter:
-    """Return the converter of a section; of several classes the key `kind` chooses one.
+    """Return the converter of a section; the key `kind` chooses one of several classes.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
     def convert(path: str, data: Any) -> Section:
         if isinstance(data, classes):
             return data
-        if data is None:  # all keys below are commented out
+        if data is None:  # for example, all its keys are commented out
             data = {}
         if not isinstance(data, dict):
             raise ValueError(f"{path}: expected keys and values, 'key: value'")
@@ -267,7 +267,7 @@ def mapping_type(
 
 
 def _yaml_text(value: Any) -> str:
-    """Return a value as YAML writes it, for messages."""
+    """Return a value as written in YAML, for errors."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true (or yes, on)", False: "false (or no, off)"}[value]
     return describe(value)
@@ -282,7 +282,7 @@ def convert_name(path: str, value: Any) -> str:
     Raises
     ------
     ValueError
-        For a value that YAML has changed (`yes`, `007`, `1.0`, a date) and for empty text.
+        If YAML changed the value (`yes`, `007`, `1.0`, a date), or it is empty text.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -318,7 +318,7 @@ def build_section(data: dict[Any, Any], section_class: type[Built], source: str)
     Parameters
     ----------
     data : dict
-        The content of a file. A key with nothing below it has its default.
+        The content of a file. A key without a value has its default.
     section_class : type
         The class of the configuration.
     source : str

@@ -1,4 +1,4 @@
-"""Configurations as YAML files, and keys set one by one."""
+"""Configurations in YAML files, and settings of single keys."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from streamnb.errors import ConfigError, convert_os_errors
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50  # maximum depth of nested lists and mappings
 
-# 1e-3 is a number in YAML 1.2 and in every programming language. PyYAML implements YAML 1.1 and
-# reads it as text. The dumper quotes text that looks like this.
+# 1e-3 is a number in YAML 1.2. PyYAML implements YAML 1.1, in which it is text. So the loader reads
+# it as a number, and the dumper quotes text of this form.
 _EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4}\Z")
 
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
@@ -127,7 +127,8 @@ def resolve_paths(
     """Make the paths in a section absolute.
 
     Paths are relative to the folder of the configuration; `~` is the home folder. URLs do not
-    change. Neither do values that are not text or lists, which the section's checks refuse.
+    change. Values other than text and lists do not change, because the checks of the section refuse
+    them.
     """
     folder = os.path.dirname(os.path.abspath(config_file))
     values = data.get(section)
@@ -176,7 +177,7 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
 
 
 def apply_settings(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a plain configuration with some keys, given as paths, set.
+    """Return a copy of a plain configuration with new values for keys, given as paths.
 
     If the kind of the model changes, its other keys get the defaults of the new kind.
 

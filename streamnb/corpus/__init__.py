@@ -1,8 +1,7 @@
-"""Corpora: readers that stream labelled messages, and the detection of the reader that fits.
+"""Corpora: readers of labelled messages, and the detection of the right reader.
 
-A corpus yields `Entry` objects with the location of a message; `read` returns its content. A
-corpus of any size therefore needs the memory of its file names only, and worker processes read the
-messages themselves.
+A corpus yields `Entry` objects with the location of a message; `read` returns its content. So a
+corpus needs memory only for its file names, and worker processes read the messages themselves.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ __all__ = ["KINDS", "Corpus", "Entry", "open_corpus", "order_entries", "read"]
 
 
 def __getattr__(name: str) -> Any:
-    # Mail commands read entries only, and start faster without the readers of tables.
+    # Mail commands need only entries, and start faster without the readers of tables.
     if name not in __all__:
         raise AttributeError(f"module 'streamnb.corpus' has no attribute {name!r}")
     from streamnb.corpus import detect

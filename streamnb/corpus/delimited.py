@@ -1,4 +1,4 @@
-"""Corpora of labelled texts in tables: CSV, lines between tabs, JSON Lines, Parquet, fastText."""
+"""Corpora of labelled texts in tables: CSV, tab-separated, JSON Lines, Parquet, fastText."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from streamnb.corpus.tabular import (
 )
 from streamnb.errors import CorpusError, printable
 
-MAX_FIELD = 1 << 20  # characters of a text that are read
-MAX_LABEL = 64  # characters of a label of lines between tabs, where they are detected
+MAX_FIELD = 1 << 20  # maximum number of characters read of a text
+MAX_LABEL = 64  # maximum characters of a label in the detection of tab-separated lines
 HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
 MIN_ROWS = 5  # minimum number of rows for conclusions about a column
-MAX_NAME_WORDS = 4  # maximum number of words in the name of a column that is in no list
+MAX_NAME_WORDS = 4  # maximum number of words in an unknown column name
 _NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*\)?")
-# Names of columns in data sets of texts, the most specific first.
+# Known names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
     "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",
     "score", "v1", "y",
@@ -60,7 +60,7 @@ def open_delimited(
     root
         The corpus; names of entries are relative to it.
     label, text
-        Names of the columns, or their numbers from 1; None to detect them.
+        Names of the columns, or their numbers, counted from 1; None to detect them.
     format, delimiter, has_header
         See `open_table`.
 
@@ -107,11 +107,11 @@ def open_delimited(
 
 
 def _label_problem(table: Table, label_index: int, row: Row) -> str:
-    """Return why a cell is not a label; "" if it is one."""
+    """Return the reason why a cell is not a label; "" if it is a label."""
     column, label = f"in the column {table.names[label_index]!r:.80}", row.cells[label_index]
     if not label.strip():
         return f"no label {column}"
-    if label.strip() in MISSING and label.strip() != "?":  # which results have for no prediction
+    if label.strip() in MISSING and label.strip() != "?":  # in results, "?" is no prediction
         return f"{label!r} {column} means a missing label; delete the row, or rename the class"
     if isinstance(row.value(label_index), (list, dict)):
         return f"{label!r:.40} {column} is not a label; expected one text or number"
@@ -119,7 +119,7 @@ def _label_problem(table: Table, label_index: int, row: Row) -> str:
 
 
 def text_problem(table_format: str, column: str, value: Any) -> str:
-    """Return why a value of a column is not a text; "" if it is one. An empty text is a text."""
+    """Return the reason why a value is not a text; "" if it is. An empty text is a text."""
     if isinstance(value, (str, bytes)):
         return ""
     reason = "" if value is None else f": {value!r:.40} is not a text"
@@ -127,9 +127,9 @@ def text_problem(table_format: str, column: str, value: Any) -> str:
 
 
 def is_tabbed(head: bytes) -> bool:
-    """Return whether text begins with lines of a short label and a text, between tabs.
+    """Return whether text begins with lines of a short label, a tab and a text.
 
-    Up to a quarter of the lines can lack a label, if labels repeat.
+    If labels repeat, up to a quarter of the lines can lack a label.
     """
     if b"\0" in head:
         return False
@@ -137,7 +137,7 @@ def is_tabbed(head: bytes) -> bool:
     if not lines or _is_known_header(lines[0].split("\t")):
         return bool(lines)
     if len(lines) > 1:
-        lines.pop()  # the last line can be cut
+        lines.pop()  # the last line may be incomplete
     return any(
         len(labels) == len(lines)
         or (len(labels) >= 0.75 * len(lines) and len(set(labels)) <= len(labels) / 2)
@@ -171,7 +171,7 @@ def _is_known_header(names: Sequence[str]) -> bool:
 def _choose_columns(
     table: Table, label: str | None, text: str | None, has_header: bool | None
 ) -> tuple[Table, int, int]:
-    """Return the columns of labels and texts, and the table, which can prove to have no header."""
+    """Return the columns of labels and texts, and the table, now perhaps without header."""
     is_numbered = any(
         name is not None and name.isdecimal() and name not in table.names for name in (label, text)
     )
@@ -204,7 +204,7 @@ def _choose_columns(
 
 
 def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> int | None:
-    """Return the index of a column by its name, or by the first known name that occurs."""
+    """Return the index of the column with a name, or else with the first known name."""
     plain = normalize_names(table.names)
     if name is None:
         name = next((known_name for known_name in known_names if known_name in plain), None)
@@ -222,9 +222,9 @@ def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> 
 
 
 def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
-    """Return whether one known column of two determines the other one.
+    """Return whether a header of two columns, one of them known, determines the other.
 
-    A word that is the name of a column, above the same or single letters, may be data.
+    A known name above the same word, or above single letters, may be data.
     """
     if len(table.names) != 2:
         return False
@@ -234,9 +234,9 @@ def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
 
 
 def detect_columns(table: Table) -> tuple[Table, int, int] | None:
-    """Return columns of labels and texts by their content; None if the content is ambiguous.
+    """Return the columns of labels and texts by their content; None if it is ambiguous.
 
-    Labels are short and repeat, texts have words and differ.
+    Labels are short and repeat. Texts have several words and differ.
     """
     rows = table.head()
     if len(table.names) != 2 or not rows:
@@ -257,7 +257,7 @@ def detect_columns(table: Table) -> tuple[Table, int, int] | None:
 
 
 def _with_unknown_header(table: Table, label_index: int) -> Table:
-    """Return the table without a first row that names columns, if it has one."""
+    """Return the table with its first row as header, if that row names columns."""
     rows = [row for row in table.head() if len(row) > label_index]
     if not rows or not _is_unknown_header(rows, label_index):
         return table
@@ -265,7 +265,7 @@ def _with_unknown_header(table: Table, label_index: int) -> Table:
 
 
 def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
-    """Return whether the first row names columns: few words, and no label of any other row.
+    """Return whether the first row names columns: few words, and no label of another row.
 
     A name is one word, or at most `MAX_NAME_WORDS` words without digits and full stops. The text in
     a first row of several words is shorter than most texts.
@@ -286,7 +286,7 @@ def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
 def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
     """Return the reason why the values of a column cannot be labels; "" if they can.
 
-    Labels repeat. Keys and measured values do not, and measured values are fractions.
+    Labels repeat; keys and measured values do not. Measured values are fractions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The detection of the reader that fits a file or folder."""
+"""The detection of the right reader for a file or folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_corpus(
     delimiter: str | None = None,
     has_header: bool | None = None,
 ) -> Corpus:
-    """Open the corpus at a path with the reader that fits.
+    """Open the corpus at a path with the right reader.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def open_corpus(
     kind
         One of `KINDS`, or None to detect it.
     label_header
-        The header field with the label, for mbox and Maildir; it is not read as part of a message.
+        The header field with the label, for mbox and Maildir. The classifier does not read it.
     label_column, text_column
-        Names of the columns of a table, or their numbers from 1 if it has no header.
+        Names of the columns of a table; without a header, their numbers, counted from 1.
     delimiter
         The delimiter of a CSV file; None to detect it.
     has_header
@@ -67,7 +67,7 @@ def open_corpus(
 
 
 def _join(corpora: list[Corpus]) -> Corpus:
-    """Return corpora as one, read one after the other."""
+    """Return corpora as one corpus, read one after the other."""
     if not corpora:
         raise ConfigError("corpus.path: name at least one path")
     first = corpora[0]
@@ -116,6 +116,8 @@ class _Opener:
 
     def open(self, name: str | Path) -> Corpus:
         """Return the corpus at a path."""
+        if name == "":  # pathlib reads it as the current folder
+            raise ConfigError("corpus.path: it is empty; use '.' for the present folder")
         path = as_regular_file(name)
         if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):
             raise CorpusError(f"{path}: cannot be listed: permission denied")
@@ -136,7 +138,7 @@ class _Opener:
         return corpus
 
     def open_file(self, path: Path) -> Corpus | None:
-        """Return the corpus in a file; None if it is not of the kind, or of no kind."""
+        """Return the corpus in a file; None if it is of another kind or of none."""
         kind = self.kind
         head = read_head(path)
         if not head:
@@ -166,7 +168,7 @@ class _Opener:
         return open_delimited(path, root, *self.columns, table_format, delimiter, self.has_header)
 
     def open_folder(self, path: Path) -> Corpus | None:
-        """Return the corpus in a folder; None if it is not of the kind, or of no kind."""
+        """Return the corpus in a folder; None if it is of another kind or of none."""
         kind = self.kind
         for index in (path / "index", path / "full" / "index"):
             if kind in (None, "trec") and index.is_file():
@@ -178,7 +180,7 @@ class _Opener:
             return folders
         files = sorted(
             (item for item in path.iterdir() if item.is_file() and not item.name.startswith(".")),
-            # The part of a split corpus that is for training comes first.
+            # In a corpus with a split, the training part comes first.
             key=lambda item: ("train" not in item.name.lower(), item.name),
         )
         heads = {item: head for item in files if (head := read_head(item, 1 << 16))}

@@ -1,4 +1,4 @@
-"""Entries of a corpus: where labelled messages lie, and how their content and header are read."""
+"""Entries of a corpus: the location of labelled messages, and the reading of their content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamnb.limits import MAX_MESSAGE
 if TYPE_CHECKING:
     from streamnb.mail import Mail
 
-_HEADER_BYTES = 1 << 16  # bytes that are searched for the fields of a header
+_HEADER_BYTES = 1 << 16  # bytes of a message that are searched for header fields
 _QUOTED = re.compile(rb"^>(>*From )", re.M)
 
 
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     Attributes
     ----------
     name
-        The name in results: the path within the corpus, or file and line.
+        Its name in results: the path within the corpus, or file and line.
     label
         The label; "" without one.
     path
@@ -39,11 +39,11 @@ class Entry(NamedTuple):
     start, end
         The bytes of the message in an mbox file; `end` is -1 for a file with one message.
     text
-        The message, if reading the corpus has read it already.
+        The message, if the corpus was read with it; else None.
     classify, learn
         Whether to classify the message, and to learn it.
     problem
-        The reason why a line of the corpus is not a message; such an entry has no label.
+        The reason why a line of the corpus is not a message. Such an entry has no label.
     """
 
     name: str
@@ -73,13 +73,13 @@ class Corpus:
     path
         The file or folder.
     description
-        What was detected, in one line.
+        Description of the detected format, in one line.
     content
         "mail" for whole messages, "text" for plain text.
     entries
         A function that returns a new iterator over the entries, in the order of the corpus.
     drop_headers
-        Header fields with labels, which must not be read as part of the messages.
+        Header fields with labels, which the classifier must not read.
     size
         The number of entries; None if it is not known before they are read.
     """
@@ -97,7 +97,7 @@ class Corpus:
 
 
 def _unquote(message: bytes) -> bytes:
-    """Remove one `>` from the lines that were quoted because they begin like a separator."""
+    """Remove one `>` from lines that were quoted because they look like a separator."""
     return _QUOTED.sub(rb"\1", message) if message.find(b">From ") >= 0 else message
 
 
@@ -125,14 +125,14 @@ def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
     data
         The file, or its first bytes.
     max_bytes
-        The length at which the result is cut: a small file can be a huge message.
+        Maximum length of the result, because a small file can contain a huge message.
     name
         The name of the file in errors.
 
     Raises
     ------
     CorpusError
-        If the data is damaged, or compressed by a program that cannot be read.
+        If the data is damaged, or in an unsupported format.
     """
     for pattern, kind, make_decompressor in _COMPRESSIONS:
         if not pattern.match(data):
@@ -157,7 +157,7 @@ def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) 
     entry
         The location of the message.
     max_bytes
-        The length at which the content is cut, in bytes.
+        Maximum length of the content, in bytes.
     follow_links
         Whether the file may be a symbolic link.
 
@@ -171,7 +171,7 @@ def read(entry: Entry, max_bytes: int = MAX_MESSAGE, follow_links: bool = True) 
     if entry.text is not None:
         return entry.text
     try:
-        # Without O_NONBLOCK, a pipe without a writer would block the replay.
+        # O_NONBLOCK: a pipe without a writer must not block the replay.
         flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow_links else os.O_NOFOLLOW)
         descriptor = os.open(entry.path, flags)
         try:
@@ -198,9 +198,9 @@ def _read_bytes(descriptor: int, size: int) -> bytes:
 
 
 def _parse_header(entry: Entry) -> Mail:
-    """Return the header of a message; an empty one if it cannot be read.
+    """Return the header of a message; an empty header if the file cannot be read.
 
-    A file that cannot be read is reported when the message is read.
+    The error is reported when the message itself is read.
     """
     from streamnb.mail import Limits, Mail, parse
 
@@ -242,7 +242,7 @@ def message_date(text: str) -> float | None:
 
     try:
         date = parsedate_to_datetime(text)
-        if date.tzinfo is None:  # -0000 means universal time
+        if date.tzinfo is None:  # -0000 is universal time
             date = date.replace(tzinfo=UTC)
         return date.timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -250,9 +250,9 @@ def message_date(text: str) -> float | None:
 
 
 def label_from_header(entry: Entry, name: str | None) -> Entry:
-    """Return an entry with the label of a header field, unfolded and in small letters.
+    """Return an entry with the label in a header field, unfolded and in lower case.
 
-    Without a name of a field the entry keeps its label.
+    If no field is named, the entry keeps its label.
     """
     if name is None:
         return entry

@@ -24,11 +24,10 @@ def is_maildir(path: Path) -> bool:
 
 
 def class_name(name: str) -> str:
-    """Return the class that the name of a folder or file means.
+    """Return the class for the name of a folder or file of mail.
 
-    Numbers, "easy" and "hard" are ignored. The rest names ham (`ham`, `notspam`, `notjunk`), spam
-    (`spam`, `junk`) or a class of its own: these are folders of mail. Labels in tables have no such
-    meanings.
+    Numbers, "easy" and "hard" are ignored. The remaining name is ham (`ham`, `notspam`, `notjunk`),
+    spam (`spam`, `junk`) or another class. Labels in tables are not converted this way.
 
     Examples
     --------
@@ -42,7 +41,7 @@ def class_name(name: str) -> str:
 
 
 def check_class_names(names: Iterable[str], location: Path) -> None:
-    """Raise CorpusError if two names, other than those of ham and spam, become one class."""
+    """Raise CorpusError if two names become one class other than ham and spam."""
     known_names: dict[str, str] = {}
     for name in names:
         label = class_name(name)
@@ -77,7 +76,7 @@ def _list_files(folder: Path) -> tuple[list[str], int]:
 def _list_messages(folder: Path) -> tuple[list[tuple[str, str]], int]:
     """Return (file name, path within the folder) of each message of a class folder or Maildir.
 
-    The second value is the number of subfolders, which are not read.
+    Also return the number of subfolders, which are not read.
     """
     if not is_maildir(folder):
         names, subfolders = _list_files(folder)

@@ -1,4 +1,4 @@
-"""mbox files: messages one after the other, each after a line that begins "From ".
+"""mbox files: a sequence of messages, each after a line that begins with "From ".
 
 MMDF files are read too. Each of their messages is between two lines of four ^A.
 """
@@ -20,11 +20,11 @@ from streamnb.errors import CorpusError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
 
 _CHUNK = 1 << 20
-# A separator is a line that begins "From ", after a blank line or at the start of the file, and
-# before a header field. The last condition distinguishes it from a sentence that begins with
-# "From". A message without header follows a complete separator of RFC 4155, with sender and date.
-# Some programs write no blank line; then the separator must be complete. Editors and shells write
-# byte order marks and empty lines before the first separator.
+# A separator is a line that begins with "From ", after a blank line or at the start of the file,
+# and before a header field. (A sentence can begin with "From", but no header field follows it.)
+# Before a message without a header, the separator must be complete (RFC 4155: sender and date). It
+# must also be complete after a line that is not blank. Editors and shells write byte order marks
+# and empty lines before the first separator.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
 _DATE = (
@@ -40,16 +40,16 @@ _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\
 _MMDF = re.compile(rb"^\x01{4}\r?\n", re.M)
 _CONTENT_LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
 _HEADER_END = re.compile(rb"\n\r?\n")
-_MAX_HEADER = 1 << 14  # bytes of a header that are searched for Content-Length
-# The bytes behind a message whose Content-Length is right.
+_MAX_HEADER = 1 << 14  # bytes of a header that are searched for a Content-Length
+# The bytes after a message with a correct Content-Length.
 _AFTER_CONTENT = re.compile(rb"(?:\r?\n){0,2}(?:\Z|From )")
-_LOCK_TIMEOUT_S = 5.0  # deliveries take less
-# A message without its empty line at the end may still be written by a program without a lock. It
-# is whole after this time without a change; programs write the next block of a message within it.
+_LOCK_TIMEOUT_S = 5.0  # seconds; deliveries take less
+# Seconds without a change after which a message without an empty line at its end is complete.
+# Programs without a lock write the next block of a message earlier.
 _QUIET_S = 1.0
-_PARAGRAPH_S = 0.5  # the same, if the message ends with an empty line: maybe that of a paragraph
-_STALE_LOCK_S = 600.0  # mail programs break older lock files
-_OVERLAP = 2048  # bytes; longer than a separator and the name of a field
+_PARAGRAPH_S = 0.5  # the same for an empty line at the end, which may end a paragraph only
+_STALE_LOCK_S = 600.0  # seconds; mail programs remove older lock files
+_OVERLAP = 2048  # bytes; longer than a separator with the name of a field
 
 
 def is_mbox(head: bytes) -> bool:
@@ -100,9 +100,9 @@ def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
 
 
 def _content_end(file: BinaryIO, begin: int) -> int:
-    """Return the end of the message that its Content-Length states; `begin` if that is wrong.
+    """Return the end of a message by its Content-Length; `begin` if the field is wrong.
 
-    A separator or the end of the file must follow there.
+    The field is correct if a separator or the end of the file follows.
     """
     head = os.pread(file.fileno(), _MAX_HEADER, begin)
     blank_line = _HEADER_END.search(head)
@@ -123,7 +123,7 @@ def _find_messages(path: Path) -> Iterator[tuple[int, int]]:
     Raises
     ------
     CorpusError
-        After all messages but the last one, if another program is writing to the file.
+        After all messages except the last one, if another program is writing to the file.
     """
     with open(path, "rb") as file:
         size, is_free = _unlocked_size(file, path)
@@ -150,7 +150,7 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
     for separator_start, separator_end in _find_separators(file):
         if separator_start >= size:
             break
-        if separator_start < content_end:  # a line of the message that looks like a separator
+        if separator_start < content_end:  # a line of the message with the form of a separator
             continue
         if begin >= 0:
             yield begin, separator_start
@@ -161,10 +161,10 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
-    """Return the size of an mbox while it is unlocked, and whether it was ever unlocked.
+    """Return the size of an mbox while it is not locked, and whether that moment came.
 
-    Mail programs lock an mbox by a file with the ending .lock, by fcntl, or by both. Messages
-    that they append afterwards lie beyond this size.
+    Mail programs lock an mbox by a file with the suffix .lock, by fcntl, or by both. Messages that
+    they append later are beyond this size.
     """
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
@@ -176,7 +176,7 @@ def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
 
 
 def _has_end(file: BinaryIO, begin: int, size: int) -> bool:
-    """Return whether the last message has an end: an empty line after a body, or MMDF's mark."""
+    """Return whether the last message has an end: an empty line after a body, or a line of MMDF."""
     end = os.pread(file.fileno(), 16, max(size - 16, begin)).replace(b"\r", b"")
     if not end.endswith((b"\n\n", b"\n\1\1\1\1\n")):
         return False
@@ -187,8 +187,8 @@ def _has_end(file: BinaryIO, begin: int, size: int) -> bool:
 def _is_complete(file: BinaryIO, begin: int, size: int) -> bool:
     """Return whether the last message, from `begin` to `size`, is complete.
 
-    Some programs write without a lock. If the message does not show its end and the file has just
-    changed, the file is watched for a while.
+    Some programs write without a lock. If the message has no visible end and the file has just
+    changed, the function waits for further changes.
     """
     is_old = abs(time.time() - os.fstat(file.fileno()).st_mtime) > _QUIET_S
     if not is_old and _content_end(file, begin) != size:
@@ -199,7 +199,7 @@ def _is_complete(file: BinaryIO, begin: int, size: int) -> bool:
 
 
 def _is_whole(file: BinaryIO, size: int) -> bool:
-    """Return whether an mbox has not grown beyond this size, or only by complete messages."""
+    """Return whether an mbox grew beyond this size by complete messages only, or not at all."""
     if os.fstat(file.fileno()).st_size <= size:
         return True
     added = os.pread(file.fileno(), _OVERLAP, size)
@@ -217,7 +217,7 @@ def _is_locked(file: BinaryIO, path: Path) -> bool:
     try:
         fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.lockf(file, fcntl.LOCK_UN)
-    except OSError as error:  # a file system may have no locks
+    except OSError as error:  # the file system may not support locks
         return error.errno in (errno.EACCES, errno.EAGAIN)
     return False
 

@@ -27,7 +27,7 @@ def order_entries(
     limit
         Maximum number of entries; None for all.
     skip
-        The number of entries to leave out at the beginning.
+        Number of entries to leave out at the beginning.
 
     Examples
     --------

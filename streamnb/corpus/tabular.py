@@ -1,7 +1,7 @@
 """Rows of tabular files: CSV with any delimiter, JSON Lines, Parquet, `__label__` lines.
 
-Replays, fits and experiments open tables with `open_table`, so that each of them reads every
-format, compression, delimiter and encoding.
+Replays, fits and experiments open tables with `open_table`, so they read the same formats,
+compressions, delimiters and encodings.
 """
 
 from __future__ import annotations
@@ -55,13 +55,14 @@ class Row(NamedTuple):
     Attributes
     ----------
     line
-        The number of the line on which the row begins, from 1; in Parquet the number of the row.
+        Number of the line on which the row begins, counted from 1; in Parquet, the number of the
+        row.
     cells
         One text for each column; empty if there is a problem.
     problem
         The reason why the row cannot be read, with file and line; "" if it can be read.
     values
-        The values of the cells with their types, in JSON Lines and Parquet; None in other formats.
+        The values of the cells with their types (JSON Lines and Parquet); None in other formats.
     """
 
     line: int
@@ -70,7 +71,7 @@ class Row(NamedTuple):
     values: Sequence[Any] | None = None
 
     def value(self, index: int) -> Any:
-        """Return the value of a cell: its text, in formats without types."""
+        """Return the value of a cell; in formats without types, its text."""
         return self.cells[index] if self.values is None else self.values[index]
 
 
@@ -91,14 +92,14 @@ class Table:
     delimiter
         The delimiter of a CSV file.
     quoting
-        How double quotes are read in a CSV file: "csv" by RFC 4180; "line" by RFC 4180 within one
-        line, or literally if that fails; "none" literally.
+        Reading of double quotes in a CSV file. "csv": by RFC 4180. "line": by RFC 4180 within one
+        line, or literally if that fails. "none": literally.
     is_last_wide
-        Whether delimiters in the last column belong to its text.
+        Whether delimiters in the last column are part of its text.
     skips_blanks
         Whether blanks between a delimiter and a cell of a CSV file are ignored.
     first_line
-        The number of the line with which a CSV file begins: 2 below a line "sep=;".
+        Number of the first line of a CSV file to read: 2 after a line "sep=;".
     """
 
     path: Path
@@ -191,9 +192,9 @@ def open_table(
     has_header
         Whether the first line of a CSV file names the columns; None to detect it.
     known_names
-        Sets of names in small letters. A line with one name of each set is a header.
+        Sets of names in lower case. A line with one name of each set is a header.
     required_names
-        Names that the header contains.
+        Names that the header must contain.
 
     Raises
     ------
@@ -217,9 +218,9 @@ def open_table(
 
 
 def detect_format(path: Path, head: bytes) -> str | None:
-    """Return the format of a tabular file by its content and the end of its name; None if neither.
+    """Return the format of a tabular file by its content and suffix; None if it is not tabular.
 
-    Lines between tabs are not detected here: `is_tabbed` does that.
+    `is_tabbed` detects tab-separated lines.
     """
     if head.startswith(b"PAR1"):
         return "parquet"
@@ -238,9 +239,9 @@ def detect_format(path: Path, head: bytes) -> str | None:
 
 # CSV
 
-# A line that tells spreadsheets the delimiter of the lines below it.
+# A first line that declares the delimiter for spreadsheets.
 _DELIMITER_LINE = re.compile(r"sep=(.)\s*")
-_HEADER_LINES = 20  # lines at the beginning of a file in which a misplaced header is looked for
+_HEADER_LINES = 20  # number of first lines that are searched for a misplaced header
 
 
 def _open_csv(
@@ -293,7 +294,7 @@ def _open_csv(
 
 
 def without_header(table: Table) -> Table:
-    """Return a CSV table whose first line is a row, too; its columns are called 1, 2, ..."""
+    """Return a CSV table in which the first line is a row and columns are named 1, 2, ..."""
     counts = {len(row.cells) for row in islice(_read_csv_rows(table), HEAD_ROWS)}
     is_last_wide = len(counts) > 1 and table.quoting != "csv"
     count = 2 if is_last_wide else max(counts, default=1)
@@ -302,18 +303,18 @@ def without_header(table: Table) -> Table:
 
 
 def decode_head(head: bytes) -> list[str]:
-    """Return the lines at the beginning of a file, without the last one if it may be cut."""
+    """Return the first lines of a file, without an incomplete last line."""
     lines = split_lines(decode_line(head.removeprefix(BOM_UTF8)))
     return lines[:-1] if len(head) >= HEAD_BYTES and len(lines) > 1 else lines
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text, which end at CR, LF or both and nowhere else."""
+    """Return the lines of a text, which end only at CR, LF or both."""
     return list(io.StringIO(text, newline=""))
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Return the cells of one line of CSV; none if quotes are not closed."""
+    """Return the cells of one line of CSV; an empty list if quotes are not closed."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
@@ -321,14 +322,14 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 
 def normalize_names(names: Iterable[str]) -> list[str]:
-    """Return names in small letters without blanks around them."""
+    """Return names stripped and in lower case."""
     return [name.strip().lower() for name in names]
 
 
 def _detect_delimiter(lines: list[str], delimiters: str, suffix: str) -> str:
     """Return the delimiter that gives most lines the same number of columns, above one.
 
-    If no delimiter does, the file has one column, and its suffix gives the delimiter.
+    If there is none, the file has one column, and the delimiter follows from its suffix.
     """
     scores = []
     for rank, delimiter in enumerate(delimiters):
@@ -358,7 +359,7 @@ def _has_blanks_before_quotes(lines: list[str], delimiter: str) -> bool:
 
 
 def _detect_quoting(lines: list[str], delimiter: str) -> str:
-    """Return how to read double quotes: with tabs, literally unless every quote makes sense."""
+    """Return the reading of double quotes; with tabs, "none" unless all quotes are consistent."""
     if delimiter != "\t":
         return "csv"
     if not any(cell.startswith('"') for line in lines for cell in line.split("\t")):
@@ -373,10 +374,10 @@ def _detect_quoting(lines: list[str], delimiter: str) -> str:
 
 
 def _lacks_header(table: Table) -> bool:
-    """Return whether the first row looks like the others: a number in it stands above numbers.
+    """Return whether the first row is like the others: it has a number above numbers.
 
-    Names of columns are rarely numbers. If they can be (years), the table counts as headerless
-    only if cells of its other columns repeat.
+    Names of columns are rarely numbers. If they may be years, the table has no header only if cells
+    of its other columns repeat.
     """
     rows = [row.cells for row in islice(_read_csv_rows(table), HEAD_ROWS)]
     if len(rows) < 2:
@@ -438,8 +439,8 @@ def _split_unquoted(line: str, table: Table) -> list[str]:
 def _read_quoted(table: Table) -> Iterator[Row]:
     """Read CSV with quotes.
 
-    The csv module has one limit of the length of cells for the whole process: it is changed only
-    while a row is read.
+    The csv module has one limit of cell length for the whole process. So it is changed only during
+    the reading of a row.
     """
     lines = (
         part
@@ -456,7 +457,7 @@ def _read_quoted(table: Table) -> Iterator[Row]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            # A quote that is not closed is noticed at the end of the file.
+            # An unclosed quote is detected at the end of the file.
             raise CorpusError(
                 f"{table.path}:{number}: not CSV: {error}, in the row that begins here"
             ) from None
@@ -482,7 +483,7 @@ def _json_names(path: Path) -> list[str]:
 
 
 def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Read the objects of a JSON Lines file with their lines; a problem in place of an object."""
+    """Yield line number and object of each line of a JSON Lines file, or a problem."""
     for number, line in read_lines(path):
         if not line.strip():
             continue
@@ -508,9 +509,9 @@ def _read_json_lines(table: Table) -> Iterator[Row]:
 
 
 def to_csv_cell(value: Any) -> str:
-    """Return a value of JSON or Parquet as in a CSV file of the same table.
+    """Return a value of JSON or Parquet as the cell of a CSV file of the same table.
 
-    A label is then the same class in every format.
+    So a label is the same class in all formats.
     """
     if isinstance(value, bool):
         return str(value)

@@ -1,4 +1,4 @@
-"""Files of text or tables, also compressed, in several encodings, or from a pipe."""
+"""Files of text or tables: compression, encodings and pipes."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ COMPRESSIONS = {
     ".zst": b"\x28\xb5\x2f\xfd",
     ".zip": b"PK\3\4",
 }
-MAX_ROW = 1 << 26  # bytes of a line, and characters of a cell; the rest of a longer one is ignored
-HEAD_BYTES = 1 << 18  # the beginning of a file on which format, delimiter and columns are detected
-PIPE_WAIT_S = 10.0  # seconds in which another program has to open a named pipe for writing
+MAX_ROW = 1 << 26  # maximum bytes of a line and characters of a cell; the rest is ignored
+HEAD_BYTES = 1 << 18  # bytes of a file that are read to detect format, delimiter and columns
+PIPE_WAIT_S = 10.0  # seconds to wait for a program that opens a named pipe for writing
 _UTF_16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
 _TAR_MARK = slice(257, 262), b"ustar"
-# Control characters that no text has. Data is not text if they are at least four, and one byte in
-# fifty.
+# Control characters that text does not have. Data with at least four, and one in fifty bytes, is
+# not text.
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
-# Exceptions of decompressors, and of parsers too, for damaged files.
+# Exceptions of decompressors and parsers for damaged files.
 _COMPRESSION_ERRORS = (EOFError, zlib.error, LZMAError, BadZipFile)
 DAMAGE_ERRORS = (ValueError, NotImplementedError, *_COMPRESSION_ERRORS)
 
 
 def bare_suffix(path: Path) -> str:
-    """Return the suffix of a file name in small letters, without that of a compression.
+    """Return the suffix of a file name in lower case, without the suffix of a compression.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def bare_suffix(path: Path) -> str:
 
 
 def check_text(path: Path, head: bytes) -> None:
-    """Raise CorpusError, with the detected type, if a file is neither lines of text nor Parquet.
+    """Raise CorpusError with the detected type if a file is neither text nor Parquet.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def check_text(path: Path, head: bytes) -> None:
 
 
 def _is_utf_16(head: bytes) -> bool:
-    """Return whether about every second byte is zero, and few others are."""
+    """Return whether about every second byte is zero, and few of the other bytes."""
     zeros = sorted(head[start::2].count(b"\0") for start in (0, 1))
     return 4 * zeros[1] > len(head) > 20 * zeros[0]
 
@@ -97,15 +97,16 @@ def _is_utf_16(head: bytes) -> bool:
 # Pipes
 
 
-def as_regular_file(name: str | Path) -> Path:
+def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
 
-    The copy is a temporary file, which is removed at the end of the process.
+    The copy begins with `head`, the bytes that have been read. It is a temporary file, which is
+    removed at the end of the process.
 
     Raises
     ------
     CorpusError
-        If there is no such file or folder, or nothing can be read from it.
+        If the file or folder does not exist, or cannot be read.
     """
     path = Path(name)
     is_input = str(name) == "-"
@@ -122,11 +123,12 @@ def as_regular_file(name: str | Path) -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy = Path(folder) / ("stdin" if is_input else path.name)
     with convert_os_errors(CorpusError, f"{label}: cannot be read"), open(copy, "wb") as file:
+        file.write(head)
         if is_input:
             shutil.copyfileobj(sys.stdin.buffer, file)
         else:
             file.writelines(read_pipe(path))
-    os.utime(copy, (0, 0))  # the copy is complete: readers of an mbox need not wait for more
+    os.utime(copy, (0, 0))  # old time: readers of an mbox do not wait for further changes
     if not copy.stat().st_size:
         raise CorpusError(f"{label}: it is empty")
     return copy
@@ -152,15 +154,15 @@ def read_pipe(path: str | Path) -> Iterator[bytes]:
 
 
 def _wait_for_writer(descriptor: int, path: str | Path) -> bytes:
-    """Return the bytes that are in a pipe as soon as a program has opened it for writing."""
+    """Wait for a program to open a pipe for writing; return the bytes in the pipe."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + PIPE_WAIT_S
     while time.monotonic() < deadline:
-        is_ready = poller.poll(20)  # data, or a writer that has closed the pipe
+        is_ready = poller.poll(20)  # data, or a writer that closed the pipe
         try:
             part = os.read(descriptor, 1 << 16)
-        except BlockingIOError:  # a writer without data so far
+        except BlockingIOError:  # a writer without data
             return b""
         if part or is_ready:
             return part
@@ -188,7 +190,7 @@ def _compression(file: BinaryIO) -> str:
 
 @contextmanager
 def open_decompressed(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading: decompressed, and in UTF-8 if it has the mark of UTF-16.
+    """Open a file for reading. It is decompressed, and UTF-16 with a byte order mark becomes UTF-8.
 
     gzip, bzip2, xz, Zstandard, and zip archives of one file are decompressed.
     """
@@ -203,18 +205,18 @@ def open_decompressed(path: Path) -> Iterator[BinaryIO]:
 
 
 class _FromUtf16(io.RawIOBase):
-    """A stream of UTF-16 with a mark, read as UTF-8. Damaged characters become U+FFFD."""
+    """A stream that converts UTF-16 with a byte order mark to UTF-8; damage becomes U+FFFD."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._decoder = getincrementaldecoder("utf-16")("replace")
-        self._decoded = b""  # converted bytes that are not read yet
+        self._decoded = b""  # converted bytes that have not been read
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, from what is left of the last part first."""
+        """Fill the buffer, first with the rest of the last part."""
         while not self._decoded:
             part = self._stream.read(len(buffer))
             self._decoded = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
@@ -226,7 +228,7 @@ class _FromUtf16(io.RawIOBase):
 
 
 def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
-    """Return a stream that decompresses a file; modules are imported when they are needed."""
+    """Return a stream that decompresses a file; import modules on demand."""
     stream: Any
     if suffix == ".gz":
         import gzip
@@ -259,12 +261,12 @@ def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
 
 @contextmanager
 def open_compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
-    """Open a stream that compresses what is written to a file, by the suffix of a path.
+    """Open a file for writing, compressed as the suffix of a path says.
 
     Raises
     ------
     ConfigError
-        If the suffix is that of Zstandard, which is only read.
+        If the suffix is that of Zstandard, which can only be read.
     """
     suffix = path.suffix.lower()
     stream: Any
@@ -305,14 +307,14 @@ def decode_line(line: bytes) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Read lines with their numbers, without byte order mark; long lines are cut."""
+    """Yield lines with their numbers, without byte order mark; long lines are truncated."""
     with open_decompressed(path) as file:
         for number, line in enumerate_whole_lines(file):
             yield number, decode_line(line)
 
 
 def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Read numbered lines without byte order mark; what exceeds `MAX_ROW` bytes is skipped."""
+    """Yield numbered lines without byte order mark, each truncated to `MAX_ROW` bytes."""
     for number, line in iterate_lines(file, MAX_ROW):
         if number == 1 and b"\r" in line and not line.endswith(b"\n"):
             yield from enumerate(_split_at_returns(line), 1)
@@ -324,6 +326,6 @@ def enumerate_whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
 
 
 def _split_at_returns(content: bytes) -> list[bytes]:
-    """Return the lines of a file without line feeds: they end at carriage returns."""
+    """Return the lines of a file without line feeds, which end at carriage returns."""
     lines = content.removeprefix(BOM_UTF8).split(b"\r")
     return [line + b"\n" for line in lines if line]

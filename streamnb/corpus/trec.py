@@ -11,18 +11,18 @@ from streamnb.corpus.entry import Corpus, Entry, iterate_lines
 from streamnb.errors import CorpusError, convert_os_errors
 
 MAX_LINE = 8192
-_MAX_COUNTED_BYTES = 1 << 26  # longer indexes are not read to count their lines
+_MAX_COUNTED_BYTES = 1 << 26  # bytes: the lines of a longer index are not counted
 
 
 def is_trec_index(head: bytes, folder: Path) -> bool:
-    """Return whether text begins with lines 'label path', one of which names a file."""
+    """Return whether text begins with lines 'label path', and one of the paths is a file."""
     lines = [line for line in head.removeprefix(BOM_UTF8).split(b"\n")[:20] if line.strip()]
     pairs = [line.split(maxsplit=1) for line in lines[: max(1, len(lines) - 1)]]
     if not pairs or not all(
         len(pair) == 2 and b"\t" not in line for pair, line in zip(pairs, lines, strict=False)
     ):
         return False
-    # os.path.isfile returns False for names that no file can have.
+    # os.path.isfile returns False for invalid names.
     return any(os.path.isfile(folder / _decode(pair[1].strip())) for pair in pairs)
 
 
@@ -34,7 +34,7 @@ def open_trec_index(path: Path) -> Corpus:
     """Return the corpus of an index of 'label path' lines, with paths relative to the index.
 
     The case of a label has a meaning in the TREC 2005-2007 spam tracks. `spam` is classified, then
-    learned; `Spam` is classified only; `SPAM` is learned only (a label that arrived late).
+    learned; `Spam` is only classified; `SPAM` is only learned (a delayed label).
     """
     root = path.parent
 

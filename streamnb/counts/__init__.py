@@ -1,1 +1,1 @@
-"""Counts by class and feature, in memory or in a database, behind one protocol."""
+"""Counts by class and feature, in memory or in a database, with one protocol."""

@@ -1,9 +1,8 @@
 """Blocks of 32 features with their counts, as a database stores them.
 
-A block begins with one byte for the types of its numbers. Then follow the fingerprints of its
-features, the day when each was last learned, and its number of messages. The counts come last: a
-dense matrix (32, K) or, if that is shorter, the entries that are not 0, each with feature and
-class.
+A block begins with one byte for the types of its numbers. The fingerprints of its features follow,
+the day when each was last learned, and its number of messages. The counts are last: a dense matrix
+(32, K), or the nonzero entries with feature and class if these are shorter.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from streamnb.counts.protocol import Bools, Floats, Ints, Keys
 
 Number = TypeVar("Number", np.int64, np.uint64)
 
-BLOCK = 32  # features
+BLOCK = 32  # features of a block
 LAST_DAY = (1 << 16) - 1  # largest day since 1970 that a block can store
 
 
@@ -34,7 +33,7 @@ def positions(rising: NDArray[Any], values: NDArray[Any]) -> tuple[Ints, Bools]:
 class _Kind(NamedTuple):
     """The types of the numbers of a block.
 
-    `counts` is the type of count / `unit`, `times` that of numbers of messages.
+    `counts` is the type of count / `unit`; `times` is the type of numbers of messages.
     """
 
     counts: str
@@ -42,8 +41,8 @@ class _Kind(NamedTuple):
     unit: float
 
 
-# A block is stored in the first kind that holds all its numbers exactly. Discriminative models
-# count multiples of 2^-10 (`round_to_grid` in naive_bayes/counting.py).
+# A block is stored in the first kind that represents all its numbers exactly. Counts of
+# discriminative models are multiples of 2^-10 (`round_to_grid` in naive_bayes/counting.py).
 _KINDS = (
     _Kind("u1", "u1", 1.0),
     _Kind("<u2", "u1", 2.0**-10),
@@ -99,7 +98,7 @@ class Page:
         return bool(positions(self.blocks, places // BLOCK)[1].all())
 
     def by_block(self) -> tuple[Keys, Floats, NDArray[np.uint32]]:
-        """Return keys, cells and usage, with an axis for the blocks before that of the features."""
+        """Return keys, cells and usage with separate axes for blocks and features."""
         shape = len(self.blocks), BLOCK
         return (
             self.keys.reshape(shape),
@@ -108,14 +107,14 @@ class Page:
         )
 
     def take(self, other: Page) -> None:
-        """Copy the blocks of another page into this one, which must contain them all."""
+        """Copy the blocks of another page into this page, which must contain all of them."""
         rows = (self.rows(other.blocks * BLOCK)[:, None] + np.arange(BLOCK)).ravel()
         self.keys[rows], self.usage[rows] = other.keys, other.usage
         self.cells[rows, : other.cells.shape[1]] = other.cells
 
 
 def joined(classes: int, *pages: Page) -> Page:
-    """Return a page with the blocks of all pages; a later page overwrites shared blocks."""
+    """Return a page with the blocks of all pages; shared blocks come from the last page."""
     page = Page(distinct(np.concatenate([part.blocks for part in pages])), classes)
     for part in pages:
         page.take(part)
@@ -147,7 +146,7 @@ def read_blocks(numbered_blocks: Iterable[tuple[int, bytes]], page: Page) -> Non
     Raises
     ------
     ValueError, LookupError, TypeError
-        For a damaged block, or one with more classes.
+        If a block is damaged, or has more classes.
     """
     groups = defaultdict(list)
     for number, block in numbered_blocks:
@@ -192,7 +191,7 @@ def features_of(written: Iterable[bytes]) -> Keys:
     Raises
     ------
     ValueError, TypeError
-        For a damaged block.
+        If a block is damaged.
     """
     keys = [block[1 : 1 + 8 * BLOCK] for block in written]
     if any(len(block_keys) != 8 * BLOCK for block_keys in keys):
@@ -201,12 +200,12 @@ def features_of(written: Iterable[bytes]) -> Keys:
 
 
 def places_within(blocks: Ints, written: Iterable[bytes], fingerprints: Keys) -> Ints:
-    """Return the place of each feature in these blocks, -1 for features in none of them.
+    """Return the place of each feature in these blocks, -1 for a feature in no block.
 
     Raises
     ------
     ValueError, TypeError
-        For a damaged block.
+        If a block is damaged.
     """
     keys = features_of(written)
     order = np.argsort(fingerprints)
@@ -266,13 +265,13 @@ def _written_sparse(kind: int, cells: Floats) -> list[bytes]:
 
 
 def _cut(data: bytes, sizes: Ints) -> list[bytes]:
-    """Return the bytes cut into pieces of these sizes."""
+    """Split bytes into pieces of these sizes."""
     ends = np.cumsum(sizes).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _fits(kind: _Kind, cells: Floats, times: NDArray[np.uint32]) -> Bools:
-    """Return for each block whether this kind holds all its numbers exactly."""
+    """Return for each block whether this kind represents all its numbers exactly."""
     counts = np.dtype(kind.counts)
     if counts.itemsize == 8:
         return np.ones(len(cells), bool)

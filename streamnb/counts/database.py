@@ -1,4 +1,4 @@
-"""Counts in a database. Only the counts of a message's features are read."""
+"""Counts in a database, read only for the features of a message."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from streamnb.counts.protocol import (
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import label_from_json, label_to_json
+from streamnb.transactions import Transactions
 
 
 def today() -> int:
-    """Return the days since 1970, limited to what a block can hold."""
+    """Return the days since 1970, at most the largest day of a block."""
     return min(max(0, int(time.time() // 86400)), LAST_DAY)
 
 
 def is_rare(usage: NDArray[np.uint32], day: float) -> Bools:
-    """Return whether at most one message had each feature, before that day (`Page.usage`)."""
+    """Return whether each feature was in at most one message, before that day (`Page.usage`)."""
     return (usage[:, 0] <= 1) & (usage[:, 1].astype(np.int64) < day)
 
 
 class SqlCounts(Places):
-    """The counts of one view; a `Counts` within a transaction of a database.
+    """The counts of one view in a database; use it as a `Counts` within a transaction.
 
     The parameters are those of `Places`.
     """
@@ -51,7 +52,7 @@ class SqlCounts(Places):
     labels: list[Label]
     places: int
 
-    def __init__(self, database: Any, view: int) -> None:
+    def __init__(self, database: Transactions, view: int) -> None:
         super().__init__(database, view)
         self.weights: list[float] = []
         self.totals: list[float] = []
@@ -89,7 +90,7 @@ class SqlCounts(Places):
         raise UnsupportedError("counts in a database do not support decay; use decay=1")
 
     def evict(self, max_features: int) -> None:
-        """Raise UnsupportedError: a database is compacted instead."""
+        """Raise UnsupportedError, because a database is compacted instead."""
         raise UnsupportedError("max_features is for counts in memory; compact the database instead")
 
     def index(self, label: Label) -> int | None:
@@ -107,7 +108,7 @@ class SqlCounts(Places):
         self._changed()
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return the counts (n, K) of features, and for each whether it has any."""
+        """Return the counts (n, K) of features, and a mask of the features with a count."""
         located = self._read(fingerprints)
         cells = np.zeros((len(fingerprints), len(self.labels)))
         cells[located.places >= 0] = located.page.cells[located.rows]
@@ -177,7 +178,7 @@ class SqlCounts(Places):
         times = buffer.times()
         if len(times):
             page = buffer.located.page
-            if page.cells.shape[1] < len(self.labels):  # classes were added since
+            if page.cells.shape[1] < len(self.labels):  # classes were added later
                 page = joined(len(self.labels), page)
             places = buffer.located.places.copy()
             indices = np.searchsorted(buffer.located.fingerprints, times.fingerprints)
@@ -217,7 +218,7 @@ class SqlCounts(Places):
         amounts = tokens.counts * weight
         column = page.cells[rows, k]
         differences = column - amounts
-        # inexact sums can differ by rounding
+        # sums of fractions can differ by rounding
         differences[np.abs(differences) <= 1e-12 * column] = 0.0
         if (differences < 0).any() or (page.usage[rows, 0] < 1).any():
             raise ValueError("cannot unlearn: a count would fall below zero")
@@ -254,7 +255,7 @@ class SqlCounts(Places):
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
-            raise corrupted(self.database.path, "a name")
+            raise corrupted(self.database.path, "a feature's name is not valid")
         located = self._everywhere()
         rows = located.rows
         cells = located.page.cells[rows]
@@ -289,7 +290,7 @@ class SqlCounts(Places):
         self._changed()
 
     def drop(self, fingerprints: Keys, day: float) -> int:
-        """Drop features that a single message had, before that day; return their number."""
+        """Drop features that only one message had, before that day; return their number."""
         located = self._read(fingerprints)
         page, rows = located.page, located.rows
         is_dropped = is_rare(page.usage[rows], day) & page.cells[rows].any(axis=1)
@@ -305,7 +306,7 @@ class SqlCounts(Places):
     def replace(self, fingerprints: Keys, cells: Floats, times: Floats) -> None:
         """Replace all counts; `times` is the number of messages of each feature.
 
-        Features that are stored already keep their names and places.
+        Stored features keep their names and places.
         """
         stored = self._everywhere()
         page = stored.page
@@ -327,7 +328,7 @@ class SqlCounts(Places):
         self._write_all(page)
 
     def lay_out(self) -> None:
-        """Rewrite all features with a count, so that the most frequent ones share blocks.
+        """Rewrite all features with a count, so the most frequent ones share blocks.
 
         This changes places, so packed ledger rows must be rewritten, too.
         """

@@ -1,4 +1,4 @@
-"""Counts in memory: they add, subtract and merge exactly."""
+"""Counts in memory, with exact addition, subtraction and merging."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import label_from_json, label_to_json
 
-NO_NAME = b"\xff"  # marks in the table a feature without a name
+NO_NAME = b"\xff"  # name of a feature without a name in the table
 
 _RESCALE = float(1 << 32)
 _FORGOTTEN = 2.0**-20
-_PART = 1 << 20  # numbers in one part of `parts`
-# Fraction of `max_features` that an eviction leaves. The other quarter is room for new features,
-# which share the cost of the next eviction.
+_PART = 1 << 20  # numbers in an item of `parts`
+# Fraction of `max_features` that remains after an eviction. The next eviction comes only after a
+# quarter of `max_features` new features, so its cost per feature is small.
 _KEPT_SHARE = 0.75
-_FEW = 4  # up to this number of classes, files store zeros too, like rows in memory
+_FEW = 4  # maximum number of classes for which files store zeros, as rows in memory do
 
 
 def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
-    """Return the counts of class k in cells (V, K) as one long message."""
+    """Return the counts of class k in cells (V, K) in the form of one long message."""
     is_present = cells[:, k] > 0
     counts = np.ascontiguousarray(cells[is_present, k])
     return TokenCounts.unchecked(fingerprints[is_present], counts, None, None)
@@ -103,7 +103,7 @@ class MemoryCounts:
         return fingerprints, cells
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
-        """Yield the result of `items` in parts, in any order; change nothing meanwhile."""
+        """Yield the result of `items` in parts, in any order. Do not change counts meanwhile."""
         step = _PART // (len(self.labels) + 1) + 1
         for start in range(0, len(self.table), step):
             yield self.table.part(start, start + step)
@@ -164,8 +164,7 @@ class MemoryCounts:
         """Multiply all counts by `decay`.
 
         The stored counts do not change. Instead, later messages get a larger weight. Once that
-        weight exceeds 2^32, all counts are divided by it, and those below a millionth of an
-        occurrence are dropped.
+        weight exceeds 2^32, all counts are divided by it, and counts below 1e-6 are dropped.
         """
         self.scale /= decay
         self.version += 1
@@ -178,9 +177,9 @@ class MemoryCounts:
     def evict(self, max_features: int) -> None:
         """Remove the rarest features if there are more than `max_features`.
 
-        Three quarters of that number are left, so that a new feature costs constant time on
-        average. Features with the same total count are removed in a pseudo-random order. It
-        differs between evictions, and is the same for equal counts.
+        Three quarters of that number remain, so a new feature takes constant time on average.
+        Features with the same total count are removed in a pseudo-random order. The order differs
+        between evictions, and is the same for equal counts.
 
         Examples
         --------
@@ -206,7 +205,7 @@ class MemoryCounts:
         self.version += 1
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return the counts (n, K) of features, and a mask of those that have any."""
+        """Return the counts (n, K) of features, and a mask of the features with a count."""
         return self.table.get_counts(fingerprints)
 
     def log_likelihood_grid(
@@ -249,7 +248,7 @@ class MemoryCounts:
     def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state as JSON values and arrays in the order of fingerprints.
 
-        With up to 4 classes the counts are a matrix (V, K), with more classes a sparse one.
+        With at most 4 classes, the counts are a matrix (V, K); with more classes, a sparse matrix.
         """
         arrays: dict[str, NDArray[Any]] = {}
         if len(self.labels) <= _FEW:
@@ -286,7 +285,7 @@ class MemoryCounts:
         totals = np.array(header["totals"], dtype=np.float64)
         k = len(labels)
         if not weights.shape == totals.shape == (k,) or len(set(labels)) != k:
-            raise ValueError("labels and weights do not match, or a label occurs twice")
+            raise ValueError("labels and weights differ in number, or a label occurs twice")
         fingerprints, ends = array("fingerprints", "<u8"), array("count_ends", "<u8", optional=True)
         counts = array("counts", "<f8", 2 if ends is None else 1)
         classes = None if ends is None else array("count_classes", "<u4")
@@ -295,11 +294,11 @@ class MemoryCounts:
                 raise ValueError("a count is negative or not finite")
         if classes is None:
             if counts.shape != (len(fingerprints), k):
-                raise ValueError("labels and counts do not match")
+                raise ValueError("labels and counts differ in number")
             sums = counts.sum(axis=0)
         else:
             if len(classes) != len(counts) or (classes >= k).any():
-                raise ValueError("labels and counts do not match")
+                raise ValueError("labels and counts differ in number")
             sums = np.bincount(classes, counts, minlength=k)
         if len(sums) != k or not np.allclose(sums, totals, rtol=1e-6, atol=1e-6):
             raise ValueError("the totals are not the sums of the counts")
@@ -327,9 +326,9 @@ class MemoryCounts:
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # counts change
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all counts in an order that does not depend on history."""
+        """Return all counts in an order that does not depend on the order of learning."""
         fingerprints, cells, _, _ = self.table.arrays()
-        columns = sorted(range(len(self.labels)), key=lambda k: str(self.labels[k]))
+        columns = sorted(range(len(self.labels)), key=lambda k: repr(self.labels[k]))
         return {
             "labels": [self.labels[k] for k in columns],
             "weights": [self.weights[k] for k in columns],

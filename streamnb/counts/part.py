@@ -14,8 +14,8 @@ from streamnb.features.token_counts import TokenCounts
 class SubsetCounts(MemoryCounts):
     """Counts of some features of a table, with the totals of the whole table.
 
-    For messages whose features with a count are all included, models give the same results as with
-    the whole table.
+    If it includes all features of a message that have a count, models give the same result for the
+    message as with the whole table.
     """
 
     @property
@@ -77,7 +77,7 @@ class BufferedCounts(SubsetCounts):
         fingerprints, _, names, ends = self.table.arrays()
         places = None if ends is None else ends.astype(np.uint32)
         learned = np.concatenate([*self.learned, fingerprints[:0]])
-        # without features that it added nothing to
+        # leave out features without a change
         learned = learned[np.isin(learned, fingerprints)]
         indices = np.searchsorted(fingerprints, learned)
         times = np.bincount(indices, minlength=len(fingerprints)).astype(np.float64)

@@ -25,12 +25,13 @@ from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import Feature, TokenCounts
+from streamnb.transactions import Transactions
 
 _AT_ONCE = 20_000  # number of features in one query
-MOST_PLACES = 1 << 48  # above every possible number
-_LOOKS = 8  # messages by their features' places, before the features of all places are read
-# So many places a feature, the first ones, are looked through for a message's features. What is
-# common came early: two thirds of the features lie there, and one by one they take twice as long.
+MOST_PLACES = 1 << 48  # larger than any number of places
+_LOOKS = 8  # messages of a transaction to read by place, before all places are read
+# Number of first places to search, per feature of a message. Common features came early: two thirds
+# of a message's features have such places, and single queries would take twice as long.
 _FIRST = 3
 
 
@@ -39,10 +40,10 @@ def _key(fingerprint: int) -> int:
     return fingerprint - (1 << 64) if fingerprint >= 1 << 63 else fingerprint
 
 
-# A view's features. They are stored in blocks in the order in which they were first learned.
-# Common features come early, so a message changes few blocks: a third of the pages that one row a
-# feature, ordered by fingerprint, would change (measured). The ledger stores features by place,
-# which takes fewer bytes.
+# A view's features. Blocks store them in the order in which they were first learned. Common
+# features come early, so a message changes few blocks. It changes a third of the pages of a table
+# with a row for each feature (measured). The ledger stores features by place, which takes fewer
+# bytes.
 _TABLES = (
     "CREATE TABLE features_VIEW"
     "(fingerprint {integer} PRIMARY KEY, place {integer} NOT NULL, name {blob})",
@@ -50,8 +51,8 @@ _TABLES = (
 )
 
 
-def make_tables(database: Any, views: int) -> None:
-    """Create empty tables for this number of views, within a transaction. Drop older ones."""
+def make_tables(database: Transactions, views: int) -> None:
+    """Drop existing tables, and create empty ones for a number of views, within a transaction."""
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
             database.connection.execute(f'DROP TABLE "{name}"')
@@ -90,12 +91,12 @@ def locate_features(fingerprints: Keys, places: Ints, page: Page) -> LocatedFeat
 
 
 class Places:
-    """The places of a view's features, and reading and writing of their blocks.
+    """The places of a view's features; it reads and writes their blocks.
 
     Parameters
     ----------
     database
-        The database: `mailbox.transactions.Transactions`, which stands below this package.
+        The database.
     view
         Number of the view.
 
@@ -105,27 +106,27 @@ class Places:
         The classes: a block has a count for each of them.
     """
 
-    def __init__(self, database: Any, view: int) -> None:
+    def __init__(self, database: Transactions, view: int) -> None:
         self.database = database
         self.view = view
         self.labels: list[Label] = []
         self.places: int = 0
         self._changes = 0
         self._last_read: tuple[int, LocatedFeatures] | None = None
-        # Places of the features in the last query; writing counts does not change them. Only
-        # `SqlCounts.lay_out` changes places, or another process between two calls of
+        # Places of the features in the last query. Writing counts does not change them.
+        # `SqlCounts.lay_out` changes places, and so can another process between two calls of
         # `SqlCounts.load`.
         self._place_cache: tuple[Keys, Ints] | None = None
-        self._looks = 0, 0  # version, and number of messages that were looked up by place
+        self._looks = 0, 0  # version, and number of messages read by place
         self._keys: tuple[int, Page] | None = None  # version, and the features of all places
 
     def _forget(self) -> None:
-        """Drop all caches, because other processes can have changed the data."""
+        """Drop all caches, because other processes may have changed the data."""
         self._last_read = self._place_cache = self._keys = None
 
     @property
     def version(self) -> int:
-        """A number that changes when the database can have changed."""
+        """A number that changes if the database may have changed."""
         return self.database.changes + self._changes
 
     def _changed(self) -> None:
@@ -139,7 +140,7 @@ class Places:
         if row is None or row[0] is None:
             return None
         if not isinstance(row[0], bytes):
-            raise corrupted(self.database.path, "a name")
+            raise corrupted(self.database.path, "a feature's name is not valid")
         return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
@@ -164,7 +165,7 @@ class Places:
         places[missing] = self._find(fingerprints[missing])
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block has another feature there
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
         located = locate_features(fingerprints, places, page)
@@ -175,7 +176,7 @@ class Places:
         """Raise StateError unless each feature is in its block at its place."""
         lying = located.fingerprints[located.places >= 0]
         if (located.page.keys[located.rows] != lying).any():
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
 
     def _note(self, located: LocatedFeatures) -> LocatedFeatures:
         self._last_read = self.version, located
@@ -197,8 +198,8 @@ class Places:
     def features_at(self, places: Ints) -> Keys:
         """Return the features at these places.
 
-        For the first 8 messages of a transaction, this also reads their counts, because they will
-        be unlearned. For later messages it reads the features of all places.
+        For the first 8 messages of a transaction, it also reads the counts, because the messages
+        will be unlearned. For later messages, it reads the features of all places.
 
         Raises
         ------
@@ -211,11 +212,11 @@ class Places:
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         if looks <= _LOOKS:
             self._note(LocatedFeatures(fingerprints, places, page, rows))
         return fingerprints
@@ -248,7 +249,7 @@ class Places:
 
     def _find(self, fingerprints: Keys) -> Ints:
         keys = fingerprints.view(np.int64)
-        order = np.argsort(keys)  # adjacent rows are on one page
+        order = np.argsort(keys)  # adjacent rows share a page
         pairs = self._ask(
             # CROSS JOIN makes SQLite loop over the list and look up each number.
             f"SELECT j.key, f.place FROM {self.database.number_table} AS j "  # noqa: S608 (ours)
@@ -264,10 +265,10 @@ class Places:
     def _checked(self, places: Sequence[Any] | Ints) -> Ints:
         try:
             checked = np.array(places, dtype=np.int64)
-        except (TypeError, ValueError, OverflowError):  # SQLite stores any type in any column
-            raise corrupted(self.database.path, "a place") from None
+        except (TypeError, ValueError, OverflowError):  # SQLite columns can have any type
+            raise corrupted(self.database.path, "a feature's place is not valid") from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         return checked
 
     def _first_blocks(self, count: int) -> tuple[Ints, list[Any]]:
@@ -304,7 +305,7 @@ class Places:
         try:
             yield
         except (LookupError, TypeError, ValueError):
-            raise corrupted(self.database.path, "a block") from None
+            raise corrupted(self.database.path, "a block of counts cannot be read") from None
 
     def _write(self, page: Page, rows: Ints) -> None:
         """Write the blocks of these rows."""
@@ -325,7 +326,7 @@ class Places:
         places[new] = self.places + np.arange(len(new))
         self.places += len(new)
         self._insert(tokens, new, places[new])
-        fresh = self._read_page(places[new])  # the first of these blocks can be partly full
+        fresh = self._read_page(places[new])  # the first block may be partly full
         page = joined(len(self.labels), fresh, located.page)
         page.keys[page.rows(places[new])] = located.fingerprints[new]
         return self._note(locate_features(located.fingerprints, places, page))
@@ -355,14 +356,14 @@ class Places:
         return located
 
     def check_places(self) -> None:
-        """Raise StateError unless tables of features and blocks agree on all places."""
+        """Raise StateError if the tables of features and the blocks disagree about a place."""
         self._everywhere()
 
     def erase(self, fingerprints: Keys, named: Bools) -> None:
         """Delete features without a count that the ledger does not refer to.
 
-        `named` is a mask of the places that the ledger refers to. The names of those of
-        `fingerprints` without a count are deleted, too.
+        `named` is a mask of the places in the ledger. Names of features in `fingerprints` without a
+        count are deleted, too.
         """
         located = self._everywhere()
         page, rows = located.page, located.rows

@@ -21,7 +21,7 @@ Bools = NDArray[np.bool_]
 
 
 class UnsupportedError(TypeError):
-    """An operation that counts of this kind do not support."""
+    """The counts do not support this operation."""
 
 
 def checked_weight(w: Any) -> float:
@@ -36,13 +36,18 @@ def checked_weight(w: Any) -> float:
 
 
 def check_labels(labels: Iterable[Any]) -> None:
-    """Raise ValueError for a missing label, TypeError for one without a hash."""
-    if any(map(is_missing, dict.fromkeys(labels))):
+    """Raise ValueError for a missing label, TypeError for one without a hash, such as a list."""
+    labels = list(labels)
+    try:
+        distinct_labels = dict.fromkeys(labels)
+    except TypeError as error:
+        raise TypeError(f"a label must be one text, number or truth value: {error}") from None
+    if any(map(is_missing, distinct_labels)):
         raise ValueError("a label must not be None or NaN")
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value stands for a missing one: None, any NaN, pandas' NA and NaT."""
+    """Return whether a value is missing: None, any NaN, pandas' NA and NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, numbers.Number | np.generic) and bool(value != value)
@@ -51,10 +56,9 @@ def is_missing(value: Any) -> bool:
 class Counts(Protocol):
     """Counts of features by class, in memory or in a database.
 
-    `labels` are the K classes in their order of arrival. For each class, `weights` has the weight
-    of its learned messages (D_c), and `totals` the sum of its counts (N_c). `features` is the
-    number of features with a count (V). `in_transaction` is true if the counts can be read only
-    within a transaction of a database.
+    `labels` are the K classes in the order in which they were first seen. `weights` has the weight
+    of the learned messages of each class (D_c). `in_transaction` is true if the counts can be read
+    only within a transaction of a database.
 
     Operations that few models need (`decay`, `evict`, `count_histogram`, `merge`) may raise
     `UnsupportedError`.
@@ -66,11 +70,11 @@ class Counts(Protocol):
 
     @property
     def totals(self) -> list[float]:
-        """N_c."""
+        """Sum of the counts of each class, N_c."""
 
     @property
     def features(self) -> int:
-        """V."""
+        """Number of features with a count, V."""
 
     @property
     def scale(self) -> float:
@@ -117,7 +121,7 @@ class Counts(Protocol):
         """Learn messages by their sums: counts (n, K) of features, weight of each label."""
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
-        """Return the counts (n, K) of features, and a mask of those that have any."""
+        """Return the counts (n, K) of features, and a mask of the features with a count."""
 
     def log_likelihood_grid(
         self,
@@ -139,10 +143,10 @@ class Counts(Protocol):
         """Return all features (V,) and their counts (V, K)."""
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
-        """Yield the result of `items` in parts, in any order; change nothing meanwhile."""
+        """Yield the result of `items` in parts, in any order. Do not change counts meanwhile."""
 
     def decay(self, decay: float) -> None:
-        """Multiply the weight of everything learned so far by `decay`."""
+        """Multiply the weight of all learned messages by `decay`."""
 
     def evict(self, max_features: int) -> None:
         """Remove the rarest features if there are more than `max_features`."""

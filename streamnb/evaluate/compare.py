@@ -18,6 +18,7 @@ from streamnb.evaluate.outcomes import (
     RESAMPLES,
     Interval,
     Outcomes,
+    confidence_intervals,
     percentile_interval,
     resample,
 )
@@ -54,10 +55,10 @@ class RunResults:
     def outcomes(self) -> Outcomes:
         """Return the outcome of each message; with two classes they can be ranked.
 
-        With more classes, the score is that of the predicted class. After a wrong prediction, the
-        probability of the true class is unknown, so there are no losses. Probabilities are
-        computed from the scores. The score before two classes are known is 0, which gives the
-        probability one half.
+        With more classes, the score is that of the predicted class. There are no losses, because
+        the probability of the true class is unknown after a wrong prediction. Probabilities are
+        computed from the scores. Before two classes are known, the score is 0, and the probability
+        is one half.
         """
         correct = np.array([a == b for a, b in zip(self.labels, self.predicted, strict=True)])
         classes = set(self.labels) | (set(self.predicted) - {"?"})
@@ -84,8 +85,8 @@ def read_run(path: str | Path, positive: str | None = None) -> RunResults:
     path
         The folder or file.
     positive
-        The positive class; None for that of the run. If it is the other one of two classes, the
-        scores change their sign.
+        The positive class; None for the run's own. If it is the other one of two classes, the
+        scores change sign.
 
     Raises
     ------
@@ -143,7 +144,7 @@ def _parse_line(line: str, position: str) -> tuple[str, str, str, float]:
 
 
 def _read_positive(summary: Path, labels: list[str]) -> str:
-    """Return the positive class of a run, from its summary or, without one, from its labels."""
+    """Return the positive class of a run from its summary, or without summary from its labels."""
     try:
         if not stat.S_ISREG(summary.stat().st_mode):
             raise OSError
@@ -172,8 +173,8 @@ class Comparison:
     intervals
         For each figure, its 95 % interval in each run.
     differences
-        For each figure and each run but the first: the difference from the first run, and the
-        95 % interval of the difference.
+        For each figure and each run except the first: the difference from the first run, and the 95
+        % interval of the difference.
     """
 
     runs: list[str]
@@ -211,12 +212,13 @@ def compare(runs: list[RunResults], resamples: int = RESAMPLES) -> Comparison:
     ]
     figures = [outcome.figures() for outcome in outcomes]
     samples = [resample(outcome, resamples) for outcome in outcomes]
+    intervals = [confidence_intervals(*pair) for pair in zip(outcomes, samples, strict=True)]
     values = {name: [row[name] for row in figures] for name in names}
     return Comparison(
         [str(run.path.parent if run.path.name == "results.txt" else run.path) for run in runs],
         len(baseline.names),
         values,
-        {name: [percentile_interval(sample[name]) for sample in samples] for name in names},
+        {name: [by_name[name] for by_name in intervals] for name in names},
         {
             name: [
                 (value - values[name][0], percentile_interval(sample[name] - samples[0][name]))

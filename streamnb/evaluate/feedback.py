@@ -1,7 +1,7 @@
-"""Feedback policies: they decide which labels a model learns, and when.
+"""Feedback policies, which decide what labels a model learns and when.
 
-After each message a policy receives the labels that are due and returns those to be learned now.
-Policies can be chained: noise, then delay, gives labels that are wrong and late.
+After each message, a policy receives the labels that are due, and returns the labels to learn now.
+Policies can be chained: noise, then delay, gives wrong labels that come late.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PendingLabel(NamedTuple):
     date
         Date sent, in seconds since 1970; None if unknown.
     recipients
-        Addresses that it was sent to.
+        Addresses of the recipients.
     """
 
     x: Any
@@ -50,7 +50,7 @@ class PendingLabel(NamedTuple):
 
 
 class FeedbackPolicy:
-    """Base class of policies. A policy releases labels now, later, changed or never.
+    """Base class of policies. A policy releases a label now, later, changed, or never.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ def release_labels(
     latest
         The message that was just classified.
     learn
-        False if its own label is never released. Earlier labels can still become due.
+        False to never release the label of this message. Earlier labels can still become due.
 
     Examples
     --------
@@ -137,8 +137,8 @@ class DelayedByTime(FeedbackPolicy):
     """Release each label some seconds after its message, in a stream ordered by date.
 
     The stream's clock is the median date of the last 51 messages, because a single date can be
-    wrong. No label is released before nine messages had a date. The median lags the newest date
-    by half the window, so the time of a message is read 25 messages later.
+    wrong. No label is released until nine messages had a date. The median lags the newest date by
+    half the window, so the clock shows the time of a message 25 messages later.
     """
 
     needs_envelope = True
@@ -171,7 +171,7 @@ class DelayedByTime(FeedbackPolicy):
 
 @dataclass
 class DelayedAtRandom(FeedbackPolicy):
-    """Release each label a geometrically distributed number of messages later, of given mean."""
+    """Release each label a random number of messages later, geometrically distributed."""
 
     mean: float
     seed: int = 1
@@ -232,7 +232,7 @@ class Recipients(FeedbackPolicy):
 
 
 class OnError(FeedbackPolicy):
-    """Release only labels of misclassified messages, as a user does who moves misfiled mail."""
+    """Release only labels of misclassified messages, as if a user corrected only mistakes."""
 
     ignores_predictions = False
 
@@ -243,7 +243,7 @@ class OnError(FeedbackPolicy):
 
 @dataclass
 class Margin(FeedbackPolicy):
-    """Release labels of messages whose true class did not win by at least `log_odds`.
+    """Release labels of messages in which the true class led by less than `log_odds`.
 
     References
     ----------
@@ -255,7 +255,7 @@ class Margin(FeedbackPolicy):
     log_odds: float
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Return the labels of messages that were misclassified or close to it."""
+        """Return the labels of messages that were misclassified or within the margin."""
         return [label for label in pending if self._is_near(label)]
 
     def _is_near(self, label: PendingLabel) -> bool:
@@ -310,7 +310,7 @@ class Noisy(FeedbackPolicy):
     Parameters
     ----------
     share
-        The fraction, or one for each class; labels of classes not named stay correct.
+        The fraction, or one for each class. Labels of other classes stay correct.
     seed
         Seed of the random numbers.
     """

@@ -17,8 +17,9 @@ from streamnb.evaluate.outcomes import (
     MIN_PROBABILITY,
     Interval,
     Outcomes,
-    percentile_interval,
+    confidence_intervals,
     resample,
+    wilson_interval,
 )
 from streamnb.evaluate.prequential import Step
 from streamnb.markup import html_table
@@ -51,7 +52,7 @@ class ReliabilityBin:
     mean_probability
         Mean of their predicted probabilities.
     fraction_true
-        Fraction of them that are of the predicted class.
+        Fraction of the messages that are of the predicted class.
     """
 
     low: float
@@ -75,8 +76,8 @@ class Summary:
         Accuracy relative to guessing by class frequencies (Cohen 1960), and to predicting the
         class of the previous message (Žliobaitė et al. 2015). 1 is perfect, 0 is no better.
     log_loss
-        Mean of -log of the probability of the true class, at least 1e-15; one half before two
-        classes are known.
+        Mean of -log of the probability of the true class. The probability is at least 1e-15, and
+        one half before two classes are known.
     brier
         Mean squared error of the probabilities, summed over the classes and halved.
     expected_calibration_error, reliability
@@ -144,22 +145,6 @@ class Summary:
         return html_table(f"{self.messages:,} messages", ["figure", "value"], rows)
 
 
-def wilson_interval(successes: int, n: int) -> Interval:
-    """Return the 95 % interval of a proportion by Wilson (1927).
-
-    Examples
-    --------
-    >>> from streamnb.evaluate.metrics import wilson_interval
-    >>> low, high = wilson_interval(95, 100)
-    >>> f"{low:.4f} {high:.4f}"
-    '0.8882 0.9785'
-    """
-    p, z = successes / n, 1.959963984540054  # z is the quantile of .975
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def kappa(agreement: float, chance: float) -> float:
     """Return (agreement - chance) / (1 - chance); 0 if chance is 1."""
     return (agreement - chance) / (1 - chance) if chance < 1 else 0.0
@@ -201,13 +186,14 @@ def calibration_error(bins: list[ReliabilityBin]) -> float:
 
 
 class ScoredPrediction(NamedTuple):
-    """The parts of a prediction that figures need, in addition to both labels.
+    """The data of a prediction that figures need, in addition to both labels.
 
     Attributes
     ----------
     score
-        Two classes: log-odds of the positive class. More: log-odds of the predicted class. 0
-        before two classes are known.
+        Log-odds of the positive class. With more than two classes and a positive class that is
+        neither given nor "spam": log-odds of the predicted class. 0 before two classes and the
+        positive one are known.
     loss, square
         Log loss and Brier score.
     p_positive, p_predicted
@@ -235,24 +221,24 @@ class RunningMetrics:
     window
         Number of messages of the window of `window_accuracy`.
     fading
-        Factor by which the weight of a message in `fading_accuracy` shrinks with each later one.
+        Factor by which each message multiplies the weight of earlier messages in `fading_accuracy`.
     """
 
     def __init__(
         self, positive: str | None = None, window: int = 1000, fading: float = 0.999
     ) -> None:
         self.positive = positive
+        self._is_named = (
+            positive is not None
+        )  # scores are for this class with any number of classes
         self.fading = fading
         self.messages: int = 0
         self.correct: int = 0
         self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")
-        self._scores = array("d")
-        self._losses = array("d")
-        self._squares = array("d")
-        self._p_positive = array("d")
-        self._p_predicted = array("d")
+        # without the last item, the number of classes
+        self._columns = [array("d") for _ in ScoredPrediction._fields[:-1]]
         self._max_classes = 0
         self._window: deque[bool] = deque(maxlen=window)
         self._window_correct = 0
@@ -273,11 +259,8 @@ class RunningMetrics:
         self.correct += is_correct
         self._truth.append(self._label_id(y))
         self._predicted.append(self._label_id(predicted))
-        self._scores.append(prediction.score)
-        self._losses.append(prediction.loss)
-        self._squares.append(prediction.square)
-        self._p_positive.append(prediction.p_positive)
-        self._p_predicted.append(prediction.p_predicted)
+        for column, value in zip(self._columns, prediction, strict=False):
+            column.append(value)
         if len(self._window) == self._window.maxlen:
             self._window_correct -= self._window[0]
         self._window.append(is_correct)
@@ -314,10 +297,9 @@ class RunningMetrics:
         if self.positive is None:
             first, second = list(scores)[:2]
             self.positive = "spam" if "spam" in (first, second) else second
-        if len(scores) == 2 and self.positive in scores:
-            (first, a), (_, b) = scores.items()
-            difference = a - b if a != b else 0.0
-            return difference if first == self.positive else -difference
+            self._is_named = self.positive == "spam"
+        if self._is_named or (len(scores) == 2 and self.positive in scores):
+            return log_odds(scores, self.positive) if self.positive in scores else 0.0
         return log_odds(scores, predicted)
 
     @property
@@ -351,14 +333,8 @@ class RunningMetrics:
         if self._has_two_classes(truth):
             label_id = self._label_ids[self.positive]
             positive, predicted_positive = truth == label_id, predicted == label_id
-        return Outcomes(
-            truth == predicted,
-            np.array(self._scores),
-            positive,
-            predicted_positive,
-            np.array(self._losses),
-            np.array(self._squares),
-        )
+        scores, losses, squares, _, _ = map(np.array, self._columns)
+        return Outcomes(truth == predicted, scores, positive, predicted_positive, losses, squares)
 
     def _has_two_classes(self, truth: NDArray[np.int64]) -> bool:
         labels = [label for label in self._label_ids if label is not None]
@@ -391,11 +367,13 @@ class RunningMetrics:
         rows = [classes[str(label)] for label in occurring]
         fractions = confusion / self.messages
         accuracy = self.correct / self.messages
+        p_positive, p_predicted = self._columns[3:]
         if outcomes.positive is None:
-            probabilities, is_true = np.array(self._p_predicted), outcomes.correct
+            probabilities, is_true = np.array(p_predicted), outcomes.correct
         else:
-            probabilities, is_true = np.array(self._p_positive), outcomes.positive
+            probabilities, is_true = np.array(p_positive), outcomes.positive
         bins = reliability_table(probabilities, is_true)
+        ties_percent = 100 * (1 - len(set(self._columns[0])) / self.messages)
         return Summary(
             messages=self.messages,
             accuracy_interval=wilson_interval(self.correct, self.messages),
@@ -409,17 +387,10 @@ class RunningMetrics:
             classes=classes,
             confusion={str(label): self._confusion_row(confusion, label) for label in occurring},
             positive=None if self.positive is None else str(self.positive),
-            score_ties_percent=self._ties_percent() if outcomes.positive is not None else None,
-            intervals={
-                name: percentile_interval(values) for name, values in resample(outcomes).items()
-            }
-            if with_intervals
-            else {},
+            score_ties_percent=None if outcomes.positive is None else ties_percent,
+            intervals=confidence_intervals(outcomes, resample(outcomes)) if with_intervals else {},
             **outcomes.figures(),
         )
-
-    def _ties_percent(self) -> float:
-        return 100 * (1 - len(set(self._scores)) / len(self._scores))
 
     def _confusion_row(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
         """Return the number of messages of a class by predicted class."""

@@ -33,10 +33,10 @@ class Figure(NamedTuple):
     digits
         Digits after the decimal point.
     needs_two_classes
-        Whether it is defined for two classes only.
+        Whether it is defined only for two classes.
     needs_class_numbers
-        Whether it needs true and predicted class of each message: means over classes, and
-        comparisons with guessing.
+        Whether it needs the true and the predicted class of each message, as means over classes and
+        comparisons with guessing do.
     as_percent
         Whether it is a fraction, printed as percent.
     lower_is_better
@@ -83,7 +83,7 @@ _HM = {"sm_at_hm_0_1_percent": 0.001, "sm_at_hm_0_5_percent": 0.005, "sm_at_hm_1
 
 MIN_PROBABILITY = 1e-15  # lower bound of probabilities in the log loss, as river and scikit-learn
 
-_LOSS_GRID = 2.0**-30  # losses of resamplings are rounded to this: an error of at most 5e-10
+_LOSS_GRID = 2.0**-30  # losses of resamplings are multiples of this (error at most 5e-10)
 
 
 def _smoothed_logit(errors: float, n: float) -> float:
@@ -145,6 +145,15 @@ class Outcomes:
         terms = {"accuracy": self.correct, "log_loss": self.losses, "brier": self.squares}
         return {name: values for name, values in terms.items() if values is not None}
 
+    @property
+    def proportions(self) -> dict[str, tuple[NDArray[np.bool_], float]]:
+        """The cases of each figure that is a proportion, and the unit of the figure."""
+        cases: dict[str, tuple[NDArray[np.bool_], float]] = {"accuracy": (self.correct, 1.0)}
+        if self.positive is not None and self.predicted_positive is not None:
+            cases["hm_percent"] = self.predicted_positive[~self.positive], 100.0
+            cases["sm_percent"] = ~self.predicted_positive[self.positive], 100.0
+        return cases
+
     def figures(self) -> dict[str, float]:
         """Return all figures that are defined for this run, by name."""
         n = len(self)
@@ -195,7 +204,7 @@ class Outcomes:
 
     @cached_property
     def _indicators(self) -> tuple[NDArray[np.int64], ...]:
-        """For each message, 0 or 1: negative, positive, false positive, false negative."""
+        """Return four arrays of 0 and 1: negatives, positives, false positives, false negatives."""
         if self.positive is None or self.predicted_positive is None:
             raise ValueError("this figure needs exactly two classes")
         indicators = (
@@ -225,7 +234,7 @@ class Outcomes:
     def _class_figures(
         self, add_up: Callable[[NDArray[np.int64]], NDArray[np.int64]]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return the figures of classes, given a function that adds up a column of 0 and 1."""
+        """Return the figures of classes, given a function that sums a column of 0 and 1."""
         truth, predicted = self.true_classes, self.predicted_classes
         if truth is None or predicted is None:
             return {}
@@ -303,8 +312,7 @@ def bootstrap_blocks(
 def resample(run: Outcomes, resamples: int = RESAMPLES) -> dict[str, NDArray[np.float64]]:
     """Return each figure of a run in each resampling, float64 of shape (resamples,).
 
-    Runs over the same stream get the same resamplings, so their figures can be subtracted: the
-    difference is paired.
+    Runs over the same stream get the same resamplings, so differences of their figures are paired.
     """
     return run.resampled(*bootstrap_blocks(len(run), resamples))
 
@@ -314,7 +322,40 @@ def percentile_interval(values: NDArray[np.float64]) -> Interval:
     ordered = np.sort(values[~np.isnan(values)])
     if not len(ordered):
         return math.nan, math.nan
-    # The same as np.percentile, without its import of numpy.ma.
+    # The result of np.percentile, without its import of numpy.ma.
     last = len(ordered) - 1
     low, high = np.interp([0.025 * last, 0.975 * last], np.arange(len(ordered)), ordered)
     return float(low), float(high)
+
+
+def wilson_interval(successes: int, n: int) -> Interval:
+    """Return the 95 % interval of a proportion by Wilson (1927).
+
+    Examples
+    --------
+    >>> from streamnb.evaluate.outcomes import wilson_interval
+    >>> low, high = wilson_interval(95, 100)
+    >>> f"{low:.4f} {high:.4f}"
+    '0.8882 0.9785'
+    """
+    p, z = successes / n, 1.959963984540054  # z is the quantile of .975
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def confidence_intervals(
+    run: Outcomes, samples: dict[str, NDArray[np.float64]]
+) -> dict[str, Interval]:
+    """Return the 95 % interval of each figure, from its values in resamplings of the run.
+
+    If a run has no errors, its resamplings have none. So a proportion of 0 or 1 has Wilson's
+    interval.
+    """
+    intervals = {name: percentile_interval(values) for name, values in samples.items()}
+    for name, (cases, unit) in run.proportions.items():
+        successes, n = int(cases.sum()), len(cases)
+        if name in intervals and n and successes in (0, n):
+            low, high = wilson_interval(successes, n)
+            intervals[name] = unit * low, unit * high
+    return intervals

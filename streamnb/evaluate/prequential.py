@@ -20,7 +20,7 @@ class Example(NamedTuple):
     y
         The label.
     tag
-        Any value; it is returned with the step.
+        Any value, which the step returns.
     classify, learn
         Whether to classify the message, and whether to release its label.
     date, recipients
@@ -116,7 +116,7 @@ def prequential(
 
 
 def _as_example(item: Any) -> Example:
-    """Return a pair of message and label, as river's streams have them, as `Example`."""
+    """Return an `Example`, given one or a pair of message and label as in river's streams."""
     if isinstance(item, tuple) and len(item) == 2:
         return Example(*item)
     raise TypeError(
@@ -125,7 +125,7 @@ def _as_example(item: Any) -> Example:
 
 
 class PrequentialRun:
-    """A model under evaluation, one message at a time: call `classify`, then `train`.
+    """The evaluation of a model, one message at a time: call `classify`, then `train`.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class PrequentialRun:
         self._classified = 0
 
     def classify(self, example: Example) -> Step | None:
-        """Return the prediction for a message; None if it is not to be classified."""
+        """Return the prediction for a message; None if the message is not classified."""
         if not example.classify:
             return None
         scores = self._compute_scores(example.x)

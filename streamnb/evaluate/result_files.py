@@ -1,8 +1,8 @@
 """The files that a replay writes.
 
-During the run their names end in `.partial`. They get their final names when the run ends, also
+During the run, their names end in `.partial`. They get their final names when the run ends, even
 after Ctrl-C. A run that fails does not change the files of an earlier run. Its `.partial` files
-hold everything up to the last checkpoint.
+have all results up to the last checkpoint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 from streamnb.errors import OutputError, printable
 from streamnb.evaluate.prequential import Step
 
-_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
+RESULT_FILES = ("results.txt", "checkpoints.jsonl", "config.yaml", "tokens.json", "summary.json")
 
 
 def encode_label(label: str) -> str:
@@ -69,7 +69,7 @@ class ResultFiles:
             with self._convert_errors():
                 self._folder_is_new = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
-                for name in _FILES:
+                for name in RESULT_FILES:
                     # Remove links and pipes with these names, so that nothing is written through
                     # them.
                     self._partial_path(name).unlink(missing_ok=True)
@@ -91,7 +91,7 @@ class ResultFiles:
         except OSError as error:
             path = error.filename or self.folder
             raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
-        except ValueError as error:  # not a valid name of a file
+        except ValueError as error:  # the name of the file is not valid
             raise OutputError(f"{printable(str(self.folder))}: {error}") from None
 
     def _partial_path(self, name: str) -> Path:
@@ -132,10 +132,10 @@ class ResultFiles:
         """Delete the `.partial` files, and the folder if this run created it."""
         if self.folder is not None:
             with contextlib.suppress(OSError):
-                for name in _FILES:
+                for name in RESULT_FILES:
                     self._partial_path(name).unlink(missing_ok=True)
                 if self._folder_is_new:
-                    self.folder.rmdir()  # fails if it holds other files
+                    self.folder.rmdir()  # fails if the folder has other files
 
     def finish(self, figures: dict[str, Any], tokens: dict[str, Any]) -> None:
         """Write summary.json and tokens.json, and give all files their final names."""
@@ -150,5 +150,5 @@ class ResultFiles:
             )
             for stream in self._streams.values():
                 stream.close()
-            for name in _FILES:
+            for name in RESULT_FILES:
                 os.replace(self._partial_path(name), self.folder / name)

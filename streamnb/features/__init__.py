@@ -1,1 +1,1 @@
-"""Tokenizers: text, mail and raw bytes to sparse vectors of counts, one file for each view."""
+"""Tokenizers, which convert text, mail and raw bytes to sparse vectors of counts."""

@@ -1,6 +1,6 @@
 """N-grams of the first raw bytes of a message.
 
-Nothing is decoded or split into words, so a sender can hardly evade it.
+They depend on no decoding and no word boundaries, so a sender can hardly evade them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
 class InvertibleGrams(ScanningTransformer):
-    """Base of the views of n-grams: a fingerprint is the n-gram itself, so no names are stored."""
+    """Base of the views of n-grams. A fingerprint can be inverted, so no names are stored."""
 
     def name(self, fingerprint: int, stored_name: Any = None) -> Any:
-        """Return the n-gram with this fingerprint: fingerprints of n-grams can be inverted."""
+        """Return the n-gram with this fingerprint."""
         return self.scanner.name(fingerprint)
 
     def transform_one(self, x: Any) -> dict[Any, float]:
@@ -35,8 +35,8 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     r"""Distinct n-grams of the first bytes of a message; a river transformer.
 
     Header fields and encoded parts are read as raw bytes. N-grams of four bytes rank mail better
-    than words, and both together rank best (Cormack 2007). Fields that filters stamp are left out,
-    as in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
+    than words, and both together rank best (Cormack 2007). Fields that filters add are left out, as
+    in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
 
     References
     ----------
@@ -53,7 +53,7 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     first: int = parameter(
         Integer(1, 1 << 24),
         "counts",
-        "Number of bytes read from the start, without the header fields that are left out.",
+        "Number of bytes read from the start, not counting skipped header fields.",
         default=2000,
     )
     casefold: bool = parameter(
@@ -62,7 +62,7 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     mail: bool = parameter(
         Boolean(),
         "counts",
-        "True if messages begin with a header; False for plain text.",
+        "True if messages begin with a header, False for plain text.",
         default=True,
     )
     step: int = parameter(

@@ -1,4 +1,4 @@
-"""A function from a text to its tokens, as a tokenizer."""
+"""A tokenizer that calls a function from a text to its tokens."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from streamnb.parameters import Constraint, parameter, parameter_class
 class CallableTokenizer(ScanningTransformer):
     """Counts of the tokens that your own function returns for a text; a river transformer.
 
-    The function gets the text and returns its tokens: an iterable of str, bytes, int or tuples of
-    them, in which a token can occur several times, or a mapping of tokens to counts. You can pass
-    the function itself in place of a tokenizer. A file cannot store a function: save only the
-    model, and create the classifier again from function and model.
+    The function gets a text and returns its tokens, or a mapping of tokens to counts. A token is a
+    str, bytes, int or a tuple of them, and can be repeated. You can pass the function itself in
+    place of a tokenizer. A file cannot store a function: save only the model, and create the
+    classifier again from function and model.
 
     Examples
     --------

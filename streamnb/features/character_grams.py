@@ -6,19 +6,19 @@ from streamnb import _core
 from streamnb.features.byte_grams import InvertibleGrams
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import Integer, parameter, parameter_class
 
 
 @parameter_class()
 class CharacterGrams(InvertibleGrams):
-    r"""Distinct n-grams of 1 to 3 characters with one beyond ASCII; a river transformer.
+    r"""Distinct n-grams of 1 to 3 characters, one of them non-ASCII; a river transformer.
 
     In UTF-8, four bytes hold four Latin letters, but two Cyrillic letters or one Han, Thai or
     Bengali character. Many scripts have no spaces between words. So this view counts characters:
-    composed (NFC), with their case folded, and each run of white space as one space. A text in
-    ASCII has none of these n-grams, because the views of words and bytes cover it. A text is a
-    str, or bytes in UTF-8.
+    composed (NFC), with case folded, and with each run of white space as one space. An ASCII text
+    has none of these n-grams, because the views of words and bytes cover it. A text is a str, or
+    bytes in UTF-8.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class CharacterGrams(InvertibleGrams):
     def _count(self, message: str | bytes) -> TokenCounts:
         if not isinstance(message, (str, bytes)):
             raise TypeError(f"a text must be a str or bytes, not {type(message).__name__}")
-        text = message[: 16 * self.first]  # leaves enough after runs of white space are shortened
+        text = message[: 16 * self.first]  # runs of white space become shorter
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogateescape")
         text = "" if text.isascii() else " ".join(normalize_nfc(text).casefold().split())

@@ -1,4 +1,4 @@
-"""Token counts of a pandas series or frame, as the frame that models of other libraries read."""
+"""A pandas frame of token counts, for models of other libraries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class CountedFrame(CountedFrameMixin, pd.DataFrame):  # type: ignore[misc]  # pa
     """A frame of token counts with sparse columns: a row for each message, a column for each token.
 
     Models of streamnb read `counted_messages`, which have the fingerprints of the tokens. The
-    columns are made when something else is read, such as by a model of river.
+    columns are created when other code reads the frame, such as a model of river.
 
     Parameters
     ----------
     counts
         The counts of each message.
     messages
-        The series or frame of the messages, whose index the frame has.
+        The series or frame of the messages, which has the same index.
     """
 
     def __init__(self, counts: Iterable[TokenCounts], messages: Any) -> None:

@@ -13,10 +13,10 @@ from streamnb.mail.decode import decode_transfer, transfer_encoding
 from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
 
-MAX_CACHED_FIELDS = 1000  # field names whose decision is cached: senders invent names without end
+MAX_CACHED_FIELDS = 1000  # limit of the cache, because senders can invent any field names
 
-# Fields with the verdict of a filter (streamnb included), or with the state that a mail program
-# stores. Training on them would be training on the label.
+# Fields with the verdict of a filter (including streamnb), or with the state in a mail program. A
+# model that learns them would learn the label.
 STAMPED = re.compile(
     rb"x-(?:spam|bogosity|bogofilter|crm114|dspam|spambayes|spamprobe|spamd|rspamd|text-classification"
     rb"|streamnb|antispam|anti-spam|asf-spam|sa-|scanned|virus|amavis|mailscanner|barracuda|ironport"
@@ -28,7 +28,7 @@ STAMPED = re.compile(
 
 
 def is_stamped(name: bytes) -> bool:
-    """Return True if filters or mail programs stamp the field with this lower-case name."""
+    """Return True if filters or mail programs add the field with this lower-case name."""
     return STAMPED.match(name) is not None
 
 
@@ -59,7 +59,7 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
 
 @parameter_class(kw_only=True)
 class MailTransformer(ScanningTransformer):
-    """Base of the tokenizers that read header fields, except those that filters stamp."""
+    """Base of the tokenizers that read header fields, except fields that filters add."""
 
     headers: bool = parameter(
         Boolean(), "counts", "True to read header fields other than the subject.", default=True
@@ -67,7 +67,7 @@ class MailTransformer(ScanningTransformer):
     drop_headers: Sequence[str] | None = parameter(
         NameList(none=True),
         "counts",
-        "Further fields to leave out, such as one that holds the label.",
+        "Further fields to leave out, such as a field with the label.",
         default=None,
     )
 
@@ -91,7 +91,7 @@ class MailTransformer(ScanningTransformer):
 
 @parameter_class()
 class MailTokenizer(MailTransformer, WordParametersMixin):
-    r"""Words of a mail, prefixed by where they occur; a river transformer.
+    r"""Words of a mail with a prefix for their place; a river transformer.
 
     | prefix | from |
     |---|---|
@@ -104,8 +104,8 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     | `damaged:` | header lines that are not fields |
     | none | the text of bodies |
 
-    Fields that filters stamp are never tokens. A mail is bytes, a str or a parsed `Mail`. Words
-    differ by case, unless `casefold`.
+    Fields that filters add are never tokens. A mail is bytes, a str or a parsed `Mail`. Case makes
+    words different, unless `casefold` is set.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
             return
         scanner.token(part.content_type.encode(), b"type:")
         if part.role == "message":
-            return  # its content follows as separate parts
+            return  # the content follows as separate parts
         if part.is_html:
             scanner.html(part.utf8, b"", part.hidden_spans)
         elif part.is_text:

@@ -1,4 +1,4 @@
-"""Texts as users pass them: sequences, arrays of shape (n, 1), frames with one column."""
+"""Conversion of texts: sequences, arrays of shape (n, 1), frames with one column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ def as_sequence(X: Any) -> Any:
     Raises
     ------
     ValueError
-        If X is a list without an item.
+        If X is a list without an item, or a set, whose items have no order.
     """
+    refuse_set(X)
     if isinstance(X, Iterator):
         X = list(X)
     if isinstance(X, list) and not X:
@@ -23,16 +24,22 @@ def as_sequence(X: Any) -> Any:
     return X
 
 
-def as_texts(X: Any) -> list[Any] | None:
-    """Return texts as a list, or None if X holds no text, like a matrix of numbers.
+def refuse_set(X: Any) -> None:
+    """Raise ValueError if X is a set, because its items have no order."""
+    if isinstance(X, set | frozenset):
+        raise ValueError("X is a set, whose items have no order: pass a list")
 
-    X can be a sequence, an array of shape (n, 1) or a frame with one column. It holds texts if one
-    of its values is a str or bytes.
+
+def as_texts(X: Any) -> list[Any] | None:
+    """Return texts as a list, or None if X has no text, such as a matrix of numbers.
+
+    X can be a sequence, an array of shape (n, 1) or a frame with one column. It has texts if one of
+    its values is a str or bytes.
 
     Raises
     ------
     ValueError
-        If X is a single text, or one of the values is not a text. The error names the row.
+        If X is a single text, or one of the values is not a text. The error then names the row.
 
     Examples
     --------
@@ -55,7 +62,7 @@ def as_texts(X: Any) -> list[Any] | None:
 
 
 def _single_column(X: Any) -> list[Any]:
-    """Return the values of a sequence or a single column; [] for anything else."""
+    """Return the values of a sequence or a single column; [] for other values."""
     if isinstance(X, np.ndarray):
         is_column = X.ndim == 1 or X.shape[1:] == (1,)
         return X.ravel().tolist() if is_column and X.dtype.kind in "OUST" else []

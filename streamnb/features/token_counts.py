@@ -82,7 +82,7 @@ class TokenCounts:
         names: bytes | None,
         ends: NDArray[np.uint32] | None,
     ) -> TokenCounts:
-        """Wrap arrays that are known to be valid, without checks."""
+        """Wrap valid arrays without checks."""
         self = cls.__new__(cls)
         self.fingerprints = fingerprints
         self.counts = counts
@@ -157,7 +157,7 @@ class TokenCounts:
         return _core.decode_name(self.names[start : int(self.ends[i])])
 
     def with_names(self, text: str) -> str:
-        """Return a text in which "#" and the fingerprint of a feature is replaced by its name."""
+        """Return a text with names in place of "#" and the fingerprint of a feature."""
 
         def name_of(match: re.Match[str]) -> str:
             i = np.flatnonzero(self.fingerprints == np.uint64(int(match[1], 16)))
@@ -166,7 +166,7 @@ class TokenCounts:
         return re.sub("#([0-9a-f]{16})", name_of, text)
 
     def select(self, selection: NDArray[np.bool_] | NDArray[np.int64]) -> TokenCounts:
-        """Return some of the features: a mask, shape (n,), or their indices in rising order."""
+        """Return the features chosen by a mask, shape (n,), or by ascending indices."""
         names, ends = self.names, self.ends
         if names is not None and ends is not None:
             indices = np.flatnonzero(selection) if selection.dtype == bool else selection
@@ -190,9 +190,9 @@ class CountedFrameMixin:
 
 
 class CountedMessages(list[TokenCounts]):
-    """A list of the `TokenCounts` of messages, with the series or frame that held the messages.
+    """A list of the `TokenCounts` of messages, with the series or frame of the messages.
 
-    So predictions of a pipeline are a series or a frame with the same index.
+    Predictions of a pipeline are then a series or a frame with the same index.
     """
 
     def __init__(self, counts: Iterable[TokenCounts], messages: Any) -> None:
@@ -214,7 +214,7 @@ class CountedMessages(list[TokenCounts]):
         return list(columns), csr_matrix((values, indices, ends), shape=(len(self), len(columns)))
 
     def __narwhals_dataframe__(self) -> Any:
-        """Return the counts as a frame of the library of the messages, for models of river."""
+        """Return the counts as a frame of the messages' library, for models of river."""
         import narwhals.stable.v2 as narwhals
 
         columns, matrix = self.to_matrix()

@@ -1,4 +1,4 @@
-"""Tokenizers as scikit-learn transformers: texts in, a sparse matrix of counts out."""
+"""Tokenizers as scikit-learn transformers from texts to a sparse matrix of counts."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class VectorizerMixin:
     """Mix-in of a tokenizer: scikit-learn's `fit`, `transform` and `get_feature_names_out`.
 
     `fit` collects the tokens; each gets a column, in the order of their names. `transform` leaves
-    out tokens that `fit` did not see. River's methods use none of this.
+    out tokens that `fit` did not see. River's methods do not depend on `fit`.
     """
 
-    _sklearn_output_config: Mapping[str, str] = {}  # scikit-learn's `clone` copies it
+    _sklearn_output_config: Mapping[str, str] = {}  # scikit-learn's `clone` copies this attribute
     _fitted_columns: tuple[NDArray[np.uint64], NDArray[np.int64], list[Any]] | None = None
     on: str | None
 

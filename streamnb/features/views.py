@@ -1,4 +1,4 @@
-"""Several tokenizers of one message. Each view has its own model."""
+"""Several tokenizers of one message, one for each view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streamnb.parameters import Constraint, parameters_from_json, parameters_to_
 
 
 class Views:
-    """Several tokenizers; a mail is parsed once for all of them. Safe to share between threads.
+    """Several tokenizers, which parse a mail only once. Threads can share it.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ class Views:
 
 
 def is_tokenizer(value: Any) -> bool:
-    """Return whether `as_tokenizer` takes a value."""
+    """Return whether `as_tokenizer` accepts a value."""
     if isinstance(value, ScanningTransformer | Views):
         return True
-    is_object = not isinstance(value, type | Sequence | Mapping)  # a text has a `count`, too
+    is_object = not isinstance(value, type | Sequence | Mapping)  # a str has a method `count`, too
     return is_object and (callable(value) or callable(getattr(value, "count", None)))
 
 
@@ -68,7 +68,7 @@ def as_tokenizer(value: Any) -> Any:
     Raises
     ------
     ValueError
-        If the value is none of them.
+        If the value is neither a tokenizer nor a function.
     """
     TOKENIZER("tokenizer", value)
     if isinstance(value, ScanningTransformer | Views):
@@ -118,7 +118,7 @@ def tokenizer_from_config(config: Any) -> Any:
     Raises
     ------
     Exception
-        Of any kind, if the configuration is damaged.
+        Any error, if the configuration is damaged.
     """
     if config["kind"] != "Views":
         return _tokenizer(config)

@@ -8,7 +8,7 @@ from streamnb import _core
 from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.words import KEEP_NAMES, ON
 from streamnb.mail import Mail
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
 
@@ -17,9 +17,9 @@ class WordPairs(MailTransformer):
     r"""Distinct tokens of a message and pairs of adjacent tokens; a river transformer.
 
     A token is either a run of letters, digits, underscores, apostrophes and non-ASCII characters,
-    or a run of other characters without white space. ASCII letters are lowered. In a mail, header
-    fields are decoded and read with their names, and HTML is read with its tags. A message is
-    bytes, a str or (with `mail`) a parsed `Mail`.
+    or a run of other characters without white space. ASCII letters become lower case. In a mail,
+    header fields are decoded and read with their names, and HTML is read with its tags. A message
+    is bytes, a str or (with `mail`) a parsed `Mail`.
 
     References
     ----------
@@ -49,7 +49,7 @@ class WordPairs(MailTransformer):
         return _core.PairScanner(self.first, self.keep_names)
 
     def name(self, fingerprint: int, stored_name: Any) -> Any:
-        """Return the tokens in quotes: another view may have a word of the same name."""
+        """Return the tokens in quotes, because another view may have a word of the same name."""
         return f'"{stored_name}"' if isinstance(stored_name, str) else stored_name
 
     def _scan(self, scanner: _core.PairScanner, message: Any) -> None:

@@ -10,7 +10,7 @@ from river import base
 from streamnb import _core
 from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.features.vectorizer import VectorizerMixin
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import (
     Boolean,
     Choice,
@@ -25,9 +25,9 @@ from streamnb.parameters import (
 
 
 class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
-    """Base of the tokenizers: owns one compiled scanner, which is made on first use.
+    """Base of the tokenizers, with one compiled scanner, created on first use.
 
-    The scanner is not pickled. Threads can share a tokenizer: a lock covers each message.
+    The scanner is not pickled. Threads can share a tokenizer, because a lock protects each message.
     """
 
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_scanner")
@@ -50,7 +50,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         self._scanner = None
 
     def count(self, x: Any) -> TokenCounts:
-        """Return the `TokenCounts` of a text or message, the fastest input for models.
+        """Return the `TokenCounts` of a text or message, which is the fastest input of models.
 
         Parameters
         ----------
@@ -79,7 +79,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         raise NotImplementedError
 
     def learn_many(self, X: Any) -> None:
-        """Do nothing: a tokenizer has no state. River's pipelines call it."""
+        """Do nothing, because a tokenizer has no state. River's pipelines call this method."""
 
     def transform_many(self, X: Any) -> Any:
         """Return the token counts of each message of a list, a series or (with `on`) a frame.
@@ -112,7 +112,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
 
     @property
     def tokenizers(self) -> list[ScanningTransformer]:
-        """The tokenizers of the views: this one alone."""
+        """The tokenizers of the views: only this one."""
         return [self]
 
     def name(self, fingerprint: int, stored_name: Any) -> Any:
@@ -173,7 +173,7 @@ class WordParametersMixin:
     inner: str = parameter(
         Text(),
         "counts",
-        "ASCII characters that belong to a word if word characters stand on both sides.",
+        "ASCII characters that are part of a word if word characters are on both sides.",
         default="'-.$!",
     )
     min_length: int = parameter(
@@ -248,7 +248,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     analyzer: str = parameter(
         Choice(("word", "char")),
         "counts",
-        '"word", or "char" for n-grams of characters, after each run of white space became one '
+        '"word"; or "char" for n-grams of characters, in which each run of white space is one '
         "space.",
         default="word",
     )
@@ -274,7 +274,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """Return a stop word as the scanner writes it: folded, normalized (NFC), all visible."""
+        """Return a stop word as the scanner returns it: folded, normalized (NFC), all visible."""
         if self.analyzer == "word":
             single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)

@@ -6,6 +6,7 @@ All code that reads headers uses them.
 """
 
 from streamnb.header_fields import FIELD_NAME
-from streamnb.mail.parse import Limits, Mail, Part, parse, unwrap
+from streamnb.mail.message import Mail, Part
+from streamnb.mail.parse import Limits, parse, unwrap
 
 __all__ = ["FIELD_NAME", "Limits", "Mail", "Part", "parse", "unwrap"]

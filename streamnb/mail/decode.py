@@ -1,95 +1,39 @@
-"""Charsets, encoded words, transfer encodings and structured fields of mail.
+"""Encoded words, transfer encodings and structured fields of mail.
 
-Nothing here raises. Damaged bytes are decoded as far as possible.
+No function raises an error. Damaged bytes are decoded as far as possible.
 """
 
 from __future__ import annotations
 
 import binascii
-import codecs
 import re
-import unicodedata
-from collections.abc import Callable, Mapping
-from encodings import normalize_encoding
-from encodings.aliases import aliases
+from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice
 from types import MappingProxyType
-from typing import AnyStr, NamedTuple
 
+from streamnb.mail.charsets import decode_text
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.patterns import lazy_pattern
 
-# Python's codecs that are not charsets of mail, or take more than linear time.
-_REFUSED = frozenset(
-    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
-)
-# Python's codecs for encodings of the WHATWG standard with another name, or a superset of it. The
-# standard does not decode those of "replacement", but mail programs do.
-_PYTHON_CODECS = {
-    "big5": "big5hkscs",
-    "euc-jp": "euc_jis_2004",
-    "euc-kr": "cp949",
-    "gbk": "gb18030",
-    "ibm866": "cp866",
-    "iso-2022-jp": "iso2022_jp_ext",
-    "iso-8859-8-i": "iso8859-8",
-    "macintosh": "mac-roman",
-    "replacement": "",
-    "shift_jis": "cp932",
-    "windows-874": "cp874",
-    "x-mac-cyrillic": "mac-cyrillic",
-    "x-user-defined": "cp1252",
-}
-# Charsets in which bytes below 128 are not, or not always, the ASCII characters.
-_NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
-# Charsets with several bytes a character. A short text in them can be valid UTF-8 by chance.
-_DOUBLE_BYTE = lazy_pattern(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
-_MIN_UTF8 = 8  # number of characters beyond ASCII that prove UTF-8 in spite of a double-byte label
-# Python caches each unknown codec name for ever, so only these names are looked up.
-_PYTHON_NAMES = frozenset(aliases) | frozenset(aliases.values())
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-# The charsets of nearly all mail. Their bytes below 128 are ASCII, so ASCII text needs no codec.
-_COMMON_CHARSETS = frozenset(
-    ("", "us-ascii", "US-ASCII", "utf-8", "UTF-8", "iso-8859-1", "ISO-8859-1", "windows-1252")
-)
-_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_META = lazy_pattern(
-    rb"<meta[^>]{0,400}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([^\s\"'/>;]{1,40})", re.I
-)
-_META_BYTES = 1024  # bytes that browsers search for <meta charset>
-
-_BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
-_SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
-_PIECE = 64  # number of characters normalised at once
 _ENCODED_WORD = lazy_pattern(
-    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=)){0,1000}+)\?="
+    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=))*+)\?="
 )
+_FOLDED_BREAK = lazy_pattern(rb"=[ \t]++")  # a soft line break in a folded word
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
 _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
-_TRANSFER_ENCODINGS = frozenset((b"base64", b"quoted-printable", b"7bit", b"8bit", b"binary"))
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
-# Other spellings of encodings, reduced to letters and digits.
-_SPELLINGS = {
-    b"base64": b"base64",
-    b"xbase64": b"base64",
-    b"mime64": b"base64",
-    b"quotedprintable": b"quoted-printable",
-    b"xquotedprintable": b"quoted-printable",
-}
+_QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # on names reduced to letters and digits
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)
-_FOOTER_WIDTH = 40  # letters of a line in base64 behind a line of text; a shorter one is text
+_FOOTER_WIDTH = 40  # letters: a shorter line after a line of text is text, not base64
 _PADDING = lazy_pattern(rb"=+")
 # mail servers add blanks to lines (RFC 2045, 6.7)
 _BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")
@@ -104,255 +48,48 @@ _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
 _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))" % COMMENT)
 
 
-class _Codec(NamedTuple):
-    """A codec of Python, with two flags: bytes below 128 are ASCII; a byte is a character."""
+class _Run:
+    """Encoded words of one charset, or plain text, whose charset is "".
 
-    decode: Callable[[bytes, str], tuple[str, int]]
-    name: str
-    has_ascii: bool
-    is_single_byte: bool
-
-
-@lru_cache(maxsize=256)
-def _codec(label: str) -> _Codec | None:
-    """Return the codec of a charset's label, or None if the label is unknown."""
-    from webencodings.labels import LABELS  # type: ignore[import-untyped]  # many need no label
-
-    name = label[:40].strip(" \t\n\f\r\"'").lower()
-    standard = LABELS.get(name) or LABELS.get(name.replace("_", "-"))
-    name = _PYTHON_CODECS.get(standard or name, standard or name) or name
-    name = normalize_encoding(name).lower()
-    if not standard and name not in _PYTHON_NAMES and name.replace(".", "_") not in _PYTHON_NAMES:
-        return None
-    try:
-        codec = codecs.lookup(name)
-    except (LookupError, ValueError, UnicodeError):
-        return None
-    # bytes.decode refuses codecs that do not decode bytes to text (rot13, zlib).
-    if codec.name.replace("_", "-") in _REFUSED or not getattr(codec, "_is_text_encoding", True):
-        return None
-    return _Codec(
-        codec.decode,
-        codec.name,
-        not _NOT_ASCII.match(codec.name),
-        not _DOUBLE_BYTE.match(codec.name),
-    )
-
-
-def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
-    r"""Decode text as browsers do, by the superset of the declared charset.
-
-    - Labels are those of the WHATWG encoding standard, and Python's.
-    - Bytes that are UTF-8, and not only ASCII, are decoded as UTF-8 if the label names a charset of
-      one byte a character.
-    - Damaged bytes are replaced one by one.
-
-    Parameters
-    ----------
-    data
-        Bytes of a header field or a text part.
-    charset
-        The declared charset; empty or unknown for no declaration.
-    fallback
-        The charset for undeclared text that is no UTF-8; empty for windows-1252.
-
-    Examples
-    --------
-    >>> decode_text("naïve".encode("latin-1"), "iso-8859-1")
-    'naïve'
-    >>> decode_text("naïve".encode(), "us-ascii"), decode_text(b"\x93quoted\x94", "no-such")
-    ('naïve', '“quoted”')
+    Adjacent words are decoded together, because some programs split a character, or four letters of
+    base64, in two.
     """
-    is_ascii = data.isascii()
-    if is_ascii and charset in _COMMON_CHARSETS:
-        return _decode_ascii(data)
-    codec = _codec(charset) if charset else None
-    if is_ascii and (codec is None or codec.has_ascii):
-        return _decode_ascii(data)
-    if codec is not None and codec.name.startswith("utf-16") and data[:2] in _UTF16_MARKS:
-        return data.decode("utf-16", "replace")
-    if codec is None or codec.name == "utf-8" or codec.is_single_byte:
-        has_label = codec is not None and codec.name != "utf-8"
-        try:
-            text = data.decode("utf-8")
-            if not has_label or _is_evident(text, codec):
-                return text
-        except UnicodeDecodeError:
-            if _is_mostly_utf8(data, 0.9 if has_label else 0.5):
-                return data.decode("utf-8", "replace")
-            codec = codec or (_codec(fallback) if fallback else None)
-        if codec is None or codec.name == "utf-8":
-            return data.decode("cp1252", "replace")
-    return _decode_by(codec, data)
 
+    def __init__(self, charset: str) -> None:
+        self.charset = charset
+        self._pieces: list[bytes] = []
+        self._letters = b""  # of base64
 
-def _decode_ascii(data: bytes) -> str:
-    """Decode bytes below 128: ISO-2022-JP if they have its escapes, else ASCII."""
-    if _JAPANESE_ESCAPE in data:
-        return data.decode("iso2022_jp_ext", "replace")
-    return data.decode("ascii")
+    def add(self, piece: bytes, kind: bytes = b"") -> None:
+        """Add plain text, or the text of an encoded word of a kind."""
+        if kind in (b"b", b"B"):
+            self._letters += piece
+            if b"=" in piece or len(self._letters.translate(None, b" \t")) % 4 == 0:
+                self._end_letters()
+            return
+        self._end_letters()
+        if kind:
+            piece = _FOLDED_BREAK.sub(b"", piece) if b"=" in piece else piece
+            piece = binascii.a2b_qp(piece, header=True)
+        self._pieces.append(piece)
 
+    def _end_letters(self) -> None:
+        if self._letters:
+            self._pieces.append(_base64(self._letters))
+            self._letters = b""
 
-def _is_evident(text: str, codec: _Codec | None) -> bool:
-    """Return True if valid UTF-8 is unlikely to be text of a single-byte charset.
-
-    A word in Thai or Hebrew can be a single valid sequence, but hardly three, or one of a letter.
-    """
-    if codec is None or codec.name in _LATIN:
-        return True
-    wide = [character for character in text if character >= "\x80"]
-    return len(wide) >= 3 or all(character.isalnum() for character in wide)
-
-
-def _decode_by(codec: _Codec, data: bytes) -> str:
-    """Decode by a codec; text of a double-byte charset that is evidently UTF-8, as UTF-8."""
-    if not codec.is_single_byte and not codec.name.startswith("utf"):
-        with_utf8 = _utf8_or_none(data)
-        if with_utf8 is not None:
-            return with_utf8
-    try:
-        text = codec.decode(data, "strict")[0]
-    except (UnicodeError, ValueError):
-        if not codec.is_single_byte:
-            try:  # a valid UTF-8 text that its label contradicts
-                return data.decode("utf-8")
-            except UnicodeDecodeError:
-                pass
-        try:
-            text = codec.decode(data, "replace")[0]
-        except (UnicodeError, ValueError):
-            return data.decode("cp1252", "replace")
-    return _SURROGATE.sub("\ufffd", text) if codec.name == "utf-7" else text
-
-
-def _utf8_or_none(data: bytes) -> str | None:
-    """Return the UTF-8 text with several wide characters beyond ASCII, else None."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    wide = sum(1 for character in text if character >= "\u0800")
-    return text if wide >= _MIN_UTF8 else None
-
-
-def _is_mostly_utf8(data: bytes, share: float) -> bool:
-    """Return True if more than this share of the bytes beyond ASCII are in UTF-8 sequences."""
-    data = data[:_SAMPLE]
-    ascii_size = len(data.translate(None, _HIGH_BYTES))
-    valid_size = len(data.decode("utf-8", "ignore").encode())
-    return valid_size - ascii_size > share * (len(data) - ascii_size)
-
-
-_HIGH_BYTES = bytes(range(128, 256))
-_LATIN = frozenset(
-    ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
-)
-_JAPANESE_ESCAPE = b"\x1b$"  # of ISO-2022-JP, which is often sent without a label
-_SAMPLE = 1 << 16  # bytes that decide the charset of undeclared text
-
-
-def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> str:
-    r"""Decode a text part: by its byte order mark, its label or, in HTML, its <meta charset>.
-
-    Examples
-    --------
-    >>> decode_part(b'<meta charset="koi8-r">\xd0\xd2\xc9', is_html=True)
-    '<meta charset="koi8-r">при'
-    """
-    for mark, encoding in _BYTE_ORDER_MARKS:
-        if data.startswith(mark):
-            return data[len(mark) :].decode(encoding, "replace")
-    if is_html and (not charset or _codec(charset) is None):
-        match = _META.search(data, 0, _META_BYTES)
-        if match:
-            charset = match[1].decode("latin-1")
-            # without that charset, the <meta> could not have been read
-            if charset.lower().startswith("utf-16"):
-                charset = "utf-8"
-    return decode_text(data, charset, fallback)
-
-
-def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> bytes:
-    r"""Return what `decode_part` decodes, normalized (NFC), as UTF-8. ASCII text is not copied.
-
-    Examples
-    --------
-    >>> to_utf8(b"caf\xe9", "latin-1")
-    b'caf\xc3\xa9'
-    """
-    if data.isascii():
-        codec = None if charset in _COMMON_CHARSETS else _codec(charset)
-        if (codec is None or codec.has_ascii) and _JAPANESE_ESCAPE not in data:
-            return data
-    text = decode_part(data, charset, is_html, fallback)
-    return normalize_nfc(text).encode("utf-8", "surrogatepass")
-
-
-def normalize_nfc(text: AnyStr) -> AnyStr:
-    r"""Compose letters and their marks (NFC), so that texts that look the same are equal.
-
-    Bytes that are not UTF-8 stay unchanged.
-
-    Examples
-    --------
-    >>> normalize_nfc("cafe\u0301") == "caf\u00e9"
-    True
-    """
-    if text.isascii():
-        return text
-    if isinstance(text, bytes):
-        return normalize_nfc(text.decode("utf-8", "surrogateescape")).encode(
-            "utf-8", "surrogateescape"
-        )
-    if _is_composed(text):
-        return text
-    return _BEYOND_ASCII.sub(lambda match: _nfc(match[0]), text)
-
-
-def _is_composed(text: str) -> bool:
-    """Return True if a text is NFC, as nearly all are. Slices overlap by the longest piece."""
-    return all(
-        unicodedata.is_normalized("NFC", text[max(start - 4 * _PIECE, 0) : start + 8 * _PIECE])
-        for start in range(0, len(text), 8 * _PIECE)
-    )
-
-
-def _nfc(run: str) -> str:
-    """Compose a run of characters beyond ASCII in pieces, because sorting marks is quadratic.
-
-    A piece ends before a character that does not combine with its predecessors, or after
-    4 * _PIECE characters.
-    """
-    pieces, start = [], 0
-    while start < len(run):
-        end = start + _PIECE
-        while end < min(len(run), start + 4 * _PIECE) and _joins(run[end - 3 : end], run[end]):
-            end += 1
-        pieces.append(unicodedata.normalize("NFC", run[start:end]))
-        start = end
-    return "".join(pieces)
-
-
-def _joins(before: str, character: str) -> bool:
-    """Return True if a character may combine with the preceding ones."""
-    if unicodedata.combining(character):
-        return True
-    apart = unicodedata.normalize("NFC", before) + unicodedata.normalize("NFC", character)
-    return unicodedata.normalize("NFC", before + character) != apart
-
-
-def _encoded_word(kind: bytes, text: bytes) -> bytes:
-    if kind in b"qQ":
-        return binascii.a2b_qp(text, header=True)
-    return _base64(text)
+    def text(self, fallback: str) -> str:
+        """Return the decoded text."""
+        self._end_letters()
+        return decode_text(b"".join(self._pieces), self.charset, fallback)
 
 
 def decode_words(value: bytes, fallback: str = "") -> str:
     """Decode the value of a header field: RFC 2047 words, raw 8-bit text, folding.
 
-    White space between two encoded words is dropped. Adjacent words of one charset are joined
-    before decoding, because a character may be cut in two. Raw 8-bit text is UTF-8 or else in the
-    charset `fallback`, which should be that of the body.
+    White space between two encoded words is dropped. Adjacent words of one charset are decoded
+    together. Raw 8-bit text is UTF-8, or else in the charset `fallback`; pass the charset of the
+    body.
 
     Examples
     --------
@@ -362,27 +99,31 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
         return normalize_nfc(decode_text(value, "", fallback))
-    runs: list[tuple[str, list[bytes]]] = []  # (charset, "" for plain text; pieces)
+    runs: list[_Run] = []
     position = 0
     for word in _ENCODED_WORD.finditer(value):
         between = value[position : word.start()]
         if between.strip() or not runs:
-            runs.append(("", [between]))
+            runs.append(_Run(""))
+            runs[-1].add(between)
         charset = word[1].decode("ascii", "replace").lower()
-        decoded = _encoded_word(word[2], word[3])
-        if runs and runs[-1][0] == charset:
-            runs[-1][1].append(decoded)
-        else:
-            runs.append((charset, [decoded]))
+        if runs[-1].charset != charset:
+            runs.append(_Run(charset))
+        runs[-1].add(word[3], word[2])
         position = word.end()
-    runs.append(("", [value[position:]]))
-    return normalize_nfc(
-        "".join(decode_text(b"".join(pieces), charset, fallback) for charset, pieces in runs)
-    )
+    runs.append(_Run(""))
+    runs[-1].add(value[position:])
+    return normalize_nfc("".join(run.text(fallback) for run in runs))
+
+
+def charset_of_words(value: bytes) -> str:
+    """Return the charset of the first encoded word of a header field, or ""."""
+    word = _ENCODED_WORD.search(value)
+    return word[1].decode("ascii", "replace") if word else ""
 
 
 def _base64(data: bytes) -> bytes:
-    # Elsewhere a2b_base64 would drop data after padding, and decode the words of a footer.
+    # a2b_base64 would drop the data after padding, and decode the words of a footer.
     is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES + b" \t")
     if is_clean and b"=" not in data.rstrip().rstrip(b"="):
         try:
@@ -392,12 +133,12 @@ def _base64(data: bytes) -> bytes:
     # Bad padding, or a mailing list's footer after the data. Lines that are not base64 are text;
     # in other lines, complete groups of four letters are decoded.
     letters, text = bytearray(), bytearray()
-    for line in BytesIO(data):  # a list of all lines would take much memory
+    for line in BytesIO(data):  # a list of all lines would need much memory
         line = line.removesuffix(b"\n")
         content = line.rstrip(b"= \t\r")
         damaged = len(content) - len(content.translate(None, _NOT_BASE64))
         if text and (damaged or len(content) < _FOOTER_WIDTH):
-            is_data = False  # the footer goes on
+            is_data = False  # the footer continues
         else:
             is_data = damaged <= 0.1 * len(content)
         if is_data:
@@ -424,7 +165,7 @@ def _uuencoded(data: bytes) -> bytes:
     for line in BytesIO(data):
         if has_begin and not is_data:
             is_data = _UU_BEGIN.match(line) is not None
-            out += b"" if is_data else line  # text around the data
+            out += b"" if is_data else line  # text before or after the data
             continue
         line = line.removesuffix(b"\n")
         if line.startswith((b"begin ", b"end")) or not line:
@@ -439,7 +180,7 @@ def _uuencoded(data: bytes) -> bytes:
                 out += binascii.a2b_uu(line[:size])
             except binascii.Error:
                 continue
-        if len(out) > len(data):  # short lines stand for long ones
+        if len(out) > len(data):  # short lines decode to long ones
             break
     return bytes(out)
 
@@ -485,7 +226,7 @@ def first_token(value: bytes) -> bytes:
 def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
     """Return the name of the Content-Transfer-Encoding in an index of fields, or b"".
 
-    Real mail spells it in several ways, such as `quoted_printable`, `x-base64` and `base 64`.
+    Real mail spells it in many ways, such as `quoted_printable`, `QP` and `7bit, base64`.
 
     Examples
     --------
@@ -501,13 +242,14 @@ def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
 @lru_cache(maxsize=1024)
 def _transfer_encoding(value: bytes) -> bytes:
     name = _first_token(value)
-    if name in _TRANSFER_ENCODINGS:
+    if name == b"base64" or name == b"quoted-printable":
         return name
-    if b"=?" in value:  # some programs encode every field
+    if b"=?" in value:  # some programs encode all fields
         value = decode_words(value).encode()
     letters = _NOT_ALPHANUMERIC.sub(b"", _COMMENTS.sub(b"", value).lower())
-    token_letters = _NOT_ALPHANUMERIC.sub(b"", name)
-    return _SPELLINGS.get(letters) or _SPELLINGS.get(token_letters, name)
+    if b"64" in letters:
+        return b"base64"
+    return b"quoted-printable" if _QUOTED_NAME.match(letters) else name
 
 
 def seems_encoded(data: bytes, start: int, end: int, encoding: bytes) -> bool:
@@ -521,7 +263,7 @@ def seems_encoded(data: bytes, start: int, end: int, encoding: bytes) -> bool:
 def boundary(value: bytes) -> bytes:
     """Return the boundary of a multipart Content-Type, or b"".
 
-    It is compared with lines of the body, so encoded words in it are not decoded.
+    Encoded words in it are not decoded, because it is compared with lines of the body.
 
     Examples
     --------
@@ -541,7 +283,7 @@ def _value(parameter: re.Match[bytes]) -> bytes:
 
 
 def loose_charset(value: bytes) -> str:
-    """Return the charset of a Content-Type that is written wrongly, or "".
+    """Return the charset of a malformed Content-Type, or "".
 
     Examples
     --------

@@ -1,38 +1,35 @@
-"""The structure of a message: a worklist over slices of its bytes, without recursion."""
+"""The parser of messages: a stack of slices of bytes, without recursion."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import accumulate, islice
-from typing import Literal, NamedTuple
+from itertools import accumulate, chain, islice
+from typing import NamedTuple
 
-from streamnb._core import hidden_spans, split_header
+from streamnb._core import split_header
+from streamnb.mail.charsets import declared_in_html, is_informative
+from streamnb.mail.content_types import (
+    SNIFFED,
+    UTF16_MARKS,
+    guess_text_type,
+    is_html,
+    is_text,
+    names_message,
+    read_content_type,
+)
 from streamnb.mail.decode import (
-    COMMENT,
     boundary,
-    decode_part,
+    charset_of_words,
     decode_transfer,
-    decode_words,
-    loose_charset,
-    parameters,
     seems_encoded,
-    to_utf8,
     transfer_encoding,
 )
+from streamnb.mail.message import Fields, Index, Mail, Part
 from streamnb.patterns import lazy_pattern
 
-_BLANKS = rb"(?:\s|%b)*+" % COMMENT
-_TYPE = lazy_pattern(
-    rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
-)
-_ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
-_TYPE_BYTES = 400  # characters of a Content-Type that are searched for the type
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
-# Apple Mail's .emlx: the size of the message on a line, the message, a property list.
+# Apple Mail's .emlx: a line with the size of the message, the message, and a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
 _ENCODED = (b"base64", b"quoted-printable")
 # Types that streamnb cannot read, and their names in defects.
@@ -44,32 +41,10 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
-# A slice that must still be parsed: bytes, start, end, depth, default content type, and "part" or
-# the role of a leaf.
+# A slice to parse: bytes, start, end, depth, default content type, and "part" or the role of a
+# leaf.
 _Slice = tuple[bytes, int, int, int, str, str]
-_HTML = frozenset(("text/html", "application/xhtml+xml"))
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
-_OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
-# Types that are vague, or often wrong for text. File name and content then decide.
-_VAGUE_TYPE = lazy_pattern(
-    r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
-    r"|application/(?:x-)?(?:text|plain|html|txt)|(?:binary|unknown|file|plain|html|\*)/.*"
-)
-_TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
-_HTML_NAME = lazy_pattern(r".*\.[sx]?html?", re.I | re.S)
-_HTML_START = lazy_pattern(
-    rb"(?:\s|\xef\xbb\xbf|<!--.{0,500}?-->|<\?xml[^>]{0,200}>)*+"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
-    re.I | re.S,
-)
-# Bytes that no text has in any charset. ESC is not among them, because ISO-2022 uses it.
-_NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-_NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
-_SNIFFED = 1024  # bytes that decide whether a part of a vague type is text
-_UTF16_STARTS = (b"\xff\xfe", b"\xfe\xff")
-_FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
-_FOLD = lazy_pattern(rb"\r?\n[ \t]")
-_SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
 _ENCODED_BODY = lazy_pattern(
@@ -77,37 +52,34 @@ _ENCODED_BODY = lazy_pattern(
 )
 _FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
 _VISIBLE = lazy_pattern(rb"\S")
-# A picture in the source of a page. Its data is not text, and must not use up the budget.
+# A picture embedded in a page. Its data is not text, and must not use up the budget.
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is undeclared, or declared in another spelling.
 _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
-# number of lines that only begin like a delimiter, from which on another search is faster
+# number of lines that begin like a delimiter above which another search is faster
 _MAX_SIMILAR = 1000
 _MAX_DELIMITERS = 1 << 16  # maximum number of parts of a container; a million would take a second
-_CONTAINER_SCANS = 8  # number of times that a whole message is searched for delimiters
+_CONTAINER_SCANS = 8  # maximum bytes to search for delimiters, in sizes of the message
 _IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
-_CUT_FIELD = 1 << 12  # bytes of each such field in a header longer than half of `Limits.size`
-# bytes of a container that decide whether the label of its encoding is wrong
+_CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds half of `Limits.size`
+# bytes of a container that are read to decide whether its declared encoding is wrong
 _LABEL_SAMPLE = 1 << 16
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
-Fields = list[tuple[bytes, bytes]]
-Index = dict[bytes, bytes]  # lower-case name -> the first value
-
 
 class Limits(NamedTuple):
-    """Limits for reading one message. Anything beyond is left out, and listed as a defect.
+    """Limits for one message. Data beyond them is left out and listed as a defect.
 
     Attributes
     ----------
     size
-        Bytes of header fields and text. Attachments do not count: they are skipped.
+        Bytes of header fields and text. Attachments do not count, because they are skipped.
     parts
-        Parts, containers included. If a container has more, the largest are read.
+        Number of parts, including containers. If a container has more, the largest are read.
     depth
-        Nested containers.
+        Levels of nested containers.
     fields
-        Header fields of the message, and of each part.
+        Number of header fields of the message, and of each part.
     """
 
     size: int = 1 << 20
@@ -117,208 +89,6 @@ class Limits(NamedTuple):
 
 
 DEFAULT_LIMITS = Limits()
-
-
-@dataclass(slots=True)
-class Part:
-    """A piece of a message that is not itself made of parts.
-
-    Attributes
-    ----------
-    fields
-        Header fields as (name, value) in bytes. For an attached message, those of the message.
-    content_type
-        In lower case, such as "text/html".
-    payload
-        The raw bytes, transfer encoding included.
-    role
-        - "body": a part with content. - "message": the header of an attached message; its parts
-        follow. - "preamble", "epilogue": text around the parts of a container; no reader shows it.
-        - "damaged": lines of a header that are not fields.
-    fallback
-        The charset of undeclared text: that of the first part that declares one, or "".
-    is_cut
-        True if the payload was cut at the limit of `Limits.size`.
-    read_as
-        The content type that the part is read as, if the declared one is vague or wrong; else "".
-    """
-
-    fields: Fields
-    content_type: str
-    payload: bytes
-    role: str = "body"
-    index: Index = field(default_factory=dict, repr=False)
-    fallback: str = ""
-    is_cut: bool = False
-    read_as: str = ""
-    _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
-    _hidden_spans: bytes | Literal[False] | None = field(
-        default=False, init=False, repr=False, compare=False
-    )
-    _parameters: Mapping[str, str] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
-
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        """The parameters of its Content-Type."""
-        if self._parameters is None:
-            value = self.index.get(b"content-type")
-            self._parameters = parameters(value) if value else {}
-        return self._parameters
-
-    @property
-    def charset(self) -> str:
-        """The declared charset, or ""."""
-        return self.parameters.get("charset") or loose_charset(self.index.get(b"content-type", b""))
-
-    @property
-    def filename(self) -> str:
-        """The file name of the part, or ""."""
-        disposition = self.index.get(b"content-disposition")
-        name = parameters(disposition).get("filename") if disposition else None
-        return name or self.parameters.get("name", "")
-
-    @property
-    def is_text(self) -> bool:
-        """True if the payload is text."""
-        return _is_text(self.read_as or self.content_type)
-
-    @property
-    def is_html(self) -> bool:
-        """True if the payload is HTML."""
-        return _is_html(self.read_as or self.content_type)
-
-    @property
-    def hidden_spans(self) -> bytes | None:
-        """The invisible spans of `utf8` in HTML; cached."""
-        if self._hidden_spans is False:
-            self._hidden_spans = hidden_spans(self.utf8) if self.is_html else None
-        return self._hidden_spans
-
-    @property
-    def content(self) -> bytes:
-        """The payload without its transfer encoding."""
-        encoding = transfer_encoding(self.index)
-        content = decode_transfer(self.payload, encoding) if encoding else self.payload
-        return _without_cut_character(content) if self.is_cut else content
-
-    @property
-    def text(self) -> str:
-        """The decoded text; "" if the part is not text."""
-        if not self.is_text:
-            return ""
-        return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
-
-    def _unfolded(self) -> bytes:
-        """The content without the line breaks within words that some kinds of text have."""
-        content = self.content
-        if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
-            return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
-        value = self.index.get(b"content-type", b"")
-        if (
-            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
-        ):  # RFC 3676
-            return _SPACE_AND_BREAK.sub(b"", content)
-        return content
-
-    @property
-    def utf8(self) -> bytes:
-        """The text as normalized (NFC) UTF-8; cached, because several views read it."""
-        if self._utf8 is None:
-            self._utf8 = (
-                to_utf8(self._unfolded(), self.charset, self.is_html, self.fallback)
-                if self.is_text
-                else b""
-            )
-        return self._utf8
-
-
-@dataclass
-class Mail:
-    """A parsed message.
-
-    Attributes
-    ----------
-    fields
-        Header fields in order, as (name, value) in bytes; values keep their folding.
-    parts
-        The leaves of the message, in order.
-    defects
-        Damage, exceeded limits, and parts that could not be read.
-    source
-        The bytes of the message, with LF line ends.
-    charset
-        The first charset that a part declares, or "": that of raw 8-bit header fields.
-    """
-
-    fields: Fields = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    defects: list[str] = field(default_factory=list)
-    index: Index = field(default_factory=dict, repr=False)
-    source: bytes = field(default=b"", repr=False)
-    charset: str = ""
-
-    @cached_property
-    def headers(self) -> list[tuple[str, str]]:
-        """The decoded header fields: names as written, values unfolded."""
-        return [(name.decode("ascii"), self.decode(value)) for name, value in self.fields]
-
-    def decode(self, value: bytes) -> str:
-        """Return the decoded value of a header field of this message."""
-        return decode_words(value, self.charset)
-
-    def get(self, name: str) -> str:
-        """Return the decoded value of the first field of that name, or ""."""
-        return self.decode(self.index.get(name.encode("latin-1", "replace").lower(), b""))
-
-    @property
-    def text(self) -> str:
-        """The decoded text of all text parts."""
-        return "\n".join(p.text for p in self.parts if p.is_text and p.role != "damaged")
-
-
-def _is_text(content_type: str) -> bool:
-    return content_type.startswith("text/") or content_type in _OTHER_TEXT
-
-
-def _is_html(content_type: str) -> bool:
-    """Return True for HTML, also that of watches and AMP (text/watch-html, text/x-amp-html)."""
-    return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
-
-
-def _without_cut_character(content: bytes) -> bytes:
-    """Drop an incomplete UTF-8 sequence from the end of a text that was cut."""
-    for size in range(1, min(4, len(content)) + 1):
-        byte = content[-size]
-        if byte >= 0xC0:
-            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return content[:-size] if size < wanted else content
-        if byte < 0x80:
-            break
-    return content
-
-
-@lru_cache(maxsize=1024)
-def _content_type(value: bytes) -> str:
-    """Return the type of the beginning of a Content-Type; text/plain if it is damaged."""
-    match = _TYPE.match(value)
-    if match is None:
-        return "multipart/mixed" if _ANY_MULTIPART.match(value) else "text/plain"
-    return f"{match[1].decode('latin-1')}/{match[2].decode('latin-1')}".lower()
-
-
-def _guess_type(part: Part) -> str:
-    """Return the text type of a part of a vague type, by its name or content, or ""."""
-    encoding = transfer_encoding(part.index)
-    sample = decode_transfer(part.payload[: 2 * _SNIFFED], encoding)[:_SNIFFED]
-    if sample[:2] not in _UTF16_STARTS and _NOT_TEXT.search(sample):
-        return ""
-    if _HTML_NAME.fullmatch(part.filename) or _HTML_START.match(sample):
-        return "text/html"
-    if _TEXT_NAME.fullmatch(part.filename):
-        return "text/plain"
-    return "" if _NO_READER_TEXT.match(sample) or not sample.strip() else "text/plain"
 
 
 def _delimiters(
@@ -345,6 +115,12 @@ def _delimiters(
     return lines
 
 
+def _delimiter_in_header(data: bytes, start: int, stop: int, index: Index) -> int:
+    """Return the start of the first boundary, if no blank line is between it and the fields."""
+    mark = boundary(index.get(b"content-type", b""))
+    return data.find(b"\n--" + mark + b"\n", start, stop) + 1 if mark else 0
+
+
 def _matching_delimiters(
     data: bytes, start: int, end: int, mark: bytes
 ) -> list[tuple[int, int, bool]]:
@@ -357,7 +133,7 @@ def _matching_delimiters(
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
     """Return the first fields up to a size in bytes, and their index.
 
-    Content- fields are always in the index. Fields that identify a message are in both, cut to a
+    The index has all Content- fields. Both have the fields that identify a message, truncated to a
     limit.
     """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
@@ -379,9 +155,9 @@ def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index
 def _choose_content_fields(
     index: Index, repeated: Fields, data: bytes, body: int, end: int
 ) -> Index:
-    """Return an index with those of repeated Content- fields by which most of the body is read.
+    """Return an index with the repeated Content- fields that make most of the body readable.
 
-    Mail programs differ in their choice.
+    Mail programs choose differently among repeated fields.
     """
     values = {name: [index[name]] for name, _ in repeated}
     for name, value in repeated:
@@ -389,11 +165,11 @@ def _choose_content_fields(
 
     def rank(name: bytes, value: bytes) -> int:
         if name == b"content-type":
-            content_type = _content_type(value[:_TYPE_BYTES])
+            content_type = read_content_type(value).name
             if content_type.startswith("multipart/"):
                 mark = boundary(value)
                 return 3 if mark and data.find(b"--" + mark, body, end) >= 0 else 0
-            return 2 if _is_text(content_type) or content_type in _MESSAGES else 1
+            return 2 if is_text(content_type) or content_type in _MESSAGES else 1
         if name == b"content-transfer-encoding":
             encoding = transfer_encoding({name: value})
             if encoding in _ENCODED:
@@ -407,13 +183,13 @@ def _choose_content_fields(
 
 
 class _Parser:
-    """The parsing of one message: a stack of slices that are still to be parsed."""
+    """The state of parsing one message, with the stack of slices to parse."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self.limits = limits
         self.mail = Mail(source=data)
         self.part_count = 0
-        # Bytes of containers that are searched for delimiters; each level searches its part again.
+        # Remaining bytes to search for delimiters; each level searches its own part again.
         self.container_budget = max(limits.size, _CONTAINER_SCANS * len(data))
         self.budget = limits.size  # remaining bytes of header fields and text
         # remaining bytes of containers to decode
@@ -427,7 +203,8 @@ class _Parser:
     def spend(self, size: int, role: str = "body") -> int:
         """Return the number of `size` bytes that can be read, and subtract it from the budget.
 
-        A part before others gets half of the remaining budget, so it cannot hide them.
+        A part that is not the last gets half of the remaining budget, so it cannot hide later
+        parts.
         """
         limit = self.budget // 2 if self.stack else self.budget
         if role != "body" and role != "message":
@@ -443,6 +220,10 @@ class _Parser:
         fields, index, repeated, stop, damaged, is_cut = split_header(
             data, start, end, self.limits.fields
         )
+        if damaged and (delimiter := _delimiter_in_header(data, start, stop, index)):
+            fields, index, repeated, stop, damaged, is_cut = split_header(
+                data, start, delimiter, self.limits.fields
+            )
         if stop - start > self.budget // 2:
             fields, index = _within_size(fields, index, self.spend(stop - start))
         else:
@@ -482,16 +263,17 @@ class _Parser:
         start: int,
         end: int,
         role: str = "body",
+        is_vague: bool = False,
     ) -> None:
         """Add a leaf. Text is cut to the remaining budget."""
         size = granted = end - start
         read_as = ""
-        if not _is_text(content_type) and _VAGUE_TYPE.fullmatch(content_type):
-            read_as = _guess_type(
-                Part(fields, content_type, data[start : start + 2 * _SNIFFED], index=index)
-            )
-        if _is_text(read_as or content_type):
-            if _is_html(read_as or content_type) and size > self.limits.size // 4:
+        if is_vague:
+            sample = decode_transfer(data[start : start + 2 * SNIFFED], transfer_encoding(index))
+            filename = Part(fields, content_type, b"", index=index).filename
+            read_as = guess_text_type(content_type, filename, sample)
+        if is_text(read_as or content_type):
+            if is_html(read_as or content_type) and size > self.limits.size // 4:
                 data, fields, index = self.without_pictures(data[start:end], fields, index)
                 start, size = 0, len(data)
             granted = self.spend(size, role)
@@ -528,7 +310,9 @@ class _Parser:
                 self.mail.fields = fields
                 self.mail.index = index
             value = index.get(b"content-type", b"")
-            content_type = _content_type(value[:_TYPE_BYTES]) if value else default_type
+            content_type, is_vague = read_content_type(value) if value else (default_type, False)
+            if is_vague and names_message(Part(fields, "", b"", index=index).filename):
+                content_type = "message/rfc822"
             is_container = content_type.startswith("multipart/")
             if is_container or content_type in _MESSAGES:
                 if depth < self.limits.depth:
@@ -539,7 +323,7 @@ class _Parser:
                     continue
                 self.add_defect(f"nested more than {self.limits.depth} deep")
                 content_type = "text/plain"
-            self.text_leaf(fields, index, content_type, data, body, end)
+            self.text_leaf(fields, index, content_type, data, body, end, is_vague=is_vague)
         self.set_charsets()
         return self.mail
 
@@ -554,9 +338,9 @@ class _Parser:
     def decoded(
         self, index: Index, data: bytes, body: int, end: int, mark: bytes
     ) -> tuple[bytes, int, int]:
-        """Undo the transfer encoding of a container or attached message, unless the label is wrong.
+        """Decode the transfer encoding of a container or attached message, if its label is right.
 
-        Standards forbid such an encoding. Both real encodings and wrong labels occur.
+        The standards forbid it, but real mail has both such encodings and wrong labels.
         """
         encoding = transfer_encoding(index)
         if encoding not in _ENCODED:
@@ -615,7 +399,7 @@ class _Parser:
         for number, (_, begin, is_closing) in enumerate(lines):
             stop = lines[number + 1][0] if number + 1 < len(lines) else end
             if is_closing:
-                # Mail programs do not show the epilogue, nor parts in it.
+                # Mail programs do not show the epilogue or parts in it.
                 if _VISIBLE.search(data, begin, end):
                     slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
@@ -629,7 +413,7 @@ class _Parser:
         self.stack.extend(reversed(self.within_limit(slices)))
 
     def within_limit(self, slices: list[_Slice]) -> list[_Slice]:
-        """Return the slices of a container in order; only the largest if there are too many."""
+        """Return the slices of a container in order: all, or the largest if there are too many."""
         room = max(self.limits.parts - self.part_count - len(self.stack), 1)
         if len(slices) <= room:
             return slices
@@ -640,17 +424,37 @@ class _Parser:
 
     def set_charsets(self) -> None:
         """Give parts and header fields without a charset that of the first part with one."""
-        for part in self.mail.parts:
-            if b"content-type" in part.index and (charset := part.charset):
-                self.mail.charset = charset
-                for part in self.mail.parts:
-                    part.fallback = charset
-                return
+        charset = _find_charset(self.mail)
+        if charset:
+            self.mail.charset = charset
+            for part in self.mail.parts:
+                part.fallback = charset
+
+
+def _find_charset(mail: Mail) -> str:
+    """Return the first charset that a part, a page or an encoded word declares; else a guess."""
+    for part in mail.parts:
+        if b"content-type" in part.index:
+            charset = part.charset
+            if charset and is_informative(charset):
+                return charset
+    if mail.source.isascii():
+        return ""
+    from streamnb.mail.guess_charset import guess_charset  # here: few mails need it
+
+    contents = [part.content for part in mail.parts if part.is_text]
+    words = (value for _, value in mail.fields if b"=?" in value)
+    charsets = chain(
+        map(declared_in_html, contents),
+        map(charset_of_words, words),
+        map(guess_charset, contents),
+    )
+    return next(filter(None, charsets), "")
 
 
 def _with_lf(data: bytes) -> bytes:
     """Return data with LF for CRLF, CR CR LF and bare CR."""
-    if data.find(b"\r") < 0:  # `in` is slower: CPython raises an error for bytes first
+    if data.find(b"\r") < 0:  # `in` is slower, because CPython raises an error for bytes first
         return data
     if b"\r\r" in data:
         data = _CRS_BEFORE_LF.sub(b"\n", data)
@@ -668,6 +472,8 @@ def unwrap(data: bytes) -> bytes:
     >>> unwrap(b"\xef\xbb\xbfSubject: hi\r\r\n\r\r\nHello\r")
     b'Subject: hi\n\nHello\n'
     """
+    if data[:2] in UTF16_MARKS:  # a file saved as "Unicode"
+        data = data.decode("utf-16", "replace").encode()
     if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
         data = data[match.end() :]
     if data[:1].isdigit() and (match := _EMLX.match(data)):

@@ -20,11 +20,11 @@ from streamnb.mailbox.stored_classifier import Outcome, StoredClassifier
 
 Item = TypeVar("Item")
 
-# Limits of a group: messages, counts, bytes, and seconds of reading. With them other writers wait
-# for about a second, and progress is reported often.
+# Limits of a group: messages, counts, bytes, and seconds of reading. Within them, other writers
+# wait for about a second, and progress is reported often.
 _GROUP_LIMITS = 256, 1_200_000, 1 << 25
 _MAX_READING_S = 1.0
-_MIN_BUFFERED = 4  # messages; in smaller groups, too few features are shared for a gain
+_MIN_BUFFERED = 4  # messages: a smaller group shares too few features to be faster
 _CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add a row
 _BATCHES = "batches"  # state: the number of the last batch of each stream
 
@@ -41,7 +41,7 @@ MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a Lab
 
 
 class Counted(NamedTuple):
-    """The features of a message, the site's opinion, and the classifier that made the features."""
+    """The features of a message, the site's opinion, and the classifier that computed them."""
 
     features: Any
     site: Opinion | None
@@ -49,7 +49,7 @@ class Counted(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A labelled message with its digest and features, made before the transaction begins.
+    """A labelled message with its digest and features, computed before the transaction begins.
 
     The features are None if the message is already learned with this label.
     """
@@ -98,7 +98,7 @@ def _learned_by_command(
     source: str,
     start: float | None,
 ) -> tuple[float | None, list[Outcome]]:
-    """Learn messages of a command that began after `start`, or begins now, within a transaction.
+    """Learn messages of a command within a transaction.
 
     Returns
     -------
@@ -160,8 +160,8 @@ def _prepare_all(
 ) -> Iterator[_Prepared]:
     """Prepare labelled messages.
 
-    Users often learn a folder again, and a query of the ledger is ten times cheaper than
-    tokenizing. In a run of new messages, fewer of them are looked up.
+    Users often learn a folder again, and a query of the ledger takes a tenth of the time of
+    tokenizing. In a run of new messages, only some are looked up.
     """
     new = 0  # messages in a row
     for lesson in lessons:
@@ -204,7 +204,7 @@ def grouped(
     try:
         for item in items:
             group.append(item)
-            # Counts are read and written for all classes.
+            # The counts of all classes are read and written.
             counts = sum(map(len, views(item))) * (len(mailbox.labels) + 1)
             budget = tuple(map(sub, budget, (1, counts, size(item))))
             if min(budget) <= 0 or time.monotonic() - begun > _MAX_READING_S:
@@ -225,8 +225,8 @@ def _learned_within(
     labels_by_digest = mailbox.ledger.labels_of([item.key for item in items], mailbox.labels)
 
     def is_current(item: _Prepared) -> bool:
-        # Since the features were computed, another process can have unlearned the message or set
-        # another classifier.
+        # Another process may have unlearned the message, or set another classifier, since the
+        # features were computed.
         if item.counted is None:
             return labels_by_digest.get(item.key) == of_known(mailbox.labels, item.lesson.label)
         return item.counted.classifier is mailbox.classifier
@@ -267,7 +267,7 @@ def in_order(
     views: Callable[[Item], Sequence[TokenCounts]],
     act: Callable[[Item], None],
 ) -> None:
-    """Apply `act` to each message; buffer the counts in memory while it only adds.
+    """Call `act` for each message; buffer the counts in memory while calls only add to them.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def in_order(
 def _in_memory(
     mailbox: StoredClassifier, messages: Sequence[Sequence[TokenCounts]]
 ) -> Iterator[None]:
-    """Give the models the counts of these messages in memory, and write them at the end."""
+    """Hold the counts of these messages in memory, and write them at the end."""
     stored = mailbox.counts
     lent = [
         counts.checkout(views)

@@ -4,37 +4,37 @@ The score of a class is gain_0 times the score of the user's mailbox, plus gain_
 site's model. The two gains are fitted to the latest learned messages by log loss with the step
 sizes of AdaGrad. Both start at 1, so a new user gets the site's scores unchanged.
 
-The site may know fewer classes than the user, often spam and ham alone. A class that only the
-user has is then a part of the site's best class that is not spam, its host: the site's evidence
-against spam speaks for both, and the user's mailbox decides between them. The messages that the
-site learned of the host count in the prior, so a class of one message does not make all ham unsure.
-Likewise a class that only the site has gets the score of the user's best class that the site lacks.
+The site often has fewer classes than the user, such as spam and ham. Its best class other than spam
+is then the host of each class that only the user has. The site's evidence against spam counts for
+the host and these classes, and the user's mailbox decides between them. The messages that the site
+learned of the host count in the prior, so a class with one message does not make all ham unsure. A
+class that only the site has gets the score of the user's best class that the site lacks.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Costs, Reason
 from streamnb.counts.protocol import Label
-from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_label, log_odds, probabilities
+from streamnb.transactions import Transactions
 
 GAINS = (1.0, 1.0)
 _LEARNING_RATE = 0.1
 _MIN_GAIN = 0.01
-_MAX_STORED = 200  # messages that the gains are fitted to
-# Messages of the site that count against a class of the user's own, if the user's mailbox knows the
-# host. In a simulation (site of 1,000 messages of another corpus; user with 30 messages of each of
-# spam, ham and a mailing list), 83 of 120 ham messages are surely ham, and 27 of 120 of the list
-# surely the list; with 50 they are 80 and 29; with 200, 86 and 25.
+_MAX_STORED = 200  # number of messages to which the gains are fitted
+# Number of the site's messages in the prior of the host, if the user's mailbox knows the host.
+# Simulation: a site with 1,000 messages of another corpus; a user with 30 messages each of spam,
+# ham and a mailing list. Of 120 ham messages, 83 get a sure verdict, and of 120 messages of the
+# list, 27. With 50, the numbers are 80 and 29; with 200, 86 and 25.
 _MAX_HOST_MESSAGES = 100.0
-_MIN_OWN_MESSAGES = 20  # messages; with fewer, the reasons of a verdict come from the site's model
+_MIN_OWN_MESSAGES = 20  # with fewer messages, the reasons of a verdict come from the site's model
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
     id {row_id},
@@ -49,10 +49,11 @@ Evidence = dict[str, tuple[float, float]]
 
 
 class Opinion(NamedTuple):
-    """The scores of a model for a message, and its number of messages of each class."""
+    """The scores of a model for a message, its messages of each class, and its ready classes."""
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
+    ready: Collection[str] = ()
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
@@ -60,9 +61,9 @@ def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
     with classifier.model.lock:
         messages = {str(label): n for label, n in classifier.messages().items() if n > 0}
         scores = classifier.model.joint_log_likelihood(counted) if messages else {}
-    return Opinion(
-        {str(label): score for label, score in scores.items() if str(label) in messages}, messages
-    )
+        ready = [str(label) for label in classifier.labels if classifier.model.is_ready(label)]
+    scores_by_name = {str(y): score for y, score in scores.items() if str(y) in messages}
+    return Opinion(scores_by_name, messages, ready)
 
 
 def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence:
@@ -73,7 +74,7 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
     own, site
         The opinions of the user's mailbox and of the site.
     positive
-        The class of which a class that only one of them has is no part.
+        The class that cannot be a host.
 
     Examples
     --------
@@ -101,9 +102,9 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
 
 
 def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) -> float:
-    """Return the log of the share of messages by which the user's mailbox knows the host.
+    """Return the log of the host's share of messages in the user's mailbox.
 
-    If it does not know the host, its own classes stand for it.
+    If the mailbox does not have the host, its own classes are used.
     """
     site_messages = site.messages.get(host, 0.0)
     if host in own.messages:
@@ -115,7 +116,7 @@ def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) 
 
 
 def _centred(scores: Mapping[str, float]) -> dict[str, float]:
-    if len(scores) < 2:  # a single class has nothing to compare with
+    if len(scores) < 2:  # a single class has no other to compare with
         return dict.fromkeys(scores, 0.0)
     mean = math.fsum(scores.values()) / len(scores)
     return {label: score - mean for label, score in scores.items()}
@@ -133,7 +134,7 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
-    base: Any,
+    explain: Callable[[bytes, str, int], list[Reason]],
     message: bytes,
     site: Opinion,
     reasons: int,
@@ -145,14 +146,15 @@ def verdict_of_both(
     ----------
     classifier, gains
         The user's classifier, and the weights of both.
-    base, site
-        The site's model, and its opinion on the message.
+    explain, site
+        `SiteModel.reasons` of the site's model, and its opinion on the message.
     message, reasons, costs
         As for `Classifier.classify`.
     """
     counted = classifier.count(message)
     own_labels = {str(label): label for label in classifier.labels}
-    evidence = evidence_of(opinion_of(classifier, counted), site, str(classifier.positive))
+    opinion = opinion_of(classifier, counted)
+    evidence = evidence_of(opinion, site, str(classifier.positive))
     mixed = blend_scores(evidence, gains)
     scores: dict[Label, float] = {own_labels.get(name, name): mixed[name] for name in mixed}
     own = classifier.messages()
@@ -166,9 +168,8 @@ def verdict_of_both(
     if reasons and str(label) in own_labels and sum(own.values()) >= _MIN_OWN_MESSAGES:
         explanation = classifier.reasons(counted, label, reasons)
     elif reasons:
-        explanation = base.reasons(message, str(label), reasons)
-    ready = str(label) in own_labels and classifier.model.is_ready(label)
-    ready = ready or base.is_ready(str(label))
+        explanation = explain(message, str(label), reasons)
+    ready = str(label) in {*opinion.ready, *site.ready}
     return Verdict(
         label, shares[label], log_odds(scores, label), unsure, shares, explanation, ready
     )
@@ -177,7 +178,7 @@ def verdict_of_both(
 def store_scores(database: Transactions, digest: bytes, version: str, evidence: Evidence) -> None:
     """Store both scores of a learned message, within a transaction.
 
-    The gains are fitted to the evidence between the classes of the site: `evidence` has only those.
+    `evidence` has only the classes of the site, because the gains are fitted to these.
     """
     delete_scores(database, digest)
     database.connection.execute(

@@ -20,9 +20,9 @@ from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens
 from streamnb.naive_bayes.receipt import Receipt
 
-_PART_ROWS = 200  # rows of the ledger in one transaction, which takes a tenth of a second
-_REPACK_ROWS = 1000  # rows that are repacked in one transaction, which takes half a second
-# empty places for each place with a count; above it, `compact` moves the features together
+_PART_ROWS = 200  # rows of the ledger per transaction, which takes about .1 s
+_REPACK_ROWS = 1000  # rows to repack per transaction, which takes about .5 s
+# ratio of empty places to places with a count above which `compact` rewrites the features
 _MAX_HOLES = 0.1
 
 
@@ -57,14 +57,14 @@ def compact(
 ) -> Compacted:
     """Drop old features and rows in parts. Other processes can learn between two parts.
 
-    Each part is a transaction, so compaction can be interrupted at any time. Parts that were
-    committed stay dropped.
+    Each part is a transaction, so you can interrupt compaction at any time. Committed parts stay
+    dropped.
 
     Parameters
     ----------
     rare_days
-        Days after which features of only one message are dropped. None keeps them. The message can
-        still be forgotten, because the ledger drops these features too.
+        Days after which features of only one message are dropped; None to keep them. The message
+        can still be forgotten, because the ledger drops these features, too.
     ledger
         Number of days that the ledger reaches back; None for no limit.
     dry_run
@@ -89,18 +89,18 @@ def compact(
 
 
 def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
-    """Return the result of `act` in a transaction, after a pause in which others can write."""
+    """Run `act` in a transaction and return its result, then pause to let other processes write."""
     begun = time.monotonic()
 
     def done() -> int:
-        # The rows for `redo` can refer to rows that are dropped here.
+        # Rows for `redo` can refer to rows that this transaction drops.
         mailbox.database.drop_undo_log()
         dropped = act()
         mailbox.compactions += dropped > 0
         return dropped
 
     dropped = mailbox.transact(done)
-    time.sleep(min(time.monotonic() - begun, 1.0))  # waiting processes try ten times a second
+    time.sleep(min(time.monotonic() - begun, 1.0))  # waiting processes retry every .1 s
     return dropped
 
 
@@ -120,8 +120,7 @@ def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
 def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) -> int:
     """Drop features of only one message that was learned at least `rare_days` ago.
 
-    Features of messages before `before_s` stay: they are part of sums, or will be after the dry
-    run.
+    Features of messages before `before_s` stay, because compaction adds these messages to sums.
     """
     with mailbox.reading():
         rare_features = [
@@ -140,7 +139,7 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
                 row for row in rows if row.removed_at is None and row.receipt.view_weights[view]
             ]
             # One of these rows is the only message with the feature. Counts that other processes
-            # added since stay.
+            # have added stay.
             dropped += counts.drop(_features(counted, view, rare), today() - rare_days)
             features = _features(rows, view, rare)
             dropped_features.append(features[counts.get_counts(features)[1] == 0])
@@ -154,7 +153,7 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
 def _lay_out(mailbox: Mailbox) -> int:
     """Rewrite all features that have a count, within a transaction. Nothing is dropped.
 
-    The ledger is then packed by fingerprints; rows that `_repack` has done are skipped.
+    The ledger must be packed by fingerprints before; rows that `_repack` has packed are skipped.
     """
     mailbox.ledger.repack(mailbox.ledger.packed(by_place=True), by_place=False)
     for counts in mailbox.counts:
@@ -168,12 +167,12 @@ def _repack(mailbox: Mailbox, by_place: bool) -> None:
     It works in parts, and the database is consistent after each part.
     """
     with mailbox.reading():
-        if not by_place:  # otherwise damage in the blocks would be copied into the ledger
+        if not by_place:  # without this check, damage in the blocks would be copied into the ledger
             mailbox.check_places()
         numbers = mailbox.ledger.packed(not by_place)
 
     def part(part_numbers: list[int]) -> int:
-        present = set(mailbox.ledger.packed(not by_place))  # other processes can have removed some
+        present = set(mailbox.ledger.packed(not by_place))  # other processes remove rows
         mailbox.ledger.repack([number for number in part_numbers if number in present], by_place)
         return 0
 
@@ -192,14 +191,14 @@ def _rare(mailbox: Mailbox, view: int, rare_days: float, before_s: float) -> Key
 
 
 def _features(rows: list[Row], view: int, candidates: Keys) -> Keys:
-    """Return the sorted features of messages that are among `candidates`."""
+    """Return the sorted features among `candidates` that messages have."""
     fingerprints = [row.tokens[view].fingerprints for row in rows if row.tokens]
     features = np.unique(np.concatenate([candidates[:0], *fingerprints]))
     return features[positions(candidates, features)[1]]
 
 
 def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
-    """Remove features from a row, so that its message can still be unlearned."""
+    """Remove features from a row. Its message can still be unlearned."""
     tokens = tuple(
         view.select(~positions(features, view.fingerprints)[1])
         for view, features in zip(row.tokens or (), going, strict=True)
@@ -238,7 +237,7 @@ def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]
         sums, classes = mailbox.database.connection.execute(
             f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608
         ).fetchone()
-    if removed_count or sums > classes:  # also after an interrupted compaction
+    if removed_count or sums > classes:  # true after an interrupted compaction, too
         _do_part(mailbox, merge)
     return retired, removed_count
 
@@ -260,7 +259,7 @@ def _write_sums(mailbox: Mailbox, rows: list[Row]) -> None:
         if not any(map(len, tokens)):
             continue
         receipt = Receipt(0, 0.0, (1.0,) * len(tables))
-        # The digest depends on more than the label, because two databases can be merged.
+        # The digest depends on more than the label, so the sums of two databases can be merged.
         identity = str([row.digest.hex() for row in rows if row.label == k]) + str(label)
         key = hashlib.sha256(identity.encode() + pack_tokens(tokens)).digest()
         mailbox.ledger.write(

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
 from streamnb.mailbox.location import WAIT, is_url, owner_advice
-from streamnb.mailbox.transactions import FORMAT, SCHEMA, SQLITE, Transactions
+from streamnb.mailbox.schema import SCHEMA
+from streamnb.transactions import FORMAT, SQLITE, Transactions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _APPLICATION = 0x736E6231  # "snb1": application_id in the header of the file
-_PAGE_BYTES = 2048  # bytes; larger pages write more for each message
+_PAGE_BYTES = 2048  # bytes; with larger pages, each message writes more
 _MIN_FREE_BYTES = 1 << 16  # bytes; a disk with less free space counts as full
-_WAL_BYTES = 8_192_000  # bytes of the write-ahead log at which SQLite copies it into the file
+_WAL_BYTES = 8_192_000  # size of the write-ahead log at which SQLite copies it into the file
 # Error codes of SQLite for a damaged file.
 _DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
@@ -69,12 +70,12 @@ class Database(Transactions):
     wait
         Seconds to wait for other processes.
     is_damaged
-        Read the rows that can be found in a damaged file, also in a truncated one.
+        Whether to read the rows that can be found in a damaged or truncated file.
 
     Raises
     ------
     StateError
-        If the file is missing, damaged or of another program.
+        If the file is missing or damaged, or belongs to another program.
     OutputError
         If it cannot be created or written.
     BusyError
@@ -90,17 +91,17 @@ class Database(Transactions):
         wait: float = WAIT,
         is_damaged: bool = False,
     ) -> None:
-        super().__init__(os.path.abspath(path), wait)  # SQLite gives some names a meaning
+        super().__init__(os.path.abspath(path), wait)  # SQLite interprets some names
         with self.convert_errors():
             if create:
                 self._make_file()
             self._check_file()
-            # check_same_thread: the lock keeps threads apart.
+            # check_same_thread is False, because the lock separates the threads.
             self.connection: sqlite3.Connection = sqlite3.connect(
                 self.path, timeout=wait, isolation_level=None, check_same_thread=False
             )
             try:
-                if is_damaged:  # otherwise SQLite reads no page of a truncated file
+                if is_damaged:  # without this, SQLite reads no page of a truncated file
                     self.connection.execute("PRAGMA writable_schema = ON")
                 self._set_up(create)
             except BaseException:
@@ -146,7 +147,7 @@ class Database(Transactions):
         self._log: tuple[int, int] | None = None  # device and inode of the write-ahead log
         if not stat.S_ISREG(status.st_mode):
             raise StateError(f"{self.path}: the database cannot be read: not a regular file")
-        if status.st_nlink > 1:  # SQLite finds the write-ahead log by the file's name
+        if status.st_nlink > 1:  # SQLite finds the write-ahead log by the name of the file
             raise StateError(
                 f"{self.path}: the file has {status.st_nlink} hard links, and changes made by one "
                 "name can be lost for the other; remove the other names, or copy the file"
@@ -171,11 +172,11 @@ class Database(Transactions):
             raise StateError(f"{self.path}: the file is a database of another program")
         else:
             self._check_version()
-        # FULL: committed transactions are on the disk, also after a power failure.
+        # FULL: committed transactions survive a power failure.
         run("PRAGMA synchronous = FULL")
         run(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}")
         run(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
-        if self._size_of("-wal") > 1.1 * _WAL_BYTES:  # an earlier checkpoint failed: a full disk?
+        if self._size_of("-wal") > 1.1 * _WAL_BYTES:  # a checkpoint failed, perhaps on a full disk
             self._put_log_away()
         run("PRAGMA cache_size = -16000")
 
@@ -243,8 +244,7 @@ class Database(Transactions):
                 "and the limit of file sizes (ulimit -f)"
             )
         if code in _UNUSABLE:
-            # SQLite gives the files that it creates next to a database the database's current
-            # mode.
+            # SQLite creates the log and its index with the current mode of the database.
             companions = [f"{self.path}{ending}" for ending in ("-wal", "-shm")]
             locked = [
                 path for path in companions if os.path.exists(path) and not os.access(path, os.W_OK)
@@ -264,7 +264,7 @@ class Database(Transactions):
         return error
 
     def _no_room(self) -> bool:
-        """Return whether the disk is full, also for files that SQLite creates itself."""
+        """Return whether the disk is full, including the folder of SQLite's temporary files."""
         try:
             usage = os.statvfs(os.path.dirname(self.path))
         except OSError:
@@ -338,8 +338,9 @@ class Database(Transactions):
     def shrink(self) -> bool:
         """Release free space of the file; return False if another process prevents it."""
         with self._lock, self.convert_errors():
-            # VACUUM writes tables in the order of sqlite_schema. Blocks, which hold the places of
-            # features, come before the ledger. So the rows of a truncated file can be recovered.
+            # VACUUM writes tables in the order of sqlite_schema. Blocks have the places of
+            # features, so they come before the ledger: then the rows of a truncated file can be
+            # recovered.
             self.connection.execute("PRAGMA writable_schema = ON")
             try:
                 self.connection.execute(
@@ -355,7 +356,7 @@ class Database(Transactions):
     def replaced(self) -> bool:
         """Return whether the open file or its log was removed or replaced by another one.
 
-        Other processes cannot read a log that was removed. It is copied into the file.
+        Other processes cannot read a removed log, so it is copied into the file.
         """
         log = _identity_of(f"{self.path}-wal")
         self._log = self._log or log
@@ -363,7 +364,7 @@ class Database(Transactions):
             return False
         if log is None:
             self._put_log_away()
-        # otherwise closing would delete the log of another process
+        # without this, closing would delete the log of another process
         if sys.version_info >= (3, 12):
             self.connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
         return True

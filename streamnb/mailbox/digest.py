@@ -12,20 +12,20 @@ from streamnb.patterns import lazy_pattern
 if TYPE_CHECKING:
     import hashlib
 
-# Fields that senders write and mail servers do not rewrite. The second row is used only for
-# messages without Message-ID.
+# Fields that the sender writes and mail servers do not change. The second row is only for messages
+# without a Message-ID.
 _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
-_QUOTES = str.maketrans('"', " ", "\\")  # an encoded word has none, a name in ASCII may have them
+_QUOTES = str.maketrans('"', " ", "\\")  # encoded words have none, ASCII names may have them
 _DOMAIN = lazy_pattern(r"@[\w.-]+")
-# Parts that no reader shows: mail programs and lists change the text around the parts.
+# Parts that mail programs do not show, and that programs and lists change.
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
-_LONGEST_DATE = 200  # characters; a longer one is compared as it stands
-# A mailbox file quotes lines that look like its separator. In quoted-printable text such a line may
-# be the end of a longer one, so quotes are passed over anywhere.
+_LONGEST_DATE = 200  # characters; a longer date is compared as text
+# An mbox quotes lines that look like its separator. In quoted-printable text, such a line can be
+# the end of a longer one, so quotes are removed at any position.
 _QUOTED_FROM = lazy_pattern(rb"(?<!>)>++(?=From )")
-_PIECE = 1 << 20  # bytes that are searched for quotes at a time: each quote takes memory
+_PIECE = 1 << 20  # bytes to search for quotes at a time, because each quote takes memory
 # The digest covers the content of all parts, not only the text that the classifier reads.
 _LIMITS = Limits(parts=5000, depth=50)
 
@@ -74,7 +74,7 @@ def _content(mail: Mail) -> Iterator[bytes]:
 
 
 def _unquote(content: bytes) -> bytes:
-    """Return content without the quotes of mailbox files, a piece of it at a time."""
+    """Return content without the quotes of mbox files, one piece at a time."""
     pieces, start = bytearray(), 0
     while start < len(content):
         end = content.rfind(b"\n", start, start + _PIECE) + 1
@@ -96,8 +96,8 @@ def _hash(pieces: Iterator[bytes]) -> hashlib._Hash:
 
 def _parse(message: bytes) -> Mail:
     """Return a parsed message with the content of all parts."""
-    # Each part may use half of the budget that is left. Four times the message's size is enough
-    # for all.
+    # Each part can use half of the remaining budget. Four times the size of the message is enough
+    # for all parts.
     size = 4 * min(len(message), MAX_MESSAGE)
     return parse(message[:MAX_MESSAGE], _LIMITS._replace(size=max(size, _LIMITS.size)))
 
@@ -105,10 +105,10 @@ def _parse(message: bytes) -> Mail:
 def digest(message: bytes) -> bytes:
     r"""Return the SHA-256 that identifies a message, 32 bytes.
 
-    It covers what the sender wrote: Message-ID, Date, From and Subject, decoded, and the decoded
-    content of all parts. Without a Message-ID it covers To, Cc and Reply-To, too. Fields added by
-    mail servers, filters and mail programs make no difference. Neither do folding, transfer
-    encodings, line ends, the quoting of mailbox files, and empty lines at the end.
+    It covers the decoded Message-ID, Date, From and Subject, and the decoded content of all parts.
+    Without a Message-ID it covers To, Cc and Reply-To, too. It does not depend on fields that mail
+    servers, filters and mail programs add. It does not depend on folding, transfer encodings, line
+    ends, the quoting of mbox files, or empty lines at the end.
 
     Raises
     ------

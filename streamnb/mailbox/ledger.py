@@ -1,4 +1,4 @@
-"""The ledger: a row for each learned label, with what is needed to unlearn it exactly."""
+"""The ledger: a row for each learned label, with the data to unlearn it exactly."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from streamnb.counts.protocol import Ints, Keys, Label, check_labels
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
-from streamnb.mailbox.transactions import Transactions
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
+from streamnb.transactions import Transactions
 
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
-_COMMANDS = "commands"  # the state that holds the spans of commands
-# number of commands that `undo --last` can undo as a whole; each takes 40 bytes
+_COMMANDS = "commands"  # name of the stored time spans of commands
+# number of recent commands that `undo --last` can undo; each takes 40 bytes
 _MAX_COMMANDS = 100
 
 # SQL conditions. Rows of an import, and of dropped messages, represent many messages.
@@ -51,7 +51,7 @@ def read_label(text: str) -> str:
     if label.lower() in ("ham", "spam"):
         label = label.lower()
     if label.lower() in ("s", "h", "u", "unsure"):
-        raise ValueError(f"the label {label} is a verdict of `classify`, not a class")
+        raise ValueError(f"the label {label} is a verdict of `classify`; choose another word")
     if label == "?":
         raise ValueError("? means no class, so it is not a label")
     word = label.split() == [label] and label.isprintable() and "\ufffd" not in label
@@ -83,7 +83,7 @@ class Row(NamedTuple):
     Attributes
     ----------
     id
-        Its number in this database; 0 for a row that is not written yet.
+        Its number in this database; 0 for a row that is not stored yet.
     digest
         Identity of the message (`digest.digest`).
     label
@@ -93,15 +93,15 @@ class Row(NamedTuple):
     source
         Origin of the message, for people to read.
     time
-        When it was learned, in seconds since 1970; imported rows keep their own time.
+        Time of learning, in seconds since 1970. An imported row has its original time.
     added_at, removed_at
-        Moments at which it came into this ledger and was removed (`StoredClassifier.moment`).
+        Moments at which it was added to this ledger and removed (`StoredClassifier.moment`).
     predicted
-        Index of the class predicted before learning, None before anything was learned.
+        Index of the class predicted before learning; None if nothing was learned before.
     tokenizer
-        Identity of the tokenizer that made the tokens.
+        Identity of the tokenizer that computed the tokens.
     receipt
-        The changes that learning made.
+        The changes that learning made to the model.
     tokens
         The features of each view, without names; None if they were dropped.
     """
@@ -131,7 +131,7 @@ _TYPES = (int, bytes, int, str, str, float, float, float | None, int | None, str
 
 
 def _storable(columns: Sequence[Any]) -> list[Any]:
-    """Return columns with text that SQLite can store: file names may not be UTF-8."""
+    """Return columns with text that SQLite can store, because a file name may not be UTF-8."""
     return [
         x.encode("utf-8", "backslashreplace").decode() if isinstance(x, str) else x for x in columns
     ]
@@ -142,16 +142,16 @@ def _receipt_text(receipt: Receipt) -> str:
 
 
 def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
-    """Return the row of columns of the table. Damage raises any exception."""
+    """Return the row for the columns of the table. Raise any exception if they are damaged."""
     *plain, receipt, tokens = columns
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
-        raise ValueError("a column has another type")
+        raise ValueError("a column has the wrong type")
     views = None if tokens is None else unpack_tokens(tokens, features_at)
     return Row._make((*plain, Receipt.from_text(receipt), views))
 
 
 def check_row(row: Row, model: TextModel, classes: int) -> None:
-    """Raise ValueError for a row of another model or of more classes."""
+    """Raise ValueError for a row of another model, or of a model with more classes."""
     predicted_classes = () if row.predicted is None else (row.predicted,)
     if any(k not in range(classes) for k in (row.label, *predicted_classes)):
         raise ValueError("unknown class")
@@ -167,7 +167,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
 
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
-    """Return the columns of one row, None if there is no such number."""
+    """Return the columns of the row with this id, None if there is none."""
     return database.connection.execute(
         f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
         (number,),
@@ -187,7 +187,7 @@ class Ledger:
     model
         The model that learned the rows.
     counts
-        The counts of its views, which hold the place of each feature.
+        The counts of the model's views, which have the place of each feature.
     """
 
     model: TextModel
@@ -212,7 +212,7 @@ class Ledger:
             return row
         except _UNSOUND as error:
             raise corrupted(
-                self.database.path, f"row {columns[0]} of the ledger ({error})"
+                self.database.path, f"row {columns[0]} of the ledger is not valid ({error})"
             ) from None
 
     def active(self, digest: bytes) -> Row | None:
@@ -245,7 +245,7 @@ class Ledger:
         rows = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in rows}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise corrupted(self.database.path, "a label in the ledger")
+            raise corrupted(self.database.path, "a label in the ledger is not valid")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(
@@ -258,9 +258,9 @@ class Ledger:
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
-        """Write new rows when the context ends, because their features get their places by then.
+        """Write new rows when the context ends. By then their features have places.
 
-        A message may have at most one such row. Before the end, only `label_of` finds it.
+        A message can have at most one such row. Until the end, only `label_of` finds it.
         """
         held = self._held = {}
         try:
@@ -300,11 +300,11 @@ class Ledger:
         )
 
     def repack(self, numbers: Sequence[int], by_place: bool) -> None:
-        """Replace the tokens of rows, given by id; all are held in memory."""
+        """Replace the tokens of rows, given by id. Memory holds all of them."""
         rows = [self.row(number) for number in numbers]
         tokens = [row.tokens for row in rows if row.tokens]
         for view, row_tokens in enumerate(zip(*tokens, strict=True) if by_place else ()):
-            # Places are cached, and adjacent ones are found faster together.
+            # The cache of places finds adjacent ones faster.
             self.places_of(
                 view, distinct(np.concatenate([tokens.fingerprints for tokens in row_tokens]))
             )
@@ -312,11 +312,11 @@ class Ledger:
             self.replace_tokens(row, by_place)
 
     def packed(self, by_place: bool) -> list[int]:
-        """Return the ids of rows with features packed by place, or of those without places."""
+        """Return the ids of rows with features packed by place, or else by fingerprint."""
         return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
 
     def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
-        """Return the ids of the rows for which an SQL condition holds."""
+        """Return the ids of the rows that satisfy an SQL condition."""
         statement = f"SELECT id FROM ledger WHERE {condition} ORDER BY {order}"  # noqa: S608 (ours)
         return [number for (number,) in self.database.connection.execute(statement, values)]
 
@@ -344,5 +344,5 @@ class Ledger:
         self.database.store_value(_COMMANDS, spans[-_MAX_COMMANDS:])
 
     def command_spans(self) -> list[tuple[float, float]]:
-        """Return the latest commands: the moment before its first change and that of its last."""
+        """Return, for each recent command, the moments before its first change and of its last."""
         return [(start, end) for start, end in self.database.read_value(_COMMANDS) or ()]

@@ -1,4 +1,4 @@
-"""Paths of databases and of a server's socket; nothing is opened."""
+"""Paths of databases and of a server's socket. Functions here open nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_url(path: str | os.PathLike[str]) -> bool:
 
 
 def identity_of(url: str) -> tuple[int, int]:
-    """Return numbers that identify a database of a server, like device and inode of a file."""
+    """Return numbers that identify a database of a server, as device and inode identify a file."""
     import hashlib  # imported here because most databases are files
 
     digest = hashlib.sha256(url.encode("utf-8", "surrogateescape")).digest()
@@ -42,7 +42,7 @@ def _data_folder() -> str:
 
 
 def default_path() -> str:
-    """STREAMNB_DB, or mail.db in the user's data folder."""
+    """Return STREAMNB_DB, or mail.db in the user's data folder."""
     return os.environ.get("STREAMNB_DB") or f"{_data_folder()}/mail.db"
 
 
@@ -52,12 +52,13 @@ def users_folder() -> str:
 
 
 def user_path(user: str) -> str:
-    """Return the path of a user's database. Upper and lower case are the same.
+    """Return the path of a user's database. The case of letters is ignored.
 
     Raises
     ------
     ConfigError
-        Unless the name consists of letters, digits and ``._@+-`` and begins with none of ``.-``.
+        If the name has other characters than letters, digits and ``._@+-``, or begins with ``.`` or
+        ``-``.
     """
     if user.lower() == "site":
         raise ConfigError("'site' is the name of the site's model and cannot be a user")
@@ -69,7 +70,7 @@ def user_path(user: str) -> str:
 
 
 def base_path(user: str | None) -> str | None:
-    """Return the site's model: STREAMNB_BASE, or site.snb or site.db beside users' databases."""
+    """Return the site's model: STREAMNB_BASE, or site.snb or site.db in the users' folder."""
     named = os.environ.get("STREAMNB_BASE")
     if named:
         return named
@@ -82,9 +83,9 @@ def base_path(user: str | None) -> str | None:
 
 
 def socket_path(database: str | os.PathLike[str], user: str | None = None) -> str:
-    """Return the socket of a database's server: STREAMNB_SOCKET, or beside the database.
+    """Return the socket of a database's server: STREAMNB_SOCKET, or a path next to the database.
 
-    One server answers for all users of a folder.
+    One server serves all users of a folder.
     """
     named = os.environ.get("STREAMNB_SOCKET")
     if named:
@@ -95,7 +96,7 @@ def socket_path(database: str | os.PathLike[str], user: str | None = None) -> st
 
 
 def user_name(user_id: int) -> str:
-    """Return the name of a user, the number if it has no name."""
+    """Return the name of a user, or the number of a user without a name."""
     import pwd  # not on Windows
 
     try:
@@ -105,7 +106,7 @@ def user_name(user_id: int) -> str:
 
 
 def owner_advice(path: str | os.PathLike[str]) -> str | None:
-    """Return how to make a file or its folder accessible; None if both are this user's."""
+    """Return advice for a file or folder of another user; None if both belong to this user."""
     import shlex  # here: few processes need it
 
     own_id = os.geteuid()

@@ -1,4 +1,4 @@
-"""The mailbox: a classifier in a database, with every way to learn and unlearn messages."""
+"""The mailbox: a classifier in a database that learns and unlearns messages."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Mailbox(StoredClassifier):
     r"""A classifier with its counts and history in a database.
 
     Each message is learned in one transaction: completely, or not at all. The ledger stores the
-    changes of each message. So a message that is learned twice counts once, and a new label
-    exactly replaces the old one. `forget` and `undo` do not need the message. Several processes
-    can use one database; classification reads only the message's own counts. Threads can share one
-    object: their transactions wait for each other.
+    changes of each message. So a message counts once, even if it is learned twice, and a new label
+    replaces the old one exactly. `forget` and `undo` do not need the message. Several processes can
+    use one database; classification reads only the counts of the message's features. Threads can
+    share one object: their transactions wait for each other.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class Mailbox(StoredClassifier):
         Seconds to wait for other processes.
     classifier
         The classifier of a new database. None for `MailClassifier(label_noise=0)`: the owner's
-        labels are taken as correct.
+        labels are trusted.
     base
-        The model of a site, whose scores are added: `streamnb.mailbox.site_model.SiteModel`.
+        A `streamnb.mailbox.site_model.SiteModel`, whose scores are added. None for no site.
 
     Examples
     --------
@@ -87,7 +87,8 @@ class Mailbox(StoredClassifier):
         timestamp
             Seconds since 1970; None for now.
         run_first
-            Called first in the same transaction: both are committed, or neither.
+            A function to call first in the same transaction. Its changes and the label are
+            committed together.
         feedback
             "all" if every message gets a label, "errors" if only wrong predictions are corrected.
             None to infer it.
@@ -100,7 +101,7 @@ class Mailbox(StoredClassifier):
         counted = counted_by(self, message)
 
         def count() -> tuple[Any, Opinion | None]:
-            # Read here, because another process can have set another classifier before.
+            # Read the classifier here, because another process may have replaced it.
             same = self.classifier is counted.classifier
             return (counted if same else counted_by(self, message))[:2]
 
@@ -131,7 +132,7 @@ class Mailbox(StoredClassifier):
     ) -> list[Outcome]:
         """Learn messages in transactions of a few hundred.
 
-        This is several times as fast as one `learn` for each, and gives the same counts. With a
+        It is several times as fast as calls of `learn`, and gives the same counts. With a
         `base`, the gains are fitted once for each transaction. `streamnb.mailbox.batch.learn_many`
         reports each message as soon as it is committed.
 
@@ -170,7 +171,7 @@ class Mailbox(StoredClassifier):
         lessons
             As for `learn_many`. A message that has its label already is not learned again.
         stream
-            Name of the stream; its batches have rising numbers.
+            Name of the stream; its batches have ascending numbers.
         number
             Number of the batch. Batches up to the stream's last number are skipped.
         source
@@ -213,7 +214,7 @@ class Mailbox(StoredClassifier):
         return self.transact(lambda: self.retract_label(key, back_to, timestamp), run_first)
 
     def was_learned(self, key: bytes) -> bool:
-        """Return whether a message was ever learned, also if it was unlearned since."""
+        """Return whether a message was ever learned, even if it was unlearned later."""
         with self.reading():
             row = self.database.connection.execute(
                 "SELECT 1 FROM ledger WHERE digest = ? LIMIT 1", (key,)
@@ -246,7 +247,7 @@ class Mailbox(StoredClassifier):
                 if self.base is None or site is None or not site.scores:
                     return self.classifier.classify(message, reasons, costs)
                 return verdict_of_both(
-                    self.classifier, self.gains, self.base, message, site, reasons, costs
+                    self.classifier, self.gains, self.base.reasons, message, site, reasons, costs
                 )
 
         return self.database.retry(judged)

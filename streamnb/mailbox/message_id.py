@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-_HEADER_BYTES = 1 << 15  # of a message, in which its Message-ID is looked for
+_HEADER_BYTES = 1 << 15  # bytes of a message that are searched for the Message-ID
 _MESSAGE_ID = re.compile(rb"^Message-ID[ \t]*:(?:[ \t]|\r?\n[ \t])*+([^\s]{1,250})", re.I | re.M)
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 
 
 def message_id(message: bytes) -> str:
-    r"""Return the Message-ID of a message as it stands in its header; "" if there is none.
+    r"""Return the Message-ID of a message as written in its header; "" if there is none.
 
     Examples
     --------

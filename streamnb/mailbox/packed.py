@@ -1,13 +1,13 @@
 """The features of a message as bytes in the ledger.
 
-The first byte is the number of views. For each view follow the number of its features, the types
-of features and counts, the features and the counts. A feature is a fingerprint of 8 bytes.
+The first byte is the number of views. Each view follows: the number of its features, the types of
+features and counts, the features, and the counts. A feature is a fingerprint of 8 bytes.
 
-Most features have a place in `streamnb.counts.database`, which takes a quarter of the room. If some
-features are written by place, the first byte has the flags `PLACED`, and zlib compresses the
-other bytes. Then the features of a view are in the order of their places: first those without a
-place. They are written as differences of 1 plus the place, all lowest bytes first; the fingerprints
-of those without a place follow.
+Most features have a place in `streamnb.counts.database`, which takes a quarter of the bytes. If
+some features are written by place, the first byte has the flags `PLACED`, and zlib compresses the
+other bytes. Then the features of a view are sorted by place, and those without a place come first.
+Each is written as its difference of 1 + place from the previous one; all lowest bytes come first.
+The fingerprints of the features without a place follow.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from numpy.typing import NDArray
 from streamnb.counts.protocol import Ints, Keys
 from streamnb.features.token_counts import TokenCounts
 
-# Functions that return the features at places of a view, and the places of features (-1 for none).
+# Functions that return the features at places of a view, and the places of features (-1: no place).
 FeaturesAt = Callable[[int, Ints], Keys]
 PlacesOf = Callable[[int, Keys], Ints]
 
-_VIEW = struct.Struct("<IB")  # how many features, and how they and their counts are written
-# How counts are written, and 16 for each byte of a place where those are written.
+_VIEW = struct.Struct("<IB")  # number of features, format of features and counts
+# Format byte: the type of the counts, plus 16 times the number of bytes of a place.
 _ANY, _ONCE, _SMALL, _PLACE = 0, 1, 2, 16
 _COUNTS = {_ANY: "<f8", _SMALL: "u1"}
 _MAX_PLACE_BYTES = 4
-_PLACED = 0xC0  # flags beside the number of views: sorted by place, and compressed
+_PLACED = 0xC0  # flags in the byte of the number of views: sorted by place, and compressed
 PLACED = bytes([_PLACED])  # packed tokens with places begin with this byte or a larger one
-# limit in bytes of a message's features; those of the largest message take a tenth of it
+# limit in bytes of a message's features; the largest message needs a tenth of it
 _MAX_BYTES = 1 << 28
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
-    """Return a message's features as bytes; `places_of` stores them as places where possible.
+    """Return a message's features as bytes; with `places_of`, as places if they have places.
 
     With places, the features of a view are sorted by them.
     """

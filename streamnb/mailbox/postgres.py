@@ -1,8 +1,8 @@
-"""A mailbox in PostgreSQL for several hosts, with the same tables and guarantees as in a file.
+"""A mailbox in PostgreSQL for several hosts, with the tables and guarantees of a file.
 
-Needs `streamnb[postgres]`. Writers wait for each other, as with a file: a transaction begins by
-taking a lock that the server releases when the transaction, the client or the connection ends.
-So transactions cannot interleave, and the transaction of a killed client is rolled back.
+It needs `streamnb[postgres]`. Writers wait for each other, as with a file: a transaction first
+takes a lock. The server releases the lock when the transaction, the client or the connection ends.
+So transactions do not interleave, and the server rolls back the transaction of a killed client.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ from psycopg.waiting import Ready
 
 from streamnb.errors import OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
-from streamnb.mailbox.transactions import FORMAT, POSTGRESQL, SCHEMA, Transactions, TransientError
+from streamnb.mailbox.schema import SCHEMA
+from streamnb.transactions import FORMAT, POSTGRESQL, Transactions, TransientError
 
-# streamnb's errors report a lost connection.
+# psycopg's own warnings are off, because streamnb's errors report a lost connection.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 _NAMESPACE = "streamnb"  # schema of the tables, unless the URL's options set a search_path
 _LOCK = 0x736E6231  # first key of the advisory lock; the second key is the schema's number
-_FETCH_ROWS = 1000  # rows of a long result that are fetched together
+_FETCH_ROWS = 1000  # rows of a long result to fetch at a time
 
-# SQLSTATEs of a lost server or a conflict: the whole transaction is tried again.
+# SQLSTATEs of a lost server or a conflict: the whole transaction is retried.
 _TRANSIENT_CODES = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
 _BUSY_CODES = ("55P03", "57014")  # a lock, or a time limit set on the server
 _DISK_FULL_CODES = ("53",)
-_DENIED_CODES = ("28", "42501", "3D000", "25006")
+_READ_ONLY = "25006"  # SQLSTATE of a server that has become a standby
+_DENIED_CODES = ("28", "42501", "3D000", _READ_ONLY)
 # Parts of error messages after which a retry is useless.
 _DENIED_REASONS = (
     "authentication failed",
@@ -49,7 +51,7 @@ _DENIED_REASONS = (
     "permission",
     "invalid",
 )
-# Seconds, plus the wait for a lock, after which a statement without an answer is cancelled.
+# Seconds to wait for the answer to a statement, in addition to the wait for a lock.
 # `shrink` has no limit.
 _ANSWER_TIMEOUT_S = 120.0
 _NO_ANSWER = "no answer"
@@ -64,7 +66,7 @@ _UNREACHABLE_REASONS = (
 # The loss of the server's host is noticed within a minute, unless the URL sets other values.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
-# The loss of a client's host is noticed within a minute too, and its lock is released.
+# The loss of a client's host is noticed within a minute, too, and its lock is released.
 _SESSION_SETTINGS = (
     "SET client_encoding TO 'UTF8'",
     "SET tcp_keepalives_idle = 30",
@@ -94,7 +96,7 @@ def shown_url(url: str) -> str:
 
 
 def _with_psycopg_marks(statement: str) -> bytes:
-    """Return a statement with psycopg's placeholders. No statement has other % or ? signs."""
+    """Return a statement with psycopg's placeholders. Statements have no other % or ? signs."""
     return statement.replace("?", "%s").encode()
 
 
@@ -104,7 +106,7 @@ def _storable(value: Any) -> Any:
 
 
 class _Patient(psycopg.Connection[Any]):
-    """A connection with a time limit for answers, since waiting would delay mail."""
+    """A connection with a time limit for answers, because a wait would delay mail."""
 
     patience: float = math.inf  # seconds
 
@@ -256,7 +258,7 @@ class PostgresDatabase(Transactions):
     def _named(self) -> str:
         """Return the schema that the URL names, or the default one."""
         path = str(self._fetch_value("SHOW search_path"))
-        if path == '"$user", public':  # the user has chosen no other schema
+        if path == '"$user", public':  # the user chose no other schema
             return _NAMESPACE
         try:
             parts = self._fetch_value("SELECT parse_ident(%s)", (path,))
@@ -270,7 +272,7 @@ class PostgresDatabase(Transactions):
         return str(parts[0])
 
     def _is_there(self) -> bool:
-        """Return whether the tables exist. Raise StateError if others have their names."""
+        """Return whether the tables exist. Raise StateError if the schema has other tables."""
         if "streamnb_format" in self.tables():
             return True
         others = self._fetch_value(
@@ -281,7 +283,7 @@ class PostgresDatabase(Transactions):
         return False
 
     def _make_all(self) -> None:
-        """Create schema and tables unless another process did."""
+        """Create schema and tables, unless another process has created them."""
         run = self.connection.real.execute
         with self.connection.real.transaction():
             run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
@@ -294,7 +296,7 @@ class PostgresDatabase(Transactions):
                 self._make_tables()
 
     def _patience(self) -> int:
-        """Return the milliseconds to wait for a lock, at least 1, because 0 means no limit."""
+        """Return the milliseconds to wait for a lock: at least 1, because 0 means no limit."""
         return max(1, min(int(1000 * self.wait), 2**31 - 1))
 
     def _make_tables(self) -> None:
@@ -354,11 +356,14 @@ class PostgresDatabase(Transactions):
             real = self.connection.real
         try:
             self._begin_with(writes, durable)
-        except psycopg.OperationalError as error:
-            if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CODES):
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+            state = error.sqlstate
+            if state is not None and not state.startswith((*_TRANSIENT_CODES, _READ_ONLY)):
                 raise
             real.close()
-            self._connect()  # the connection was lost between two transactions: nothing is lost
+            # Nothing is lost between two transactions. After a failover, the URL can lead to
+            # another server.
+            self._connect()
             self._begin_with(writes, durable)
 
     def _begin_with(self, writes: bool, durable: bool) -> None:
@@ -366,13 +371,18 @@ class PostgresDatabase(Transactions):
         if not writes:
             run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return
-        # Read committed: changes that others committed during the wait for the lock must be
-        # visible.
+        # Read committed makes changes visible that were committed during the wait for the lock.
         run("BEGIN ISOLATION LEVEL READ COMMITTED")
         run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
         if not durable:
             run("SET LOCAL synchronous_commit = off")
-        run("SELECT pg_advisory_xact_lock(%s)", (self._key,))
+        lock = "SELECT pg_advisory_xact_lock(%s), current_setting('transaction_read_only')"
+        row = run(lock, (self._key,)).fetchone()
+        if row is not None and row[1] == "on":
+            raise psycopg.errors.ReadOnlySqlTransaction(
+                "it is read-only, for example a standby; name all hosts in the URL, with "
+                "target_session_attrs=read-write"
+            )
 
     def _commit(self, durable: bool) -> None:
         try:
@@ -382,7 +392,7 @@ class PostgresDatabase(Transactions):
                 f"{self.path}: the connection was lost during a commit, so the transaction may or "
                 "may not be committed; check with `streamnb status` before you try again"
             ) from error
-        if done.statusmessage != "COMMIT":  # one of the transaction's statements had failed
+        if done.statusmessage != "COMMIT":  # a statement of the transaction failed
             raise StateError(f"{self.path}: the server rolled the transaction back")
 
     def _roll_back(self, durable: bool) -> None:

@@ -1,20 +1,22 @@
-"""Text about the messages that a class needs before its verdicts can be sure."""
+"""Description of the messages that a class needs before its verdicts can be sure."""
 
 from __future__ import annotations
+
+from bisect import bisect_left
 
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.reliability import ClassReliability
 
 _MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class ready
-_CERTAIN = 1e3  # log-odds (nats) of an imagined clear message of the class
 
 
 def readiness(classifier: Classifier, label: Label) -> str:
-    """Return a text about what a class needs to be ready; "ready" if it is.
+    """Describe the messages that a class needs to be ready; "ready" if it is.
 
-    Two conditions must hold. The class needs enough correct predictions, each made before the
-    message was learned. Other classes need enough messages to make a new kind of them improbable.
+    A class is ready under two conditions. It has enough correct predictions, each made before the
+    message was learned. The other classes have enough messages: after a few messages, their next
+    one is probably of a new kind, which the model cannot recognise.
 
     Examples
     --------
@@ -53,7 +55,7 @@ def readiness(classifier: Classifier, label: Label) -> str:
 def _missing_others(
     classifier: Classifier, label: Label, messages: dict[Label, float], others: dict[Label, float]
 ) -> int:
-    """Return the number of messages of other classes that are missing; 0 if more do not help."""
+    """Return the number of missing messages of other classes; 0 if more messages do not help."""
     largest = max(others, key=others.__getitem__, default=None)
     if largest is None:
         largest = "ham" if label == "spam" else "spam" if label == "ham" else "other"
@@ -62,13 +64,8 @@ def _missing_others(
         counts = dict(messages)
         counts[label] = max(counts.get(label, 0.0), float(ClassReliability.MIN_CORRECT))
         counts[largest] = counts.get(largest, 0.0) + extra
-        scores = {y: 0.0 if y == label else -_CERTAIN for y, n in counts.items() if n}
-        return not classifier.decide(scores, classifier.costs, counts)[2]
+        return classifier.is_sure_of_clear(label, counts)
 
-    if is_sure(0) or not is_sure(_MAX_MESSAGES):
+    if not is_sure(_MAX_MESSAGES):
         return 0
-    low, high = 0, _MAX_MESSAGES  # lower bound: not sure; upper bound: sure
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_sure(middle) else (middle, high)
-    return high
+    return bisect_left(range(_MAX_MESSAGES), True, key=is_sure)

@@ -14,8 +14,8 @@ from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 
-# A rebuild is due after at least `_MIN_IN_RUNS` messages in runs of one class, and a share of all
-# messages. The first share holds up to `_MANY_MESSAGES`, the second for those above.
+# A rebuild is due if at least `_MIN_IN_RUNS` messages, and a share of all, came in runs of one
+# class. The first share is for up to `_MANY_MESSAGES`, the second for the messages above.
 # tests/benchmarks/regimes.py measures the effect of runs, with and without --mailbox.
 _MIN_IN_RUNS, _SHARE_OF_FEW, _SHARE_OF_MANY, _MANY_MESSAGES = 10, 0.1, 0.2, 1000
 
@@ -27,7 +27,7 @@ Progress = Callable[[list[int]], Iterable[int]]
 
 
 def is_due(mailbox: StoredClassifier) -> bool:
-    """Return whether enough messages came in runs of one class for a rebuild."""
+    """Return whether so many messages came in runs of one class that a rebuild is due."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
         missed = mailbox.classifier.model.messages_in_runs - mailbox.settled
@@ -41,10 +41,10 @@ def is_due(mailbox: StoredClassifier) -> bool:
 def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
     """Train on all messages of the ledger again, in mixed order, and replace counts and state.
 
-    Meanwhile other processes predict from the old counts; threads that share this `Mailbox` wait.
+    Meanwhile other processes predict with the old counts; threads that share this `Mailbox` wait.
     Counts of messages whose features were dropped do not change. The receipts in the ledger are
-    replaced. A receipt depends on all messages learned before it, so `undo` and `redo` of changes
-    before a rebuild rebuild again.
+    replaced. A receipt depends on all messages learned before it. So `undo` and `redo` of changes
+    before a rebuild run another rebuild.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
         with mailbox.writing():
             if _signature(mailbox) != before or not _catch_up(mailbox, learned):
                 if not last:
-                    continue  # outside a transaction, so that other processes need not wait
+                    continue  # outside a transaction, so other processes do not wait
                 learned = _relearned(mailbox, progress)
             _swap(mailbox, learned)
         break
@@ -90,13 +90,13 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: StoredClassifier) -> Any:
-    """Return values that change with each operation that a rebuild cannot catch up with."""
+    """Return values that change with operations that `_catch_up` cannot apply."""
     sums = mailbox.ledger.numbers(_IS_ACTIVE_SUM)
     return sums, mailbox.compactions, mailbox.database.read_value("identity")
 
 
 def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
-    """Apply the changes that others committed since. Return False if that is impossible."""
+    """Apply the changes that other processes committed meanwhile. Return False if it cannot."""
     active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
     removed_ids = learned.receipts.keys() - active
     model = learned.model
@@ -117,7 +117,7 @@ def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
 
 def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     """Return a model that learned all messages, in mixed order, in memory."""
-    mailbox.check_places()  # otherwise damaged content of blocks would be learned
+    mailbox.check_places()  # without this check, damaged content of blocks would be learned
     model = mailbox.untrained_model()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_ACTIVE_SUM):

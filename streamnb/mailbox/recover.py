@@ -23,15 +23,15 @@ from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, check_row, row_of, select_row
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.schema import STATE, STATE_COPY
 from streamnb.mailbox.stored_classifier import classifier_of
-from streamnb.mailbox.transactions import STATE, STATE_COPY
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
 from streamnb.mailbox.upgrade import copy_settings
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json
 
-_PROBES = 20_000  # numbers that are tried in a row where no page can be read
-_ANY_CLASS = 1 << 16  # more classes than a database has
+_PROBES = 20_000  # number of consecutive ids to try without a readable page
+_ANY_CLASS = 1 << 16  # larger than the number of classes of any database
 
 
 class Recovered(NamedTuple):
@@ -83,10 +83,10 @@ def recover(
             "or import a file from `streamnb export`"
         )
     database = Database(damaged, create=False, wait=wait, is_damaged=True)
-    making = f"{new}.partial"  # after a kill, its name shows that it is incomplete
+    making = f"{new}.partial"  # after a kill, the name shows that the file is incomplete
     try:
         _remove(making)
-        with database.reading():  # one transaction, so that others' changes are not seen
+        with database.reading():  # one transaction hides changes of other processes
             done = _absorbed(database, making, classes, wait, losses)
         if done.rows_added == 0:
             reason = (
@@ -94,7 +94,7 @@ def recover(
             )
             raise StateError(f"{damaged}: {reason}; no database was created")
         with convert_os_errors(StateError, f"{new}: cannot be made"):
-            os.link(making, new)  # fails if a file of that name was created meanwhile
+            os.link(making, new)  # fails if another process has created a file of that name
     finally:
         _remove(making)
         database.close()
@@ -146,7 +146,7 @@ def _remove(path: str) -> None:
 
 
 def _state(database: Database, name: str, read: Callable[[Any], Any], table: str = "state") -> Any:
-    """Return `read` of a stored value, None if the value is damaged."""
+    """Return the result of `read` for a stored value, None if the value is damaged."""
     try:
         return read(database.read_value(name, table))
     except BusyError:
@@ -175,11 +175,11 @@ def _labels(database: Database) -> list[Label] | None:
     return cast("list[Label] | None", _state(database, STATE, read))
 
 
-_MOST_COUNTS = 50  # classes whose messages an error counts; a damaged number can be any
+_MOST_COUNTS = 50  # maximum number of classes in an error: a damaged number can be huge
 
 
 def _what_to_name(database: Database, places: Sequence[_Places], model: TextModel) -> str:
-    """Return what the user can do if the names of the classes are lost."""
+    """Return advice for the user if the names of the classes are lost."""
     lost: Counter[str] = Counter()
     rows = (
         _row(database, number, places, model, _ANY_CLASS, lost)
@@ -187,7 +187,7 @@ def _what_to_name(database: Database, places: Sequence[_Places], model: TextMode
     )
     messages = Counter(row.label for row in rows if row is not None)
     if not messages:
-        return "no row of its ledger can be kept; nothing was made"
+        return "no row of its ledger can be recovered; no database was created"
     counts = ", ".join(str(messages[k]) for k in range(min(max(messages) + 1, _MOST_COUNTS)))
     return (
         "the names of the classes are lost; name all of them in the order in which they were first "
@@ -196,9 +196,9 @@ def _what_to_name(database: Database, places: Sequence[_Places], model: TextMode
 
 
 def _numbers(database: Database, table: str, key: str, losses: Counter[str]) -> Iterator[int]:
-    """Yield the ids of a table's rows. After a damaged page, try the ids that it can have held.
+    """Yield the ids of a table's rows. After a damaged page, try the ids that it may contain.
 
-    A leaf of the table holds few rows, and a node above it some hundred leaves.
+    A leaf of the table has few rows, and a node above it has some hundred leaves.
     """
     find = f"SELECT {key} FROM {table} WHERE {key} > ? ORDER BY {key}"  # noqa: S608 (ours)
     last, misses = -(1 << 63), 0
@@ -225,7 +225,7 @@ class _Places:
     Attributes
     ----------
     lost
-        Numbers that represent unknown features.
+        Fingerprints that represent unknown features.
     """
 
     def __init__(self, database: Database, view: int) -> None:
@@ -250,9 +250,9 @@ class _Places:
 
 
 def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the readable places and fingerprints of features; most come twice."""
+    """Return the readable places and fingerprints of features; most appear twice."""
     places, keys = array("q"), array("Q")
-    for order in ("ASC", "DESC"):  # reads a damaged table from both ends
+    for order in ("ASC", "DESC"):  # read a damaged table from both ends
         try:
             listed = f"SELECT fingerprint, place FROM features_{view} ORDER BY fingerprint {order}"  # noqa: S608
             for key, place in database.connection.execute(listed):
@@ -294,7 +294,7 @@ def _row(
     classes: int,
     losses: Counter[str],
 ) -> Row | None:
-    """Return an active and sound row, else None; count the reason if it is damaged."""
+    """Return an active, undamaged row, else None; count the reason if it is damaged."""
     try:
         columns = select_row(database, number)
         if columns is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError, convert_os_errors
+from streamnb.errors import StateError, StreamNBError, convert_os_errors
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.blend import Opinion, opinion_of
 from streamnb.mailbox.location import WAIT, is_url
@@ -23,21 +24,28 @@ if TYPE_CHECKING:
 _SQLITE = b"SQLite format 3\0"
 
 
-class _Content(NamedTuple):
-    """A model file's classifier and its version, or an open mailbox."""
+@dataclass(eq=False)
+class _Content:
+    """A model file's classifier and version, or an open mailbox; and the current readers."""
 
     source: Classifier | Mailbox
     version: str = ""
+    readers: int = 0
 
     @property
     def classifier(self) -> Classifier:
         return self.source.classifier if isinstance(self.source, Mailbox) else self.source
 
+    def close(self) -> None:
+        if isinstance(self.source, Mailbox):
+            self.source.close()
+
 
 class SiteModel:
-    """The model or mailbox of a site, opened at its first use and only read.
+    """The model or mailbox of a site, opened at the first use and never changed.
 
-    A file that has changed is read again. If it is damaged, its earlier content is used.
+    A file that has changed is read again. If it is damaged, its earlier content is used. A damaged
+    database has no earlier content.
 
     Parameters
     ----------
@@ -46,34 +54,37 @@ class SiteModel:
     wait
         Seconds to wait for other processes.
     warn
-        Called with a line if the file has changed and cannot be read.
+        Called with a line if the model cannot be read. There is then no opinion, and users'
+        mailboxes give verdicts alone. With None, the error is raised.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         wait: float = WAIT,
-        warn: Callable[[str], None] = lambda line: None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         self.path: str = os.fspath(path)
         self.wait = wait
+        self.error: StreamNBError | None = None  # error of the last check, if there was no opinion
         self._warn = warn
         self._file: WatchedFile[_Content] | None = None
+        self._current: _Content | None = None
         self._lock = ForkSafeLock()  # threads of a server share it
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the file has changed and cannot be read: its earlier content is used."""
-        return self._file is not None and self._file.is_stale
+        """Return whether the model cannot be read, so an earlier model or none is used."""
+        return self.error is not None or (self._file is not None and self._file.is_stale)
 
     def close(self) -> None:
         """Close the database, if it is one."""
-        if self._file is not None and isinstance(self._file.last_content.source, Mailbox):
-            self._file.last_content.source.close()
-        self._file = None
+        if self._current is not None:
+            self._current.close()
+        self._file = self._current = None
 
     def __del__(self) -> None:
-        # Several mailboxes can share it, so none of them closes it.
+        # Mailboxes do not close the site's model, because several can share it.
         with suppress(Exception):
             self.close()
 
@@ -81,10 +92,22 @@ class SiteModel:
     def _opened(self) -> Iterator[_Content]:
         with self._lock:
             if self._file is None:
-                self._file = WatchedFile(self.path, self._read, self._warn, _state)
-            content = self._file.content
-        with nullcontext() if isinstance(content.source, Classifier) else content.source.reading():
-            yield content
+                ignore = self._warn or (lambda line: None)
+                self._file = WatchedFile(self.path, self._read, ignore, _state)
+            earlier, content = self._current, self._file.content
+            self._current = content
+            content.readers += 1
+            if earlier is not None and earlier is not content and not earlier.readers:
+                earlier.close()
+        source = content.source
+        try:
+            with nullcontext() if isinstance(source, Classifier) else source.reading():
+                yield content
+        finally:
+            with self._lock:
+                content.readers -= 1
+                if content is not self._current and not content.readers:
+                    content.close()
 
     def _read(self, path: str) -> _Content:
         if is_url(path) or _is_database(path):
@@ -108,19 +131,25 @@ class SiteModel:
             ).fetchone()
             return f"row {last}"
 
-    def opinion(self, message: bytes) -> Opinion:
-        """Return the opinion on a message; without scores before anything was learned."""
-        with self._opened() as content:
-            return opinion_of(content.classifier, content.classifier.count(message))
+    def opinion(self, message: bytes) -> Opinion | None:
+        """Return the opinion on a message; without scores before anything was learned.
 
-    def is_ready(self, label: str) -> bool:
-        """Return whether a class was predicted correctly often enough to be sure."""
-        with self._opened() as content:
-            known_label = _label_of_name(content.classifier, label)
-            return known_label is not None and content.classifier.model.is_ready(known_label)
+        If the model cannot be read and `warn` was given, return None.
+        """
+        try:
+            with self._opened() as content:
+                opinion = opinion_of(content.classifier, content.classifier.count(message))
+        except StreamNBError as error:
+            if self._warn is None:
+                raise
+            self.error = error
+            self._warn(f"the site's model is not used: {error}")
+            return None
+        self.error = None
+        return opinion
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
+        """Return the features with the strongest evidence for or against a class."""
         with self._opened() as content:
             classifier = content.classifier
             known_label = _label_of_name(classifier, label)
@@ -145,7 +174,7 @@ def _is_database(path: str) -> bool:
 
 
 def _state(path: str) -> tuple[int, ...]:
-    """Return the state of a model file. Of a database, only the file counts."""
+    """Return the state of a file: for a database, only the identity of the file."""
     if is_url(path):
         return ()
     return file_state(path)[:2] if _is_database(path) else file_state(path)

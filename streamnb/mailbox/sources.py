@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
 from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 from streamnb.corpus import Entry, read
@@ -47,12 +45,13 @@ _PROGRAM_FILES = lazy_pattern(
     r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)",
     re.I,
 )
-# The first message of an mbox by c-client and UW IMAP, which holds their own data.
+# The first message of an mbox by c-client and UW IMAP, which has internal data.
 _FOLDER_DATA = lazy_pattern(
     rb"^subject:[^\n]*DON'T DELETE THIS MESSAGE -- FOLDER INTERNAL DATA", re.I | re.M
 )
 # A message that a mail program has marked as deleted and will remove from the mbox later:
-# Thunderbird's flag 8, the status D of c-client and Dovecot (a word such as "read" is none).
+# Thunderbird's flag 8, or the status D of c-client and Dovecot. (The D in a word such as "read"
+# does not count.)
 _DELETED = re.compile(
     rb"^(?:x-mozilla-status[ \t]*:[ \t]*[0-9a-f]{0,3}[89a-f][ \t]*$"
     rb"|x-status[ \t]*:[ \t]*(?-i:[A-Z]{0,9}D[A-Z]{0,9})[ \t]*$)",
@@ -100,7 +99,7 @@ def messages(source: str) -> Iterator[SourceMessage]:
     elif source == "-":
         yield from _standard_input()
     elif path.is_fifo():
-        yield from _pipe(source)
+        yield from _copied(source)
     else:
         try:
             yield SourceMessage(source, read_one(source))
@@ -109,7 +108,7 @@ def messages(source: str) -> Iterator[SourceMessage]:
 
 
 def _standard_input() -> Iterator[SourceMessage]:
-    """Yield the messages of an mbox, or the one message, on standard input."""
+    """Yield the message, or the messages of an mbox, on standard input."""
     if sys.stdin is None:
         yield SourceMessage("-", CorpusError("-: standard input is closed"))
         return
@@ -123,30 +122,19 @@ def _standard_input() -> Iterator[SourceMessage]:
                 raise CorpusError(f"-: {_COMPRESSED_MBOX}")
             yield SourceMessage("-", content)
             return
-        with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
-            copy = NamedTemporaryFile(prefix="streamnb-")  # noqa: SIM115 (closed below)
-        with copy:
-            with convert_os_errors(CorpusError, "-: standard input cannot be copied"):
-                copy.write(head)
-                shutil.copyfileobj(stream, copy)
-                copy.flush()
-                os.utime(copy.name, (0, 0))  # the copy is complete: no program writes to it
-            for message in _file(Path(copy.name)):
-                yield SourceMessage(
-                    "-" + message.name.removeprefix(copy.name), _renamed(message, copy.name, "-")
-                )
+        yield from _copied("-", head)
     except StreamNBError as error:
         yield SourceMessage("-", error)
     except OSError as error:
         yield SourceMessage("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
 
 
-def _pipe(source: str) -> Iterator[SourceMessage]:
-    """Yield the messages of an mbox, or the one message, in a pipe."""
+def _copied(source: str, head: bytes = b"") -> Iterator[SourceMessage]:
+    """Yield the messages of an mbox, or the one message, in a pipe whose `head` is read."""
     from streamnb.corpus.text_files import as_regular_file
 
     try:
-        copy = as_regular_file(source)
+        copy = as_regular_file(source, head)
     except CorpusError as error:
         yield SourceMessage(source, error)
         return
@@ -166,7 +154,7 @@ def _renamed(message: SourceMessage, copy: str, source: str) -> bytes | StreamNB
 def mixed(
     sources: Mapping[str, Callable[[], Iterator[SourceMessage]]], sizes: Mapping[str, int]
 ) -> Iterator[tuple[str, SourceMessage]]:
-    """Yield the messages of several classes in mixed order: message i of n of a class at i / n.
+    """Yield the messages of several classes in mixed order: message i of n has the position i / n.
 
     Parameters
     ----------
@@ -187,7 +175,7 @@ def mixed(
 
 
 def read_one(path: str) -> bytes:
-    """Read the beginning of a file or pipe, or (-) of standard input, as one message."""
+    """Read the beginning of a file, a pipe or (-) standard input as one message."""
     if path == "-":
         if sys.stdin is None:
             raise CorpusError("-: standard input is closed")
@@ -200,9 +188,9 @@ def read_one(path: str) -> bytes:
 
 
 def _folder(path: Path) -> Iterator[SourceMessage]:
-    """All messages in a folder and those below it, in the order of their names.
+    """Yield all messages in a folder and its subfolders, in the order of their names.
 
-    Symbolic links in it are not followed. Otherwise, a user with write access could make this
+    Symbolic links in it are not followed. A user with write access could use a link to make this
     process learn any file that it can read.
     """
     waiting = [(path, True)]
@@ -230,9 +218,9 @@ def _is_mail(item: tuple[Path, bool]) -> bool:
 
 
 def _listed(path: Path) -> list[tuple[Path, bool]]:
-    """Return the entries of a folder, and for each whether it is a folder.
+    """Return the entries of a folder, each with whether it is a folder.
 
-    Hidden files and the files that mail programs keep beside their mail are left out.
+    Hidden files and the internal files of mail programs are left out.
     """
     with convert_os_errors(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as entries:
         items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in entries)
@@ -266,7 +254,7 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
 
 
 def _mbox_messages(path: Path, follow: bool) -> Iterator[SourceMessage]:
-    """Read an mbox without a mail program's data and, of several messages, deleted ones."""
+    """Read an mbox without the internal data of mail programs and without deleted messages."""
     read = deleted = 0
     for entry in _mbox_entries(path):
         message = _read(entry, follow)

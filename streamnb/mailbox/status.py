@@ -61,10 +61,10 @@ class Status(NamedTuple):
     features
         Number of features of each view.
     recent, wrong
-        Number of the last labels by a person for which the model had a prediction, at most
-        `RECENT`. Number of wrong predictions among them.
+        Number of the last labels by a person with a prediction, at most `RECENT`; and number of
+        wrong predictions among them.
     corrected, removed
-        Numbers of labels that were replaced by another one, and that were removed.
+        Numbers of labels that were replaced by another label, and of labels that were removed.
     last
         Time of the last learned message, in seconds since 1970. None if there is none.
     one_sided
@@ -117,25 +117,6 @@ def status(mailbox: Mailbox) -> Status:
 def _status(mailbox: Mailbox) -> Status:
     run = mailbox.database.connection.execute
     with mailbox.reading():
-        model = mailbox.classifier.model
-        # A row of an import represents many messages, a row of `compact` none.
-        groups = run(
-            f"SELECT label, labelled_by, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
-            f"WHERE removed_at IS NULL AND NOT {IS_RETIRED} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-        ).fetchall()
-        many: Counter[tuple[int, str]] = Counter()
-        imported = (
-            f"SELECT label, {_FIRST_WORD}, receipt FROM ledger "  # noqa: S608 (ours)
-            f"WHERE removed_at IS NULL AND labelled_by = '{IMPORT}'"
-        )
-        for label, source, receipt in run(imported):
-            many[label, source] += round(Receipt.from_text(receipt).class_weight)
-        if not all(isinstance(text, str) for _, *texts, _ in groups for text in texts):
-            raise TypeError("labelled_by or source is not text")
-        learned = []
-        for k, labelled_by, source, rows in groups:
-            messages = many[k, source] if labelled_by == IMPORT else rows
-            learned.append(Learned(str(mailbox.labels[k]), labelled_by, source, messages))
         recent = run(
             "SELECT predicted != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
             "AND predicted IS NOT NULL ORDER BY id DESC LIMIT ?",
@@ -148,15 +129,11 @@ def _status(mailbox: Mailbox) -> Status:
             "AND new.added_at = old.removed_at AND new.label != old.label)"
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
-        classes = []
-        for y in mailbox.active_labels:
-            right, wrong = model.reliability_counts(y) or (None, None)
-            classes.append(Class(str(y), right, wrong, mailbox.classifier.is_ready(y)))
         return Status(
             str(mailbox.path),
             mailbox.database.size(),
-            learned,
-            classes,
+            _learned(mailbox),
+            _classes(mailbox),
             [counts.features for counts in mailbox.counts],
             len(recent),
             sum(wrong for (wrong,) in recent),
@@ -165,3 +142,42 @@ def _status(mailbox: Mailbox) -> Status:
             None if last is None else min(last, time.time()),
             is_due(mailbox),
         )
+
+
+def _learned(mailbox: Mailbox) -> list[Learned]:
+    """Return the numbers of learned messages, within a transaction."""
+    # A row of an import represents many messages, a row of `compact` none.
+    groups = mailbox.database.connection.execute(
+        f"SELECT label, labelled_by, {_FIRST_WORD}, count(*) FROM ledger "  # noqa: S608 (ours)
+        f"WHERE removed_at IS NULL AND NOT {IS_RETIRED} GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    ).fetchall()
+    if not all(isinstance(text, str) for _, *texts, _ in groups for text in texts):
+        raise TypeError("labelled_by or source is not text")
+    imported = _imported(mailbox)
+    learned = []
+    for k, labelled_by, source, rows in groups:
+        messages = imported[k, source] if labelled_by == IMPORT else rows
+        learned.append(Learned(str(mailbox.labels[k]), labelled_by, source, messages))
+    return learned
+
+
+def _imported(mailbox: Mailbox) -> Counter[tuple[int, str]]:
+    """Return the numbers of imported messages by class index and source."""
+    rows = mailbox.database.connection.execute(
+        f"SELECT label, {_FIRST_WORD}, receipt FROM ledger "  # noqa: S608 (ours)
+        f"WHERE removed_at IS NULL AND labelled_by = '{IMPORT}'"
+    )
+    imported: Counter[tuple[int, str]] = Counter()
+    for label, source, receipt in rows:
+        imported[label, source] += round(Receipt.from_text(receipt).class_weight)
+    return imported
+
+
+def _classes(mailbox: Mailbox) -> list[Class]:
+    """Return the reliability of each class that has messages."""
+    model = mailbox.classifier.model
+    classes = []
+    for label in mailbox.active_labels:
+        right, wrong = model.reliability_counts(label) or (None, None)
+        classes.append(Class(str(label), right, wrong, mailbox.classifier.is_ready(label)))
+    return classes

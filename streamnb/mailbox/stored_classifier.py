@@ -28,10 +28,11 @@ from streamnb.mailbox.blend import (
 from streamnb.mailbox.database import open_database
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, Ledger, Row, check_label, of_known
 from streamnb.mailbox.location import WAIT, is_url
-from streamnb.mailbox.transactions import STATE, STATE_COPY, Transactions
+from streamnb.mailbox.schema import STATE, STATE_COPY
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_label
+from streamnb.transactions import Transactions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ def _short_hash(text: str) -> str:
 
 
 def classifier_of(identity: Any) -> Classifier:
-    """Return a described classifier, without counts. Raise any exception if damaged."""
+    """Return the classifier of a description, without counts. Raise any exception if damaged."""
     model = TextModel.from_header(identity["model"])
     return Classifier.from_settings(model, identity["settings"])
 
@@ -67,12 +68,12 @@ class Outcome(NamedTuple):
     Attributes
     ----------
     result
-        "learned"; "corrected" (another label was unlearned first); "known" (it had this label);
-        "confirmed" (a person gave the label that a program had given); "kept" (a person's label is
-        not replaced by a program's); "forgotten"; "unknown" (it was not learned); "retired"
+        "learned"; "corrected" (another label was unlearned first); "known" (it had this label
+        already); "confirmed" (a person confirmed a program's label); "kept" (a program's label does
+        not replace a person's label); "forgotten"; "unknown" (it was not learned); "retired"
         (unchanged, because its features were dropped).
     before
-        The label that it had before; None without one.
+        Its label before; None if it had none.
     """
 
     result: str
@@ -82,9 +83,9 @@ class Outcome(NamedTuple):
 class StoredClassifier:
     """A classifier, its counts and its ledger in a database.
 
-    The classifier is read when a transaction begins. When the transaction ends, its state is
-    written, next to the counts and the ledger. The methods that learn and unlearn one message run
-    within a transaction; `Mailbox` opens one for each call.
+    A transaction reads the classifier when it begins, and writes its state, the counts and the
+    ledger when it ends. Methods that learn or unlearn one message run within a transaction;
+    `Mailbox` opens one for each call.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class StoredClassifier:
     refit_pending
         Whether the gains are fitted again when the transaction ends.
     settled
-        Messages in runs of one class that the last `rebuild` left.
+        Number of messages in runs of one class after the last `rebuild`.
     compactions
         Number of transactions in which `compact` dropped something.
     """
@@ -131,8 +132,8 @@ class StoredClassifier:
         self.refit_pending: bool = False
         self.settled: float = 0.0
         self.compactions: int = 0
-        self._calls: list[str] = []  # recent calls, since a server's answer can be lost
-        self._loaded = False  # whether a transaction is open and the state is read
+        self._calls: list[str] = []  # recent calls, because a server's answer can be lost
+        self._loaded = False  # True within a transaction whose state was read
         try:
             self._open(classifier)
         except BaseException:
@@ -146,7 +147,7 @@ class StoredClassifier:
                 self._load(identity)  # raises StateError if the database is damaged
         if identity is None:
             with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
-                pass  # it gets the classifier of the data
+                pass  # `absorbing` will set the classifier of the data
 
     def __enter__(self) -> Self:
         return self
@@ -155,7 +156,7 @@ class StoredClassifier:
         self.close()
 
     def close(self) -> None:
-        """Close the database; committed transactions are safe without it."""
+        """Close the database. Committed transactions are on the disk already."""
         self.database.close()
 
     @property
@@ -167,7 +168,7 @@ class StoredClassifier:
 
     @contextmanager
     def absorbing(self, classifier: Classifier) -> Iterator[bool]:
-        """Open a transaction like `writing`; an empty database first becomes one of `classifier`.
+        """Open a transaction like `writing`; an empty database first gets `classifier`.
 
         Yields whether the database was empty.
         """
@@ -191,7 +192,7 @@ class StoredClassifier:
                 self.database.store_value("identity", identity, STATE_COPY)
             with self._learning():
                 yield not rows
-            self._load()  # written completely and consistent, or not at all
+            self._load()  # the description was written completely, or not at all
 
     def _become(self, identity: Any) -> None:
         """Create the classifier that the database describes."""
@@ -206,7 +207,7 @@ class StoredClassifier:
         check_kind(self.classifier, self.database.path)
         self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
         for member, counts in zip(self.models, self.counts, strict=True):
-            member.counts = counts  # the model has no record of its classifier
+            member.counts = counts  # the model has no reference to its classifier
         self.ledger.model, self.ledger.counts = self.classifier.model, self.counts
         self._tokenizer_text = json.dumps(identity["settings"]["tokenizer"], sort_keys=True)
 
@@ -228,7 +229,7 @@ class StoredClassifier:
         return row.tokens or (TokenCounts.from_dict({}),) * len(self.counts)
 
     def check_places(self) -> None:
-        """Raise StateError unless tables of features and blocks agree on all places."""
+        """Raise StateError if the tables of features and the blocks disagree about a place."""
         for counts in self.counts:
             counts.check_places()
 
@@ -244,12 +245,12 @@ class StoredClassifier:
 
     @property
     def labels(self) -> list[Label]:
-        """The classes, in the order they came."""
+        """The classes, in the order in which they were first seen."""
         return self.counts[0].labels
 
     @property
     def active_labels(self) -> list[Label]:
-        """The classes that have messages, in the order they came."""
+        """The classes with messages, in the order in which they were first seen."""
         return [label for label, n in self.classifier.messages().items() if n > 0]
 
     @contextmanager
@@ -357,7 +358,7 @@ class StoredClassifier:
         """Return a moment that is later than every earlier one, even if the clock went back.
 
         It is in seconds since 1970, and equals the clock's time if that is later. Each row of the
-        ledger has a moment of its own, so `undo` can tell them apart. Within a transaction.
+        ledger has its own moment, so `undo` can distinguish rows. Call it within a transaction.
         """
         now = time.time()
         now = now if timestamp is None else min(timestamp, now)
@@ -427,7 +428,7 @@ class StoredClassifier:
         return Outcome("corrected", self.labels[before.label])
 
     def _predicted(self, counted: Any, key: bytes, site: Opinion | None) -> Label | None:
-        """Return the class predicted for a message before it is learned, None without any class."""
+        """Return the class predicted for a message before it is learned; None without a class."""
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted) if self.active_labels else None
         own = opinion_of(self.classifier, counted)
@@ -441,7 +442,7 @@ class StoredClassifier:
     def _overrule(
         self, before: Row, label: Label, labelled_by: str, source: str, now: float
     ) -> Outcome | None:
-        """Remove the current label of a message. Return an outcome if nothing else is to do."""
+        """Remove the current label of a message. Return an outcome if the message is done."""
         current_label = self.labels[before.label]
         if current_label == label:
             self.confirm(before, source, now)
@@ -454,14 +455,14 @@ class StoredClassifier:
         return None
 
     def confirm(self, before: Row, source: str, now: float) -> None:
-        """Record that a person confirms the label that a program had given."""
+        """Record that a person confirms a program's label."""
         self.ledger.end(before, now)
         self.ledger.write(before._replace(labelled_by=HUMAN, source=source, time=now, added_at=now))
 
     def retract_label(
         self, key: bytes, back_to: Sequence[Label] | None, timestamp: float | None
     ) -> Outcome:
-        """Unlearn the last label of a message and restore the one it corrected.
+        """Unlearn the last label of a message and restore the label that it corrected.
 
         A label that is not in `back_to` is not restored; None stands for all labels.
         """
@@ -476,7 +477,7 @@ class StoredClassifier:
         condition = "digest = ? AND removed_at = ? AND id < ?"
         for old in list(self.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
             if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
-                # Added after the end of the removed row, so it did not correct that row.
+                # This row was added after the removed one ended, so it did not correct that row.
                 self.add_row(old._replace(id=0, added_at=self.moment(timestamp), removed_at=None))
         return Outcome("forgotten", label)
 

@@ -1,4 +1,4 @@
-"""Undo and redo: restore the state of a mailbox at an earlier time, and reverse that."""
+"""Undo and redo: restore an earlier state of a mailbox, and reverse the restoration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Undone(NamedTuple):
 class Redone(NamedTuple):
     """Numbers of labels that `redo` learns again, removes again, and leaves unchanged.
 
-    It leaves a message unchanged if its label was changed since.
+    A message is unchanged if its label was changed after the undo.
     """
 
     learned: int
@@ -37,11 +37,11 @@ class Redone(NamedTuple):
 
 
 def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
-    """Return the moment at which the last `many` changes began, None if there are none.
+    """Return the moment at which the last `many` changes began; None if there are none.
 
-    The messages of one command are one change, and so are the rows of one import.
+    The messages of one command are one change. The rows of one import are one change, too.
     """
-    first, before = None, math.inf  # first row of the change so far, and the moment before it
+    first, before = None, math.inf  # the first row of the current change, and the moment before it
     changes = 0
     with mailbox.reading():
         spans = mailbox.ledger.command_spans()
@@ -63,9 +63,9 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
 def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
     """Return the moment of the ledger for a time by the clock, in seconds since 1970.
 
-    Moments always rise (`StoredClassifier.moment`). If the clock was once ahead, moments stay
-    ahead until the clock has caught up. Until then, the result is the moment of the first row in
-    the latest run of rows with a time from `timestamp` on.
+    Moments always increase (`StoredClassifier.moment`). If the clock was ahead once, moments stay
+    ahead until the clock reaches them. Until then, the result is the moment of the first row in the
+    latest run of rows with a time of at least `timestamp`.
     """
     now = time.time()
     with mailbox.reading():
@@ -85,8 +85,8 @@ def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
 def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undone:
     """Restore the state at a time: remove all labels that were added since.
 
-    If the mailbox was rebuilt since then, it is rebuilt again, because that rebuild also learned
-    the removed messages.
+    If the mailbox was rebuilt after that time, it is rebuilt again, because the rebuild learned the
+    removed messages, too.
 
     Parameters
     ----------

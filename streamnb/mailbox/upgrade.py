@@ -1,4 +1,4 @@
-"""Upgrade: a database with the current views, made from the messages of an older one."""
+"""Upgrade: create a database with the current views from the messages of an older one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import Outcome
-from streamnb.mailbox.transactions import Transactions
+from streamnb.transactions import Transactions
 
 # SQL for the limits of the log of verdicts, the watched folders, and the locations of messages.
 _SELECT_STATES = (
@@ -32,8 +32,8 @@ def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbo
     Raises
     ------
     StateError
-        If the old views were chosen by hand, both databases are the same, or the new one exists
-        with other views.
+        If the user chose the old views, both databases are the same, or the new one exists with
+        other views.
     """
     classifier = old.classifier
     if not isinstance(classifier, PresetClassifier) or classifier.views is not None:
@@ -53,7 +53,7 @@ def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbo
 
 
 def copy_label(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
-    """Learn a message as the old mailbox did; the outcome is "unknown" if it did not."""
+    """Learn a message with the old mailbox's label; the outcome is "unknown" without one."""
     with old.reading():
         row = old.ledger.active(digest(message))
         if row is None:

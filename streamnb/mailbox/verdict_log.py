@@ -1,7 +1,7 @@
 """The log of the latest verdicts, for a person to check and correct.
 
-It is limited in number and age, and can be turned off. It holds the features of each message, so
-that a message can be learned after it was deleted.
+Number and age of its entries are limited, and it can be turned off. It stores the features of each
+message, so a deleted message can still be learned.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CREATE TABLE IF NOT EXISTS verdicts(
 """
 _COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
 _MAX_FIELD_LENGTH = 200  # characters of a sender or subject
-_MAX_WAIT_S = 1.0  # seconds that logging a verdict waits for other writers
+_MAX_WAIT_S = 1.0  # seconds to wait for other writers before a verdict is dropped
 _MAX_NAME_BYTES = 1 << 14  # bytes of the names of a message
 
 
@@ -186,7 +186,7 @@ class VerdictLog:
 
     @contextmanager
     def _writing(self, patience: float | None = None) -> Iterator[Any]:
-        """A transaction that does not wait for the disk: a power failure can lose a verdict."""
+        """Open a transaction that does not wait for the disk: power failures can lose a verdict."""
         database = self.mailbox.database
         with (
             database.waiting(database.wait if patience is None else patience),
@@ -216,11 +216,11 @@ class VerdictLog:
         kind
             "unsure", "moved", "taught" or "all".
         search
-            Text that sender, subject or place must have.
+            Text that sender, subject or place must contain.
         most
             Maximum number of entries.
         before
-            Only entries with smaller numbers.
+            Return only entries with smaller numbers.
         """
         condition = {
             "all": "TRUE",
@@ -236,7 +236,7 @@ class VerdictLog:
         )
 
     def entry(self, number: int) -> LoggedVerdict | None:
-        """Return one entry, None if there is no such number."""
+        """Return the entry with this number, None if there is none."""
         return next(iter(self._select("v.id = ?", (number,))), None)
 
     def _select(self, condition: str, values: tuple[Any, ...]) -> list[LoggedVerdict]:
@@ -258,12 +258,12 @@ class VerdictLog:
             ]
 
     def counted(self, number: int) -> Any:
-        """Return the features of a logged message, in the form for the mailbox's model.
+        """Return the features of a logged message, as the mailbox's model takes them.
 
         Raises
         ------
         StateError
-            If another tokenizer made them, or they are damaged.
+            If another tokenizer computed them, or they are damaged.
         LookupError
             If there is no such message.
         """
@@ -335,8 +335,8 @@ class VerdictLog:
                         mailbox.end_row(row, mailbox.moment())
                 features += [row.tokens for row in rows if row.tokens is not None]
                 delete_scores(mailbox.database, key)
-                # The sums of `compact` include a message that was dropped. Its row stays, without
-                # its identity.
+                # The sums of `compact` include a dropped message. Its row stays, without its
+                # identity.
                 removed = run(
                     "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL "
                     "WHERE digest = ? AND tokens IS NULL AND removed_at IS NULL",
@@ -357,8 +357,8 @@ class VerdictLog:
 
 
 def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]]) -> None:
-    """Delete features without a count or row, and the names that only these messages had."""
-    named = [np.zeros(counts.places, bool) for counts in mailbox.counts]  # features in the ledger
+    """Delete features without a count or row, and names that only the erased messages had."""
+    named = [np.zeros(counts.places, bool) for counts in mailbox.counts]  # in the ledger
     for (packed,) in mailbox.database.stream("SELECT tokens FROM ledger WHERE tokens IS NOT NULL"):
         for marks, places in zip(named, places_in(packed), strict=False):
             marks[places[places < len(marks)]] = True

@@ -90,7 +90,7 @@ def _close(a: Any, b: Any) -> bool:
     if isinstance(a, list):
         if all(type(x) is int for x in a + b):
             return bool(a == b)
-        # A class whose messages were all unlearned leaves an intercept of 0 and squares of 1.
+        # A class without remaining messages has an intercept of 0 and a sum of squares of 1.
         short = min(len(a), len(b))
         return np.allclose(a[:short], b[:short], rtol=1e-9, atol=1e-9) and set(
             a[short:] + b[short:]

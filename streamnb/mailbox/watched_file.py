@@ -1,4 +1,4 @@
-"""A file that is read again after changes."""
+"""A file whose changes are noticed, and that is then read again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WatchedFile(Generic[T]):
     warn
         Called with a line if the changed file cannot be read. The earlier content then stays.
     state
-        Returns what differs if the file has changed. None for device, inode, size and time.
+        Returns a value that differs if the file has changed. None for device, inode, size and time.
 
     Attributes
     ----------
@@ -57,15 +57,10 @@ class WatchedFile(Generic[T]):
         self._content = read(path)
 
     @property
-    def last_content(self) -> T:
-        """Return the content that was read last, without a look at the file."""
-        return self._content
-
-    @property
     def content(self) -> T:
         """Return the content of the file as it is now."""
         with self._lock:
-            state: tuple[int, ...] = ()  # of a file that is not there
+            state: tuple[int, ...] = ()  # state of a missing file
             with suppress(StreamNBError):  # `read` has the better error
                 state = self._state_of(self.path)
             if state != self._state:
@@ -83,5 +78,5 @@ def file_state(path: str) -> tuple[int, ...]:
     """Return device, inode, size and times of a file."""
     with convert_os_errors(ConfigError, f"{path}: cannot be read"):
         status = os.stat(path)
-    changed_ns = status.st_mtime_ns, status.st_ctime_ns  # the second changes with the permissions
+    changed_ns = status.st_mtime_ns, status.st_ctime_ns  # ctime changes with the permissions
     return status.st_dev, status.st_ino, status.st_size, *changed_ns

@@ -54,10 +54,9 @@ class BernoulliNB(BernoulliParameters, CountingNB):
 
     Examples
     --------
-    The weather table of Witten and Frank's "Data Mining", each value of an attribute a feature.
-    One attribute's values exclude each other, so for these fourteen days the categorical products
-    .0053 and .0206 of the text come from the present features alone; the Bernoulli model also
-    weighs the absent ones, and says "no" as well.
+    The weather table of Witten and Frank's "Data Mining"; each value of an attribute is a feature.
+    The book multiplies the probabilities of the present features only: .0053 and .0206. The
+    Bernoulli model also uses the absent features. Both predict "no".
 
     >>> from math import exp, prod
     >>> from streamnb import BernoulliNB
@@ -94,7 +93,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return self.binarize or 0.0
 
     def as_tokens(self, x: Any) -> TokenCounts:
-        """Return a message as the model counts it: each value above the threshold becomes 1."""
+        """Return a message with 1 for each value above the threshold, without other features."""
         if not isinstance(x, TokenCounts):
             return TokenCounts.from_dict(x, self._threshold, self.keep_names)
         present = x.counts > self._threshold
@@ -108,8 +107,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
         return _core.log_cells(cells, alpha) - _core.log_cells(absent, alpha)
 
     def _unseen_weights(self, factor: float = 1.0) -> list[float]:
-        # The sum over absent features does not include these, so log p is added without a
-        # correction.
+        # The sum over absent features does not include unseen ones, so log p needs no correction.
         alpha = self._smoothing(factor)
         return [_core.log(alpha) - _core.log(weight + 2 * alpha) for weight in self.counts.weights]
 
@@ -135,7 +133,7 @@ class BernoulliNB(BernoulliParameters, CountingNB):
             # Rounding of fractions can make an absence slightly negative.
             absences = np.maximum(weight - values[occurs], 0.0)
             logs = _core.log_cells((absences + alpha) / (weight + 2 * alpha))
-            # fsum makes the result independent of the order in which the table lists the values.
+            # With fsum, the result does not depend on the order of the values in the table.
             terms = (used * logs).tolist()
             unused = self.counts.features - float(used.sum())
             terms.append(unused * _core.log((weight + alpha) / (weight + 2 * alpha)))

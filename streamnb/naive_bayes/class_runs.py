@@ -17,12 +17,12 @@ class ClassRuns(OnlineEstimator):
     Users often train one folder after the other. Estimates of class frequencies (the intercepts of
     the recalibration, the label noise) would then fit the last folder only. So each class has a
     credit. A message of another class adds 7 r to it, up to max(20 r, 1). A message of the class
-    itself has weight min(1, credit) and spends it. No credit is earned while only one class has
-    messages.
+    itself has the weight min(1, credit), which is subtracted from the credit. While only one class
+    has messages, the credit does not grow.
 
     r is the number of messages of the class for each message of another class, in a mixed stream:
-    1 / (K - 1), or the mean length of about its last 20 runs if that is more. So messages of a
-    class with a share of 99 % have full weight too, if they alternate with others.
+    1 / (K - 1), or the mean length of about its last 20 runs if that is larger. So messages of a
+    class with a share of 99 % have full weight, too, in a mixed stream.
 
     `messages_in_runs` is the sum of 1 minus the weight of each message. A run of up to a tenth of
     all messages is not counted, because small data sets have such runs by chance.
@@ -40,7 +40,7 @@ class ClassRuns(OnlineEstimator):
     >>> runs.mix_weight(0), runs.mix_weight(1)
     (0.0, 1.0)
     >>> for i in range(2000):
-    ...     _ = runs.learn(int(i % 50 == 0), [0, 1])  # one of fifty
+    ...     _ = runs.learn(int(i % 50 == 0), [0, 1])  # one message in fifty
     >>> runs.mix_weight(0), runs.mix_weight(1)
     (1.0, 1.0)
     """
@@ -54,7 +54,7 @@ class ClassRuns(OnlineEstimator):
         self.runs: dict[int, tuple[float, float]] = {}
 
     def mix_weight(self, class_index: int) -> float:
-        """Return the weight of the next message if it is of this class, from 0 to 1."""
+        """Return the weight, from 0 to 1, that the next message gets if this is its class."""
         if class_index >= len(self.credits):
             return 0.0
         return min(max(self.credits[class_index], 0.0), 1.0)
@@ -92,7 +92,7 @@ class ClassRuns(OnlineEstimator):
         _core.add_runs(self.runs, runs, sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         runs = self.from_state(deltas)
         if max([len(runs.credits), *(k + 1 for k in runs.runs)]) > n_classes:
             raise ValueError(f"receipt: it has more than {n_classes} classes")

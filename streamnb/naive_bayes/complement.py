@@ -15,7 +15,7 @@ from streamnb.parameters import ClassPrior, Prior, parameter, parameter_class
 
 
 def complement_weights(cells: Floats, counts: Counts, alpha: float) -> Floats:
-    """Return the term of one occurrence of each feature for each class, given counts (n, K)."""
+    """Return the term that one occurrence of a feature adds to each class, given counts (n, K)."""
     if not counts.features:
         return np.zeros_like(cells)
     totals = counts.totals
@@ -54,10 +54,10 @@ class ComplementNB(ComplementParameters, CountingNB):
 
         - sum over w of x_w [log(T_w - n_cw + alpha) - log(T - N_c + alpha V)]
 
-    The other classes together have more counts than a small class, so the estimates for small
-    classes are better. By default there is no prior. The scores are not log-likelihoods of the
-    class, so use the probabilities for ranking only. With two classes, this is the multinomial
-    model without its prior.
+    All other classes together have more counts than a small class, so the estimates for small
+    classes are better. By default there is no prior. The scores are not log-likelihoods, so use the
+    probabilities for ranking only. With two classes, the model is the multinomial one without its
+    prior.
 
     Attributes
     ----------

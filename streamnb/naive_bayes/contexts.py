@@ -19,7 +19,7 @@ from streamnb.parameters import Integer, Number, parameter, parameter_class
 
 @parameter_class()
 class ContextNB(DiscriminativeMultinomialNB):
-    r"""Naive Bayes over nested byte n-grams, each conditional on its first bytes, with back-off.
+    r"""Naive Bayes over nested byte n-grams, each given its first bytes, with back-off.
 
     The features of a message are its grams of n bytes, and their suffixes of n - s, n - 2s, ...
     bytes (`ByteGrams(n=6, step=2)`). With n_g the count of gram g, h the gram without its last s
@@ -27,12 +27,11 @@ class ContextNB(DiscriminativeMultinomialNB):
 
         P(g) = (n_g + u P(g')) / (n_h + u),   u = spread sqrt(n_h)
 
-    and for the shortest grams (n_g + alpha) / (N + 256^s alpha). So the probability of a gram that
-    is rare in a class comes from shorter contexts, as in models that compress text. The
-    log-likelihood is the sum of log P over the longest grams. It is divided by s, since each byte
-    is in s of them, and by the length normalisation. The counts of grams add, subtract and merge,
-    and are learned as in
-    `DiscriminativeMultinomialNB`.
+    For the shortest grams, P is (n_g + alpha) / (N + 256^s alpha). So the probability of a gram
+    that is rare in a class comes from shorter contexts, as in models that compress text. The
+    log-likelihood is the sum of log P over the longest grams. It is divided by s, because each byte
+    is in s of them, and by the length normalisation. Counts can be added, subtracted and merged.
+    They are learned as in `DiscriminativeMultinomialNB`.
 
     A feature that is not a gram of `ByteGrams` has no context.
 
@@ -84,7 +83,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         self, fingerprints: Keys, cells: Floats, factor: float = 1.0
     ) -> tuple[Floats, NDArray[np.uint8]]:
         """Return log P of n-grams and their suffixes, and a mask of those that are not suffixes."""
-        # u grows with the root of a count, which grows with the scale of decayed counts.
+        # u is proportional to the root of a count, so it depends on the scale of decayed counts.
         spread = self.spread * math.sqrt(self.counts.scale)
         return _core.backoff_log_probabilities(
             fingerprints,
@@ -96,7 +95,7 @@ class ContextNB(DiscriminativeMultinomialNB):
         )
 
     def _all_feature_weights(self) -> Iterator[tuple[Keys, Floats]]:
-        # Computed for all n-grams at once, because log P of one depends on others.
+        # All n-grams are computed at once, because log P of an n-gram depends on others.
         fingerprints, cells = self.counts.items()
         weights, longest = self._backed_off(fingerprints, cells)
         is_longest = longest.astype(bool)
@@ -104,17 +103,17 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     @property
     def _has_complement(self) -> bool:
-        return False  # no P of a gram is known for all other classes
+        return False  # P of an n-gram is not defined for all other classes together
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        # Log P of an n-gram depends on other n-grams, so the multinomial formula for several
-        # alphas at once does not apply.
+        # Log P of an n-gram depends on other n-grams, so the formula for several alphas does not
+        # apply.
         return CountingNB._sums(self, tokens, factor)
 
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
-        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        """Return the log-likelihood of each class for each of several factors of alpha."""
         return CountingNB.system_log_likelihoods(self, tokens, factors)
 
     def _length_divisor(self, used: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import (
     Contributions,
@@ -47,9 +47,8 @@ from streamnb.parameters import (
     parameters_to_json,
 )
 
-# Step of the factors of update weights. Sums of its multiples are exact, so unlearning is exact. A
-# coarser grid would ignore messages with small update weights; a finer one would not be more
-# accurate.
+# Update weights are multiples of this step. Their sums are exact, so unlearning is exact. A larger
+# step would ignore messages with small update weights; a smaller one would not improve accuracy.
 _GRID = 2.0**-10
 
 DECAY = parameter(
@@ -70,7 +69,7 @@ LENGTH_NORM_POWER = "Power of the number of features in the length normalisation
 
 
 def round_to_grid(factor: float) -> float:
-    """Return the nearest multiple of 2^-10: sums of such factors are exact."""
+    """Return the nearest multiple of 2^-10; sums of such multiples are exact."""
     return round(factor / _GRID) * _GRID
 
 
@@ -100,7 +99,7 @@ class LearnerParameters:
 _MAX_COLUMNS, _COLUMN_BLOCK = (
     1 << 22,
     1 << 16,
-)  # columns of a matrix that are looked up, and at once
+)  # number of columns of a matrix to look up, and per look-up
 
 
 @parameter_class()
@@ -144,12 +143,12 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     A subclass defines the weight of a feature given its counts (`_feature_weights`). It can also
     define the log-likelihood of a message without features (`_empty_log_likelihoods`). Its state
-    consists of the counts only.
+    is only the counts.
 
     X of many messages is a scipy sparse matrix or array with any index type, a dense matrix, or a
     pandas, polars or pyarrow frame. Column i of a matrix is the feature i, so
-    `model.learn_one({3: 1}, y)` counts in column 3. A column of a frame is the feature of its name.
-    New columns and new classes can come at any time.
+    `model.learn_one({3: 1}, y)` counts in column 3. A column of a frame is the feature with its
+    name. New columns and new classes can appear at any time.
     """
 
     counts: Counts = attribute(init=False)
@@ -181,7 +180,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     @property
     def view_models(self) -> list[CountingNB]:
-        """The model itself: a message has one view."""
+        """The model itself, because a message has one view."""
         return [self]
 
     def as_tokens(self, x: Any) -> TokenCounts:
@@ -189,24 +188,24 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
 
     def views_of(self, tokens: TokenCounts) -> tuple[TokenCounts, ...]:
-        """Return the one view."""
+        """Return the message as its only view."""
         return (tokens,)
 
     def join_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
-        """Return the message of one view."""
+        """Return the only view as the message."""
         (view,) = views
         return view
 
     # The formula
 
-    # `factor` multiplies alpha: the systems of `ViewsNB` read the same counts with several alphas.
+    # `factor` multiplies alpha: the systems of `ViewsNB` use the same counts with several alphas.
 
     def _smoothing(self, factor: float = 1.0) -> float:
-        """Return `factor` times alpha in the unit of the counts, which decay changes."""
+        """Return `factor` times alpha in the unit of the counts (decay changes the unit)."""
         return self.alpha * self.counts.scale * factor
 
     def _feature_weights(self, cells: Floats, factor: float = 1.0) -> Floats:
-        """Return the term of one occurrence of each feature for each class, (n, K)."""
+        """Return the term that one occurrence of each feature adds to each class, (n, K)."""
         raise NotImplementedError
 
     def _empty_log_likelihoods(self, factor: float = 1.0) -> list[float]:
@@ -214,7 +213,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return [0.0] * len(self.counts.labels)
 
     def _unseen_weights(self, factor: float = 1.0) -> list[float]:
-        """Return the term of one occurrence of a feature without a count for each class, (K,)."""
+        """Return the term that one occurrence of an unseen feature adds to each class, (K,)."""
         zeros = np.zeros((1, len(self.counts.labels)))
         return self._feature_weights(zeros, factor)[0].tolist()
 
@@ -233,7 +232,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return weights, None
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
-        """Return the log-likelihoods without length normalisation, and their features."""
+        """Return log-likelihoods without length normalisation, and the number of features used."""
         weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         sums, used = _core.weighted_sums(tokens.counts, weights, is_seen)
         pairs = zip(self._empty_log_likelihoods(factor), sums, strict=True)
@@ -268,7 +267,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
-        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        """Return the log-likelihood of each class for each of several factors of alpha."""
         return [self.compute_log_likelihoods(tokens, factor) for factor in factors]
 
     def compute_log_likelihoods(self, tokens: TokenCounts, factor: float = 1.0) -> list[float]:
@@ -343,8 +342,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             if not has_decayed and not counts.evictions:
                 counts.subtract(tokens, y, view_weight, receipt.class_weight)
                 return tokens, y, view_weight, receipt.class_weight
-            # Decay rounds counts and drops small ones, and evicted features can have been learned
-            # again. So at most the remaining counts are subtracted.
+            # Decay rounds counts and drops small ones; evicted features may have been learned
+            # again. So the subtraction is limited to the remaining counts.
             class_index = counts.index(y)
             if class_index is None:
                 raise ValueError(f"cannot unlearn: no message of class {y!r:.80} was learned")
@@ -363,7 +362,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             return remaining, y, 1.0, class_weight
 
     def _decay_since(self, receipt: Receipt) -> float:
-        """Return the factor by which decay has changed the numbers of a receipt."""
+        """Return the factor by which decay changed the counts of a receipt since it was made."""
         return float(2.0 ** (receipt.decay_halvings - self.counts.decay_halvings))
 
     def add_back(self, tokens: TokenCounts, y: Label, receipt: Receipt, view_weight: float) -> None:
@@ -417,6 +416,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         rows = Rows.from_matrix(X, self.keep_names, canonical=is_signed)
         self._check_columns(rows, is_learning=True)
         labels = as_labels(y)
+        check_labels(labels)
         if len(labels) != len(rows):
             raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(rows))
@@ -446,20 +446,20 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             self.counts.add_matrix(rows.features, sums, distinct, class_weights)
 
     def _check_columns(self, rows: Rows, is_learning: bool) -> None:
-        """Check that columns are named, or numbered, as those that were learned."""
+        """Check that columns have names, or numbers, as the learned ones have."""
         counts = self.counts
         if not counts.features or not len(rows.features):
             return
         has_known = bool(counts.get_counts(rows.features.fingerprints)[0].any())
         has_numbers = not has_known and self._has_learned_numbers(rows.width)
         has_known |= has_numbers and not rows.is_named
-        is_part = rows.columns is not None  # of the columns: the others may be known
+        is_part = rows.columns is not None  # the other columns may be known
         check_column_names(
             self, rows.is_named, rows.is_numbered, has_known, has_numbers, is_learning or is_part
         )
 
     def _has_learned_numbers(self, width: int) -> bool:
-        """Return whether one of so many columns was learned by its number; True if unknown."""
+        """Return whether one of `width` columns was learned by its number; True if unknown."""
         for start in range(0, min(width, _MAX_COLUMNS), _COLUMN_BLOCK):
             numbers = np.arange(start, min(start + _COLUMN_BLOCK, width), dtype=np.int64)
             if self.counts.get_counts(_core.fingerprint_columns(numbers))[0].any():
@@ -467,7 +467,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return width > _MAX_COLUMNS
 
     def _score_rows(self, X: Any) -> Floats:
-        """Return joint log-likelihoods (n, K), each row bit for bit that of `_scores`."""
+        """Return joint log-likelihoods (n, K); each row equals the result of `_scores` exactly."""
         rows = Rows.from_matrix(X, False, canonical=True)
         self._check_columns(rows, is_learning=False)
         weights, is_seen = self._weights_of(rows.features.fingerprints)
@@ -532,18 +532,13 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def explain_tokens(
         self, tokens: TokenCounts, log_prior: list[float], factor: float = 1.0
     ) -> Explanation:
-        """Return the explanation of a message, with this log prior and `factor` times alpha."""
+        """Return the explanation of a message for a log prior and `factor` times alpha."""
         labels = self.counts.labels
-        weights, is_seen = self._weights_of(tokens.fingerprints, factor)
-        is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
-        divisor = self._length_divisor(int(is_used.sum()))
-        cells = tokens.counts[:, None] * weights / divisor
+        contributions, divisor = self.token_contributions(tokens, factor)
         base = [
             prior + start / divisor
             for prior, start in zip(log_prior, self._empty_log_likelihoods(factor), strict=True)
         ]
-        used = np.flatnonzero(is_used)
-        contributions = Contributions(tokens, used, list(labels), cells[used])
         pairs = zip(log_prior, self.compute_log_likelihoods(tokens, factor), strict=True)
         scores = [prior + log_likelihood for prior, log_likelihood in pairs]
         return Explanation(
@@ -551,6 +546,17 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             dict(zip(labels, base, strict=True)),
             contributions,
         )
+
+    def token_contributions(
+        self, tokens: TokenCounts, factor: float = 1.0
+    ) -> tuple[Contributions, float]:
+        """Return the contributions of a message's features, and the divisor by its length."""
+        weights, is_seen = self._weights_of(tokens.fingerprints, factor)
+        is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
+        divisor = self._length_divisor(int(is_used.sum()))
+        cells = tokens.counts[:, None] * weights / divisor
+        used = np.flatnonzero(is_used)
+        return Contributions(tokens, used, list(self.counts.labels), cells[used]), divisor
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
         """Return the count of a feature in each class, by the feature's name."""
@@ -577,8 +583,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         -------
         list
             Pairs of name and log-odds, the largest first. The log-odds are the term that one
-            occurrence adds to the class minus the term for the best other class. A feature whose
-            name was not stored is named "#" and its fingerprint.
+            occurrence adds to the class minus the term for the best other class. The name of a
+            feature without a stored name is "#" and its fingerprint.
 
         Raises
         ------

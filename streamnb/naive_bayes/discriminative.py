@@ -34,7 +34,8 @@ def residuals(
     Returns
     -------
     list of float
-        1 for a new class; .5 while only one class is active, because 0 would stop the learning.
+        1 for a new class. .5 while only one class is active, because with 0 the model would not
+        learn.
     """
     if class_index is None or class_index not in active:
         return [1.0] * len(log_likelihoods)
@@ -50,15 +51,15 @@ class DiscriminativeParameters(CountingParameters):
     alpha: float = parameter(
         POSITIVE,
         "teaching",
-        "Additive smoothing. Choose it smaller than in `MultinomialNB`, because counts are "
+        "Additive smoothing. Choose a smaller value than for `MultinomialNB`, because counts are "
         "smaller.",
         default=0.1,
     )
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "teaching",
-        "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, and so keeps update "
-        "weights above 0.",
+        "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, so update weights stay "
+        "above 0.",
         default=0.8,
     )
     length_norm_power: float = parameter(
@@ -82,7 +83,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     r"""Multinomial Naive Bayes whose update weights are 1 - P(label | message).
 
     The formula is that of `MultinomialNB`. The counts of a message x of class y are multiplied by
-    1 - P(y | x), with P from before the update. So a message that the model predicts well adds
+    1 - P(y | x); P is computed before the update. So a message that the model predicts well adds
     little, and words that always occur together are not counted repeatedly. The model is still a
     table of counts, learned in one pass without a step size. The result depends slightly on the
     order of messages.
@@ -112,7 +113,7 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
     ham (1.0,)
     spam (0.3330078125,)
 
-    The third message was expected to be spam with probability 2/3, so a third of it was learned.
+    The probability of spam for the third message was 2/3, so its counts were multiplied by a third.
 
     >>> model.unlearn_one({"free": 1}, "spam", receipt=model.receipt)
     >>> model.feature_counts("free")
@@ -125,7 +126,8 @@ class DiscriminativeMultinomialNB(DiscriminativeParameters, MultinomialNB):
         """Return the update weight trust^2 (1 - P), or 0 if it is below `min_update`.
 
         A wrong label adds counts to one class and omits them from another, so the trust is
-        squared. Chosen on mail with 10 % of wrong labels: (1-ROCA)% .127; .168 with the power 1.
+        squared. Chosen on mail with 10 % of wrong labels: (1-ROCA)% is .127 with the square, and
+        .168 with the power 1.
         """
         weight = round_to_grid(trust * trust * residual)
         return weight if weight >= self.min_update else 0.0

@@ -14,7 +14,7 @@ from streamnb.features.token_counts import Feature, TokenCounts
 
 
 class Contributions(Mapping[Feature, dict[Label, float]]):
-    """Contributions of features to classes, as an array. Names are looked up when they are read.
+    """Contributions of features to classes, as an array. A name is looked up when it is read.
 
     Parameters
     ----------
@@ -37,21 +37,27 @@ class Contributions(Mapping[Feature, dict[Label, float]]):
 
     @classmethod
     def none(cls, tokens: TokenCounts, labels: list[Label]) -> Contributions:
-        """Return the contributions of a message without features that count."""
+        """Return the contributions of a message in which no feature counts."""
         return cls(tokens, np.empty(0, np.int64), labels, np.empty((0, len(labels))))
 
     def margins(self, label: Label) -> Floats:
-        """Return each feature's contribution to a class minus its largest to another, (m,)."""
+        """Return each feature's contribution to a class minus the largest to another, (m,)."""
         k = self.labels.index(label)
-        others = np.delete(self.values_by_class, k, axis=1)
-        return self.values_by_class[:, k] - (others.max(axis=1) if others.size else 0.0)
+        own = self.values_by_class[:, k]
+        if self.values_by_class.shape[1] < 2:
+            return own
+        others = self.values_by_class.copy()
+        others[:, k] = -np.inf
+        return own - others.max(axis=1)
 
     def scaled(self, slope: float, labels: Iterable[Label]) -> Contributions:
-        """Return the contributions to some of the classes, multiplied by a slope."""
+        """Return the contributions to the chosen classes, multiplied by a slope."""
         chosen = list(labels)
-        columns = [self.labels.index(label) for label in chosen]
-        values = self.values_by_class[:, columns] * slope
-        return Contributions(self.tokens, self.used, chosen, values)
+        values = self.values_by_class
+        if chosen != self.labels:
+            columns = {label: column for column, label in enumerate(self.labels)}
+            values = values[:, [columns[label] for label in chosen]]
+        return Contributions(self.tokens, self.used, chosen, values * slope)
 
     def _by_name(self) -> dict[Feature, dict[Label, float]]:
         if self._dict is None:
@@ -86,8 +92,8 @@ class Explanation:
         Score of each class without features: the prior and, for Bernoulli, the absence of all
         features.
     contributions
-        Contribution of each feature with a count to each class. Base plus contributions gives the
-        scores.
+        Contribution of each feature with a count to each class. The scores are base plus
+        contributions.
     """
 
     scores: dict[Label, float]
@@ -98,7 +104,7 @@ class Explanation:
     def summed(
         cls, views: Sequence[Explanation], contributions: Mapping[Feature, dict[Label, float]]
     ) -> Explanation:
-        """Return the sum of several views, with the contributions that are passed."""
+        """Return the sum of several views, with the given contributions."""
         labels = list(views[0].scores)
         scores = {label: math.fsum(view.scores[label] for view in views) for label in labels}
         base = {label: math.fsum(view.base[label] for view in views) for label in labels}
@@ -124,7 +130,7 @@ class Explanation:
         return Explanation(calibrate(self.scores), calibrate(self.base), contributions)
 
     def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
-        """Return the n features with the largest contribution to a class against the best other.
+        """Return the n features with the largest log-odds for a class against the best other.
 
         Returns
         -------
@@ -162,8 +168,8 @@ def margin_over_runner_up(weights: Floats) -> Floats:
 class TopFeatures:
     """Collector of the n features with the largest gains for each of K classes.
 
-    Of equal gains, the smaller fingerprints are taken, so that the order of blocks makes no
-    difference. At most a few times the result and one block are held in memory.
+    Of equal gains, the smaller fingerprint comes first, so the order of blocks has no effect.
+    Memory holds one block, and at most a few times the size of the result.
 
     Parameters
     ----------
@@ -183,10 +189,10 @@ class TopFeatures:
     def __init__(self, classes: int, n: int) -> None:
         self.n: int = max(n, 0)
         self.max_held: int = 2 * self.n * classes
-        # For each class: gain and fingerprint of the n-th feature so far.
+        # For each class, the gain and fingerprint of the n-th feature of the blocks so far.
         self.min_gains: Floats = np.full(classes, -np.inf)
         self.last_fingerprints: Keys = np.full(classes, np.iinfo(np.uint64).max, dtype=np.uint64)
-        # The features held: class index, fingerprint, gain.
+        # The collected features: class index, fingerprint, gain.
         self.columns: Ints = np.empty(0, np.int64)
         self.fingerprints: Keys = np.empty(0, np.uint64)
         self.gains: Floats = np.empty(0)
@@ -214,7 +220,7 @@ class TopFeatures:
         return [pairs[start:end] for start, end in pairwise(ends)]
 
     def _sort(self) -> None:
-        """Sort the features held, and drop all but the first n of each class."""
+        """Sort the collected features, and keep only the first n of each class."""
         order = np.lexsort((self.fingerprints, -self.gains, self.columns))
         columns = self.columns[order]
         starts = np.searchsorted(columns, np.arange(len(self.min_gains)))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from streamnb import _core
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _NOISE_STEP = 2.0**-44
 
 
@@ -26,7 +26,7 @@ class LabelNoise(OnlineEstimator):
     and the estimate of e_t is the mean of posterior_t over labels other than t: online expectation
     maximisation with step n_t^-.75, where n_t is 10 plus the sum of posterior_t (Cappé and Moulines
     2009). e_t starts at .1 and falls within a few dozen correct labels. It is averaged with the
-    rate of all classes, which counts as 30 messages.
+    rate over all classes, which has the weight of 30 messages.
 
     After n of N messages of a class, many kinds of its messages are still unseen. So the posterior
     uses (P_y + d) / (1 + d) in place of P_y, with d = .002 (N - n) / n^2. Chosen on spamassassin,
@@ -94,7 +94,7 @@ class LabelNoise(OnlineEstimator):
         return min(max(mean, 0.0), self._MAX_RATE)
 
     def rates(self, active: list[int], *, has_floor: bool = False) -> list[float]:
-        """Return the rate e of each active class, with `has_floor` at least 1 / n."""
+        """Return the rate e of each active class; with `has_floor`, each is at least 1 / n."""
         if self.fixed is not None:
             return [self.fixed] * len(active)
         self._widen(active[-1] + 1)
@@ -152,7 +152,7 @@ class LabelNoise(OnlineEstimator):
             self._rates[int(k)] += sign * rate
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         changes = deltas.get("noise", ())
         check_numbers(changes)
         if len(changes) % 3 or not all(k == int(k) and 0 <= k < n_classes for k in changes[::3]):
@@ -171,7 +171,7 @@ class LabelNoise(OnlineEstimator):
         return {**deltas, "noise": remapped}
 
     def diff(self, before: Self) -> dict[str, Any]:
-        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        """Return the updates from the state `before`, which has no further classes, to this one."""
         before._widen(len(self._rates))
         changes: list[float] = []
         for k, (rate, labels) in enumerate(zip(self._rates, self._labels, strict=True)):

@@ -14,12 +14,27 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from streamnb import _core
-from streamnb.counts.protocol import Floats, Ints, Label, checked_weight
+from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
+from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as narwhals
+
+
+@dataclass(frozen=True)
+class NamedMatrix:
+    """A matrix, and the names of its columns."""
+
+    names: list[str]
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns."""
+        n_rows, n_columns = self.matrix.shape
+        return n_rows, n_columns
 
 
 @dataclass(frozen=True)
@@ -29,17 +44,17 @@ class Rows:
     Attributes
     ----------
     indptr, indices, data
-        int64, int32 or int64, float64. Values are not checked yet.
+        int64, int32 or int64, and float64. Values are not checked yet.
     columns
-        Index of each column in the caller's matrix; None if they are the same.
+        Index of each column in the caller's matrix; None if the indices are equal.
     features
-        The columns' features: fingerprints and names. Their counts are not used.
+        Fingerprints and names of the columns' features. Their counts are not used.
     width
         The number of columns of the caller's matrix.
     is_named
-        Whether the columns have names, and not only numbers.
+        Whether the columns have names, not only numbers.
     is_numbered
-        Whether the columns have no names, or those of an array: 0, 1, ...
+        Whether the columns have no names, or the names 0, 1, ... as in an array.
     """
 
     indptr: Ints
@@ -65,7 +80,7 @@ class Rows:
         keep_names
             Whether to store the features' names.
         canonical
-            Whether to sum entries that occur twice. Learning adds them anyway.
+            Whether to sum duplicate entries. Learning sums them in any case.
 
         Raises
         ------
@@ -73,11 +88,13 @@ class Rows:
             If X is not two-dimensional or not numeric.
         """
         names: list[Any] | None = None
-        if is_frame(X):
+        if isinstance(X, NamedMatrix):
+            names, X = X.names, X.matrix
+        elif is_frame(X):
             names, X = _frame_values(X)
         indptr, indices, data, width = _compressed(X, canonical)
         used: Ints | None = None
-        if width > len(indices):  # for a few rows of a wide matrix, only the columns that occur
+        if width > len(indices):  # a few rows of a wide matrix: only the columns with an entry
             distinct, inverse = np.unique(indices, return_inverse=True)
             used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
@@ -87,7 +104,7 @@ class Rows:
         return cls(indptr, indices, data, used, features, width, is_named, is_numbered)
 
     def messages(self) -> Iterator[TokenCounts]:
-        """Yield the features above zero of each row."""
+        """Yield the features of each row that are above zero."""
         for start, end in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True):
             columns, inverse = np.unique(self.indices[start:end], return_inverse=True)
             values = np.bincount(inverse, self.data[start:end], len(columns)).astype(np.float64)
@@ -129,7 +146,7 @@ def check_column_names(
     has_numbers: bool,
     is_learning: bool,
 ) -> None:
-    """Check that a matrix identifies its columns as what a model has learned did.
+    """Check that a matrix identifies its columns as the learned matrices did: by names or numbers.
 
     Parameters
     ----------
@@ -142,12 +159,12 @@ def check_column_names(
     has_numbers
         Whether the model has learned columns by their numbers.
     is_learning
-        Whether the matrix is about to be learned: its columns may all be new.
+        Whether the model is about to learn the matrix; then all its columns may be new.
 
     Raises
     ------
     ValueError
-        If one has names and the other numbers.
+        If the model has learned names and X has numbers, or the reverse.
 
     Warns
     -----
@@ -177,7 +194,7 @@ def check_column_names(
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a data frame that narwhals supports. No library is imported for it."""
+    """Return whether X is a data frame that narwhals supports, without importing a library."""
     if isinstance(X, (np.ndarray, list)) or hasattr(X, "tocsr"):
         return False
     from narwhals.dependencies import is_into_dataframe
@@ -214,28 +231,30 @@ def are_messages(X: Any) -> bool:
 
 def as_list(X: Any) -> Any:
     """Return a tuple, an iterator or a tokenizer's frame as a list; other values unchanged."""
+    refuse_set(X)
     if isinstance(X, (tuple, Iterator)):
         return list(X)
     return X.counted_messages if isinstance(X, CountedFrameMixin) else X
 
 
 def _frame_values(frame: Any) -> tuple[list[Any], Any]:
-    """Return column names, and values as a dense matrix, or sparse if pandas columns are."""
+    """Return column names, and values as a matrix: sparse for sparse pandas columns."""
     table = frame_of(frame)
     if hasattr(frame, "sparse") and table.columns:
         try:
             return table.columns, frame.sparse.to_coo()
         except (AttributeError, ValueError):
-            # pandas has the accessor on every frame; it works on sparse columns filled with 0.
+            # Every pandas frame has the accessor, but it works only on sparse columns filled with
+            # 0.
             pass
     columns = [values_of(column) for column in table.iter_columns()]
     return table.columns, np.column_stack(columns) if columns else np.empty(table.shape)
 
 
 def values_of(column: Any) -> NDArray[Any]:
-    """Return the values of a frame's column: Python objects unless they are numbers or texts.
+    """Return the values of a frame's column, as Python objects unless they are numbers or texts.
 
-    pyarrow's own arrays can turn a missing category into another one, and drop time zones.
+    pyarrow's own conversion can replace a missing category by another one, and drops time zones.
     """
     from narwhals.stable.v2 import Boolean, String
 
@@ -310,18 +329,39 @@ def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCou
 
 
 def as_labels(y: Any) -> list[Any]:
-    """Return the labels of a list, array, series or single column as Python objects."""
+    """Return the labels of a list, array, series or single column as Python objects.
+
+    Raises
+    ------
+    ValueError
+        If y has no order, such as a set, or has more than one column.
+    """
     if is_frame(y):
         columns = list(frame_of(y).iter_columns())
         if len(columns) != 1:
             raise ValueError(f"the labels are a frame of {len(columns)} columns; pass one column")
         return columns[0].to_list()
-    if isinstance(y, Mapping | str | bytes):
+    if y is None or isinstance(y, Mapping | str | bytes | set | frozenset):
         raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
+    shape = getattr(y, "shape", ())
+    if len(shape) > 1:
+        if shape[1:] != (1,):
+            raise ValueError(f"the labels have the shape {shape}; expected one label for each row")
+        y = y.ravel()
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return getattr(y, method)()
     return [label.item() if isinstance(label, np.generic) else label for label in y]
+
+
+def as_classes(classes: Any) -> list[Any]:
+    """Return declared classes as Python objects; a set is sorted."""
+    if not isinstance(classes, set | frozenset):
+        return as_labels(classes)
+    try:
+        return sorted(classes)
+    except TypeError:
+        return list(classes)
 
 
 def as_weights(w: Any, n: int) -> Floats:
@@ -345,13 +385,26 @@ def log_normalised(joint: Floats) -> Floats:
     if not joint.size:
         return joint
     top = joint.max(axis=1, keepdims=True)
-    # If all priors are zero, all scores are -inf: the classes are then equally probable.
+    # If all priors are zero, all scores are -inf, and the classes are equally probable.
     joint = np.where(np.isneginf(top), 0.0, joint - np.where(np.isneginf(top), 0.0, top))
     return joint - np.log(np.exp(joint).sum(axis=1, keepdims=True))
 
 
+def as_array(labels: list[Any]) -> NDArray[Any]:
+    """Return labels as an array of their type if that does not change them, else of objects."""
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and kinds <= {str, int, bool, float}:
+        array = np.array(labels)
+        same = array.tolist()  # numpy changes large int, and text that ends in a zero byte
+        if same == labels and {type(label) for label in same} == kinds:
+            return array
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
 class PredictManyMixin(base.MiniBatchClassifier):
-    """Mix-in of river's prediction methods for many examples."""
+    """Mix-in of river's and scikit-learn's prediction methods for many examples."""
 
     lock: threading.RLock
 
@@ -368,13 +421,13 @@ class PredictManyMixin(base.MiniBatchClassifier):
     def classes_(self) -> NDArray[Any]:
         """The classes, sorted: the order of the columns of all arrays.
 
-        `labels` has the order in which the classes came.
+        `labels` has the order in which the classes first appeared.
         """
         return self._label_array(np.array(self._class_order(), dtype=np.intp))
 
     @property
     def _scoring(self) -> threading.RLock:
-        """Return the lock that keeps scores and labels unchanged."""
+        """Return the lock that prevents changes of scores and labels."""
         return self.lock
 
     def _scores_of(self, X: Any) -> Floats:
@@ -399,27 +452,18 @@ class PredictManyMixin(base.MiniBatchClassifier):
         return scores if order == list(range(len(order))) else scores[:, order]
 
     def _most_probable(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each example, the first of equals."""
+        """Return the most probable class of each example; of equal ones, the first."""
         return self._label_array(best_columns(self._scores_of(X)))
 
     def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
-        labels = self.labels
-        kinds = {type(label) for label in labels}
-        if len(kinds) == 1 and kinds <= {str, int, bool, float}:
-            array = np.array(labels)
-            same = array.tolist()  # False for large int, and for text that ends in a zero byte
-            if same == labels and {type(label) for label in same} == kinds:
-                return array[columns]
-        array = np.empty(len(labels), dtype=object)
-        array[:] = labels
-        return array[columns]
+        return as_array(self.labels)[columns]
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities: a row for each example of X, a column for each of `classes_`.
 
         The columns are in the order of `classes_`, not in that of `labels`. If X is a frame, the
-        result is one of the same library with the same index. Columns of polars and pyarrow are
-        named by the label as text. Otherwise the result is an array.
+        result is a frame of the same library with the same index. In polars and pyarrow, the name
+        of a column is the label as text. Otherwise the result is an array.
         """
         X = as_list(X)
         with self._scoring:
@@ -443,16 +487,45 @@ class PredictManyMixin(base.MiniBatchClassifier):
             labels = [self.labels[k] for k in self._class_order()]
             return _frame_like(X, labels, self._sorted_scores(X))
 
+    # scikit-learn
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row, the first of equals, as an array."""
+        X = as_list(X)
+        with self._scoring:
+            if not self.labels:
+                raise ValueError(
+                    "the model is not trained: call fit, learn_many or learn_one first"
+                )
+            return self.classes_[best_columns(self._sorted_scores(X))]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return probabilities, shape (n, K), columns as in `classes_`."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
+        X = as_list(X)
+        with self._scoring:
+            return log_normalised(self._sorted_scores(X))
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy over the rows of X."""
+        pairs = zip(as_labels(self.predict(X)), as_labels(y), strict=True)
+        right = [predicted == label for predicted, label in pairs]
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return float(np.average(right, weights=weights))
+
 
 class MiniBatchMixin(PredictManyMixin):
-    """Mix-in of river's and scikit-learn's methods for many examples."""
+    """Mix-in of river's and scikit-learn's methods for learning many examples."""
 
     if TYPE_CHECKING:
 
         def _scores(self, x: Any) -> list[float]: ...
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
-        """Learn the rows of X: all of them, or none if there is an error."""
+        """Learn all rows of X, or none after an error."""
         raise NotImplementedError
 
     def _score_rows(self, X: Any) -> Floats:
@@ -502,12 +575,13 @@ class MiniBatchMixin(PredictManyMixin):
             If a value, weight or length is wrong. The model is then unchanged.
         """
         with self.lock:
-            self._learn_rows(X, y, sample_weight, () if classes is None else as_labels(classes))
+            self._learn_rows(X, y, sample_weight, () if classes is None else as_classes(classes))
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Remove everything that was learned, then learn the rows of X."""
         labels = as_labels(y)
+        check_labels(labels)
         try:
             classes = sorted(set(labels))
         except TypeError:
@@ -521,34 +595,9 @@ class MiniBatchMixin(PredictManyMixin):
                 vars(self).update(before)
                 raise
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row, the first of equals."""
-        with self.lock:
-            if not self.labels:
-                raise ValueError(
-                    "the model is not trained: call fit, partial_fit or learn_one first"
-                )
-            return self.classes_[best_columns(self._sorted_scores(X))]
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return probabilities, shape (n, K), columns as in `classes_`."""
-        return np.exp(self.predict_log_proba(X))
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
-        with self.lock:
-            return log_normalised(self._sorted_scores(X))
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy over the rows of X."""
-        pairs = zip(as_labels(self.predict(X)), as_labels(y), strict=True)
-        right = [predicted == label for predicted, label in pairs]
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(right, weights=weights))
-
 
 def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
-    """Return values (n, K) as a frame like X with a column for each label, or as they are."""
+    """Return values (n, K) as a frame like X with a column per label; unchanged if X is none."""
     X = _source_frame(X)
     if not is_frame(X):
         return values

@@ -1,4 +1,4 @@
-"""Model files: arrays and JSON. Everything that is read is checked."""
+"""Model files: arrays and JSON. Reading checks all of them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ ReadArray = Callable[..., Any]
 
 
 class ForeignError(Exception):
-    """An undamaged file of another kind."""
+    """The file is undamaged, but of another kind."""
 
 
 class SaveLoadMixin:
-    """Mix-in of models that can be written to files. Its class or `streamnb.load` reads them."""
+    """Mix-in of models that can be written to files. The class or `streamnb.load` reads them."""
 
     saved_classes: ClassVar[dict[str, type[Any]]] = {}
     lock: threading.RLock
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.startswith("streamnb."):  # files name no classes of others
+        if cls.__module__.startswith("streamnb."):  # a file can name only classes of streamnb
             SaveLoadMixin.saved_classes[cls.__name__] = cls
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -53,12 +53,12 @@ class SaveLoadMixin:
     def save(self, path: str | Path | BinaryIO) -> None:
         """Write the model to a file. An existing file is replaced completely or not at all.
 
-        A file that is open for writing bytes (`io.BytesIO`) is written to directly.
+        You can pass a file that is open for writing bytes, such as `io.BytesIO`.
 
         Raises
         ------
         OutputError
-            If the file cannot be written, or a label is of a type that files cannot hold.
+            If the file cannot be written, or cannot store the type of a label.
         """
         with self.lock:
             save(self, path)
@@ -96,7 +96,7 @@ def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -
     Raises
     ------
     OutputError
-        If the file cannot be written, or cannot hold the type of a label, or the model's class is
+        If the file cannot be written, or cannot store the type of a label, or the model's class is
         not one of streamnb's.
     """
     name = type(model).__name__
@@ -131,8 +131,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     Raises
     ------
     ModelFileError
-        If the file is missing, damaged, of another program, of another version or of another
-        model.
+        If the file is missing or damaged, or belongs to another program, version or model.
     """
     from zipfile import ZipFile
 
@@ -171,8 +170,8 @@ def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
     if is_other:
         wanted = "" if kind is None else f", not a {kind.__name__}"
         raise ForeignError(
-            f"the file holds a {name!s:.40}{wanted}; `streamnb.load` and `streamnb serve --model` "
-            "read models of every class"
+            f"the file holds a {name!s:.40}{wanted}; read it by `streamnb.load` or "
+            "`streamnb serve --model`"
         )
     model_class = classes[name]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 from operator import mul
 
 import numpy as np
@@ -17,9 +18,9 @@ from streamnb.parameters import Boolean, parameter, parameter_class
 
 COMPLEMENT = (
     "With K > 2 classes, score a class by the counts of all other classes, as `ComplementNB` does, "
-    "and with the power 1/2 in the length normalisation. With two classes it makes no difference."
+    "and with the power 1/2 in the length normalisation. With two classes it has no effect."
 )
-# Chosen on half of the texts with more than two classes: accuracy is .06 points lower with .4.
+# Chosen on half of the texts with more than two classes; with .4, accuracy is .06 points lower.
 _COMPLEMENT_POWER = 0.5
 
 
@@ -39,15 +40,15 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
-    With more than two classes, `complement` scores a class by the counts of all other classes. Of
-    these there are more, so their estimates are better.
+    With more than two classes, `complement` scores a class by the counts of all other classes.
+    These are more counts, so the estimates are better.
 
     Attributes
     ----------
     counts : MemoryCounts
         All counts.
 
-    All parameters can be set after training, without learning again.
+    You can set all parameters after training, without learning again.
 
     References
     ----------
@@ -56,10 +57,9 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     Examples
     --------
-    Counts of ten words in 15 messages that were no spam (34 words) and 10 that were (47 words),
-    from a lecture by K. A. Islam. Is "Hello friend" spam? Without smoothing the text has
-    5/34 * 6/34 * 15/25 = .0155 against 4/47 * 1/47 * 10/25 = .00072; a tiny alpha comes as close
-    as one likes.
+    Counts of ten words in 15 messages of ham (34 words) and 10 of spam (47 words), from a lecture
+    by K. A. Islam. Is "Hello friend" spam? Without smoothing, the lecture compares 5/34 * 6/34 *
+    15/25 = .0155 with 4/47 * 1/47 * 10/25 = .00072. A tiny alpha gives nearly the same.
 
     >>> from math import exp
     >>> from streamnb import MultinomialNB
@@ -77,7 +77,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     >>> round(model.predict_proba_one({"Hello": 1, "Friend": 1})["spam"], 4)
     0.0864
 
-    (The text cuts .01557 off where it could have rounded.)
+    (The lecture truncates .01557 instead of rounding it.)
     """
 
     def _more_tags(self) -> set[str]:
@@ -95,9 +95,12 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
     @property
     def _has_complement(self) -> bool:
-        """Return whether the formula of the complement is used. With two classes it is the same."""
-        # A class whose messages were all unlearned is no class.
-        return self.complement and sum(weight > 0 for weight in self.counts.weights) > 2
+        """Return whether the complement's formula applies. With two classes, both are the same."""
+        # A class whose messages were all unlearned does not count.
+        if not self.complement:
+            return False
+        active_weights = (weight for weight in self.counts.weights if weight > 0)
+        return sum(1 for _ in islice(active_weights, 3)) > 2  # stop after three classes
 
     def _length_power(self) -> float:
         power = self.length_norm_power
@@ -110,8 +113,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         """Return the effective number of classes above two.
 
         The effective number is the exponential of the entropy of the class shares, which is K for
-        classes of equal size. Otherwise the first message of a third class would make nearly all
-        verdicts on the other two classes unsure.
+        classes of equal size. With K itself, the first message of a third class would make nearly
+        all verdicts on the other two classes unsure.
         """
         weights = [weight for weight in self.counts.weights if weight > 0]
         if len(weights) < 3:
@@ -134,7 +137,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def system_log_likelihoods(
         self, tokens: TokenCounts, factors: Sequence[float]
     ) -> list[list[float]]:
-        """Return the log-likelihoods of each class for each of several factors of alpha."""
+        """Return the log-likelihood of each class for each of several factors of alpha."""
         grid, used = self._grid(tokens, factors)
         if not self.length_norm or not used:
             return grid

@@ -15,8 +15,8 @@ class OnlineEstimator:
     """Base class of state learned online next to the counts.
 
     Every update is recorded in the receipt of its message as a difference, so that it can be undone
-    exactly and in any order. States and differences are JSON values, under names that no other
-    estimator uses.
+    exactly and in any order. States and differences are JSON values. Each estimator has its own
+    names for them.
     """
 
     delta_names: ClassVar[tuple[str, ...]]
@@ -27,7 +27,7 @@ class OnlineEstimator:
         raise NotImplementedError
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         raise NotImplementedError
 
     def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
@@ -38,7 +38,7 @@ class OnlineEstimator:
         return deltas
 
     def diff(self, before: Self) -> dict[str, Any]:
-        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        """Return the updates from the state `before`, which has no further classes, to this one."""
         return {}
 
     def remap_classes(self, index_map: IndexMap) -> Self:

@@ -12,13 +12,13 @@ from streamnb.parameters import Prior
 
 
 class PriorError(ConfigError, ValueError):
-    """A class prior without a share for a class."""
+    """The class prior has no share for a class, or a share for an unknown class."""
 
 
 def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
     """Raise PriorError if a prior that is a mapping has no share for one of the classes.
 
-    It can name further classes that have no messages yet.
+    The mapping can have further classes, which have no messages yet.
     """
     if not isinstance(prior, Mapping):
         return
@@ -38,7 +38,7 @@ def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
 
 
 def check_whole_prior(prior: Prior, labels: Iterable[Label]) -> None:
-    """Raise PriorError unless a prior that is a mapping has a share for each class and no other."""
+    """Raise PriorError unless a prior that is a mapping has exactly the given classes."""
     if not isinstance(prior, Mapping):
         return
     known_labels = set(labels)
@@ -58,8 +58,8 @@ def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[f
     labels : list
         The K classes.
     weights : list of float
-        Weight of the messages learned of each class. A class of weight 0 has the prior -inf,
-        unless a mapping gives it another or nothing was learned at all.
+        Weight of the messages learned of each class. A class of weight 0 has the log prior -inf,
+        except if a mapping has a share for it, or if nothing was learned.
 
     Raises
     ------
@@ -77,6 +77,6 @@ def log_prior(prior: Prior, labels: list[Label], weights: list[float]) -> list[f
     else:
         shares = weights if prior == "learned" else [float(is_seen) for is_seen in has_messages]
     total = math.fsum(shares)
-    if total == 0:  # every class so far has a share of 0: uniform
+    if total == 0:  # each class so far has a share of 0, so the prior is uniform
         return [0.0] * len(labels)
     return [_core.log(share / total) for share in shares]

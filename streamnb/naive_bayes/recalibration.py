@@ -14,7 +14,7 @@ from streamnb.naive_bayes.online_estimator import (
     check_numbers,
 )
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _STEP = 2.0**-36
 _MAX_LENGTH_BINS = 64  # number of length bins: powers of two up to the longest message
 
@@ -38,7 +38,7 @@ class WeightDelta(NamedTuple):
         return WeightDelta(self.slopes, self.slope_squares, intercepts, squares)
 
     def check(self, n_views: int, n_classes: int) -> None:
-        """Raise ValueError unless the change is one of `n_views` views and at most `n_classes`."""
+        """Raise ValueError if the change has other than `n_views` views, or too many classes."""
         for numbers in self:
             check_numbers(numbers)
         if not len(self.slopes) == len(self.slope_squares) == n_views or not (
@@ -63,7 +63,7 @@ class CalibrationWeights:
     def apply(self, delta: WeightDelta, sign: int) -> None:
         """Apply a change (`sign` 1) or undo it (-1)."""
         self.widen(len(delta.intercepts))
-        # A merged model can get a receipt whose step it never took.
+        # A merged model can undo a receipt of a step that it did not take.
         minimums = (-math.inf, 1.0, -math.inf, 1.0)
         for numbers, changes, minimum in zip(self.lists(), delta, minimums, strict=True):
             for i, change in enumerate(changes):
@@ -90,12 +90,12 @@ class CalibrationWeights:
         return copied
 
     def is_neutral(self) -> bool:
-        """Return whether nothing was learned, or all of it undone."""
+        """Return whether nothing was learned, or all updates were undone."""
         squares = set(self.slope_squares + self.intercept_squares)
         return not any(self.slopes + self.intercepts) and squares == {1.0}
 
     def lists(self) -> WeightLists:
-        """Return slopes, their squared gradients, intercepts and theirs, to be changed in place."""
+        """Return slopes, intercepts, and sums of squared gradients of each, to change in place."""
         return self.slopes, self.slope_squares, self.intercepts, self.intercept_squares
 
     def widen(self, n_classes: int) -> None:
@@ -120,7 +120,7 @@ class CalibrationWeights:
             not all(abs(x) <= LARGEST_NUMBER for numbers in lists for x in numbers)
             or not slopes
             or min(slope_squares + intercept_squares) < 1
-            or min(slopes) < -1e3  # after steps are undone, a slope can be below the minimum
+            or min(slopes) < -1e3  # a slope can be below the minimum after an undo
             or len(slopes) != len(slope_squares)
             or len(intercepts) != len(intercept_squares)
         ):
@@ -141,14 +141,14 @@ class Recalibration(OnlineEstimator):
     and the probabilities are the softmax of z (Platt 1999). Naive Bayes ranks well, but its
     probabilities are too extreme. Slopes and intercepts correct that. They are learned by gradient
     descent on the log loss, with the step sizes of AdaGrad (Duchi, Hazan and Singer 2011). Before
-    training, z is the mean of the views. Slopes stay at .02 or above, so a view never counts in
-    reverse.
+    training, z is the mean of the views. The minimum of a slope is .02, because a negative slope
+    would invert a view's evidence.
 
     The reliability of log-likelihoods depends on the length of a message, and so does the
     frequency of classes. So messages of each length bin (a power of two) have slopes and
     intercepts of their own, which are added to the shared ones.
 
-    In a run of one class, intercepts would only learn that this class is frequent. So updates are
+    In a run of one class, intercepts would only learn the frequency of this class. So updates are
     multiplied by `mix_weight` (`ClassRuns`). A tenth of the remaining weight updates the common
     scale of all slopes. If the user labels mistakes only, slopes learn from the conditional
     likelihood (`SelectiveFeedback`).
@@ -171,7 +171,7 @@ class Recalibration(OnlineEstimator):
     >>> from streamnb.naive_bayes.recalibration import Recalibration
     >>> from streamnb.scores import probabilities
     >>> recalibration, certain = Recalibration(1), [[9.0, 0.0]]
-    >>> for _ in range(20):  # the view is certain of the first class, and wrong a third of the time
+    >>> for _ in range(20):  # the view is certain of class 0, and wrong in a third
     ...     for k in (0, 0, 1):
     ...         proba = probabilities(recalibration.scores(certain, [0, 1]))
     ...         _ = recalibration.learn(certain, proba, k, [0, 1])
@@ -212,7 +212,7 @@ class Recalibration(OnlineEstimator):
         Parameters
         ----------
         log_likelihoods
-            A list for each view, which has a number for each class.
+            For each view, the log-likelihood of each class.
         active
             Indices of the classes that have messages, ascending.
         length_bin
@@ -296,7 +296,7 @@ class Recalibration(OnlineEstimator):
             self._weights_of(length_bin).apply(WeightDelta(*delta), sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         if "recalibration" in deltas:
             WeightDelta(*deltas["recalibration"]).check(self.n_views, n_classes)
         for length_bin, *delta in deltas.get("lengths", ()):
@@ -316,7 +316,7 @@ class Recalibration(OnlineEstimator):
         return remapped
 
     def diff(self, before: Recalibration) -> dict[str, Any]:
-        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        """Return the updates from the state `before`, which has no further classes, to this one."""
         deltas: dict[str, Any] = {"recalibration": self.shared.diff(before.shared)}
         neutral = CalibrationWeights(self.n_views, 0.0)
         lengths = [

@@ -7,23 +7,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 _NO_DELTAS: Mapping[str, Any] = {}
-_POSITIONAL = ("recalibration", "noise")  # deltas that are written without their names
+_POSITIONAL = ("recalibration", "noise")  # deltas written without their names
 _MAX_VALUE = 1e100  # largest absolute value of a number in a receipt
 
 
 class Receipt(NamedTuple):
-    """The changes of one learned message. They undo it exactly, also after later messages.
+    """The changes that a learned message made. They undo it exactly, even after later messages.
 
     Attributes
     ----------
     decay_halvings : int
-        Number of times that the counts had been halved before (`Counts.decay_halvings`).
+        Number of times that the counts were halved before the message (`Counts.decay_halvings`).
     class_weight : float
         Weight that was added to the class.
     view_weights : tuple of float
         Factor of the message's counts in each view's model.
     deltas : mapping of str
-        Changes of the state next to the counts, by name of the estimator that reads them.
+        Changes of the state next to the counts, by name of the estimator.
 
     Examples
     --------

@@ -11,10 +11,11 @@ from streamnb.naive_bayes.online_estimator import LARGEST_NUMBER, IndexMap, Onli
 class ClassReliability(OnlineEstimator):
     """Prequential count of correct and wrong predictions of each class.
 
-    Programs act on predictions of a class without review once it is ready. It needs at least 20
-    correct predictions, and four times as many as wrong ones; at most ten wrong ones count. The
-    numbers of a ready class do not change: users of a working filter label only its mistakes,
-    which would bias them. Each message counts once, whatever its weight.
+    A class is ready after 20 correct predictions, if these are at least four times as many as the
+    wrong ones. At most ten wrong predictions count. Programs act on predictions of a ready class
+    without review. Its numbers then stop changing: users of a working filter label only its
+    mistakes, and these labels would bias the numbers. Each message counts once, regardless of its
+    weight.
 
     Examples
     --------
@@ -43,7 +44,7 @@ class ClassReliability(OnlineEstimator):
         return self.correct[class_index], self.wrong[class_index]
 
     def is_ready(self, class_index: int | None) -> bool:
-        """Return whether predictions of a class can be acted on without review."""
+        """Return whether programs can act on predictions of a class without review."""
         correct, wrong = self.counts(class_index)
         return correct >= self.MIN_CORRECT and correct >= self.CORRECT_PER_WRONG * wrong
 
@@ -71,7 +72,7 @@ class ClassReliability(OnlineEstimator):
             self.wrong[k] += sign * wrong
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         changes = deltas.get("record", [])
         is_list = isinstance(changes, list) and len(changes) % 3 == 0
         if not is_list or not all(type(x) is int and abs(x) <= LARGEST_NUMBER for x in changes):
@@ -86,7 +87,7 @@ class ClassReliability(OnlineEstimator):
         return {**deltas, **self.from_state(deltas).remap_classes(index_map).state()}
 
     def diff(self, before: Self) -> dict[str, Any]:
-        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        """Return the updates from the state `before`, which has no further classes, to this one."""
         difference = ClassReliability()
         difference.apply(self.state(), 1)
         difference.apply(before.state(), -1)

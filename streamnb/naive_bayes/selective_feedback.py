@@ -7,23 +7,23 @@ from typing import Any, ClassVar, Self
 
 from streamnb.naive_bayes.online_estimator import LARGEST_NUMBER, OnlineEstimator
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _STEP = 2.0**-36
 
 
 class SelectiveFeedback(OnlineEstimator):
     r"""Online estimate of whether the user labels all messages, or corrects mistakes only.
 
-    Many users correct mistakes and label nothing else. Each label then contradicts the model, even
-    a very good one. If such labels were treated as a sample of all messages, log-likelihoods would
-    seem worthless and labels often wrong. So the probabilities of predicted classes are summed
-    over consecutive mistakes; a correct prediction resets the sum. Between 3 and 4 the sampling
-    weight of a mistake falls from 1 to 0. Wrong labels cause consecutive mistakes too, so the
-    noise weight falls only between 10 and 20. A model without a correct prediction starts at 20.
+    Many users label only mistakes. Each label then contradicts the model, even a very good one. As
+    a sample of all messages, such labels would make log-likelihoods seem worthless and labels often
+    wrong. So the estimate sums the probabilities of predicted classes over consecutive mistakes; a
+    correct prediction resets the sum. As the sum rises from 3 to 4, the sampling weight of a
+    mistake falls from 1 to 0. Wrong labels cause consecutive mistakes, too, so the noise weight
+    falls as the sum rises from 10 to 20. A model without a correct prediction starts at 20.
 
     A corrected message is selected because the predicted class m is wrong. Given the selection,
     its likelihood is p_y / (1 - p_m) (compare Heckman 1979). With two classes it is 1, so slopes
-    learn nothing. Intercepts learn as from other messages, like a perceptron, until mistakes of
+    learn nothing. Intercepts learn as from other messages, as in a perceptron, until mistakes of
     both classes have occurred.
 
     References
@@ -48,20 +48,20 @@ class SelectiveFeedback(OnlineEstimator):
 
     delta_names: ClassVar[tuple[str, ...]] = ("corrections",)
 
-    # Sums of probabilities over consecutive mistakes. Up to _CHANCE, chance can explain them; up
-    # to _WRONG_LABELS, wrong labels can. The sum is at most _LARGEST_SUM.
+    # Limits of the sum of probabilities over consecutive mistakes. Chance explains a sum up to
+    # _CHANCE, and wrong labels a sum up to _WRONG_LABELS. The sum is at most _LARGEST_SUM.
     _CHANCE, _WRONG_LABELS, _LARGEST_SUM = 3.0, 10.0, 20.0
 
     def __init__(self, mistakes: float = _LARGEST_SUM) -> None:
         self.mistakes: float = mistakes
 
     def weights(self, is_correct: bool, feedback: str | None = None) -> tuple[float, float]:
-        """Return the sampling weight and the noise weight of a message, each from 0 to 1.
+        """Return the sampling weight and the noise weight of a message, both from 0 to 1.
 
         Parameters
         ----------
         is_correct
-            Whether its class was predicted.
+            Whether the prediction was correct.
         feedback
             "all" or "errors" if the caller knows which messages get labels; None to infer it.
         """
@@ -97,7 +97,7 @@ class SelectiveFeedback(OnlineEstimator):
         self.mistakes += sign * deltas.get("corrections", 0.0)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model."""
         self.from_state({"corrections": 0.0, **deltas})
 
     def state(self) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, che
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_index, probabilities
 
-# Probability, for each message, that another system becomes the best one. Chosen on mail and
-# texts; 1e-3 and 0 differ little. With 0, the weights do not follow a stream that changes.
+# Probability per message that another system becomes the best one. Chosen on mail and texts; the
+# results with 1e-3 and 0 differ little. With 0, the weights do not follow drift.
 SWITCH_RATE = 1e-4
 
 
-# A system takes no step if all its probabilities are closer than this to the posterior. At twice
-# the value, results are the same; with 0, receipts are longer.
+# A system skips a step if each of its probabilities differs by less than this from the posterior.
+# At twice the value, results are the same; with 0, receipts are longer.
 MIN_ERROR = 2.0**-9
 
 
@@ -41,14 +41,14 @@ def alpha_factors(n_systems: int) -> list[float]:
 class SystemPool(OnlineEstimator):
     r"""A linear pool of systems, each with its own recalibration of the views.
 
-    System s has scores z_sk by its own `Recalibration`, and probabilities P_s. The pool predicts
+    System s has scores z_sk from its own `Recalibration`, and probabilities P_s. The pool predicts
 
         P_k = sum over s of pi_s P_sk
 
-    and pi_s is multiplied by the probability that system s gave each label (Bayes' rule; Hedge with
-    the log loss, Vovk 1990). So the total log loss of the pool is at most that of its best system
-    plus ln S. A fraction of the weights, `SWITCH_RATE`, is shared equally after each message
-    (Herbster and Warmuth 1998).
+    After each message, pi_s is multiplied by the probability of the label by system s (Bayes' rule;
+    Hedge with the log loss, Vovk 1990). So the total log loss of the pool is at most that of its
+    best system plus ln S. A fraction of the weights, `SWITCH_RATE`, is shared equally after each
+    message (Herbster and Warmuth 1998).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class SystemPool(OnlineEstimator):
 
     def __init__(self, n_systems: int, n_views: int, rate: float = 0.3) -> None:
         self.systems: list[Recalibration] = [Recalibration(n_views, rate) for _ in range(n_systems)]
-        # Log weights up to a constant, as multiples of the step of updates.
+        # Log weights up to a constant; multiples of the update step.
         self.log_weights: list[float] = [0.0] * n_systems
 
     @property
@@ -119,7 +119,7 @@ class SystemPool(OnlineEstimator):
         return scores[0] if len(scores) == 1 else _core.pool_scores(scores, self.weights())
 
     def learn_weights(self, label_proba: list[float], weight: float = 1.0) -> dict[str, Any]:
-        """Multiply the weights by the probability that each system gave the label.
+        """Multiply each weight by the label's probability by that system.
 
         `weight` is the power of those probabilities. Return the changes for the receipt.
         """
@@ -205,7 +205,7 @@ class SystemPool(OnlineEstimator):
         _core.add_scaled(self.log_weights, deltas.get("pool", ()), sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError unless a model of `n_classes` classes can have given these updates."""
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         check_numbers(deltas.get("pool", ()))
         parts = [deltas.get(name, self.systems) for name in ("pool", "recalibration")]
         parts += [changes for _, changes in deltas.get("lengths", ())]
@@ -221,7 +221,7 @@ class SystemPool(OnlineEstimator):
         return {**deltas, **self._join(parts)}
 
     def diff(self, before: SystemPool) -> dict[str, Any]:
-        """Return the updates that lead from `before`, which has no more classes, to this state."""
+        """Return the updates from the state `before`, which has no further classes, to this one."""
         pairs = zip(self.systems, before.systems, strict=True)
         deltas = self._join([system.diff(old) for system, old in pairs])
         if len(self.systems) > 1:

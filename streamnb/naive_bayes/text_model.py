@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     Rows,
@@ -45,8 +45,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     A subclass decides how a message is represented: as one set of features, or as several views.
     It has `view_models`, and implements learning, unlearning and scores. State other than counts
-    is read and set by `state` and `restore`. The changes that a message makes to it are in
-    `Receipt.deltas`, under a name of its own.
+    is read and set by `state` and `restore`. `Receipt.deltas` has the changes that a message makes
+    to it, under a name of the subclass.
 
     Several threads can share a model: each call of a public method holds the model's lock.
     """
@@ -60,8 +60,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         if not self.discriminative:
             return ""
         return (
-            f"a {type(self).__name__} depends on the order of messages, so it cannot be computed "
-            "from parts exactly; set shards= for an approximation"
+            f"a {type(self).__name__} depends on the order of messages, so parts of the stream "
+            "cannot give it exactly; set shards= for an approximation"
         )
 
     @property
@@ -100,6 +100,12 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
         """Return the message with these views: the inverse of `views_of`."""
         raise NotImplementedError
+
+    def messages_of(self, X: Any) -> Iterable[Any]:
+        """Return the rows of a matrix or frame as messages."""
+        rows = Rows.from_matrix(X, True, canonical=False)
+        rows.check_counts()
+        return rows.messages()
 
     # Learning
 
@@ -152,16 +158,17 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments, exactly if weights are integers.
 
-        A class whose messages were all unlearned remains in `labels`, with probability 0.
+        A class whose messages were all unlearned remains in `labels`. Its probability is 0 while
+        another class has messages.
 
         Parameters
         ----------
         x, y, w
             The arguments of `learn_one`.
         receipt : Receipt, default None
-            The value of `receipt` right after learning. Models whose messages do not all have the
-            same weight need it: discriminative ones, those with decay, and several views. If it is
-            given, `w` is ignored.
+            The value of `receipt` right after learning. Required by models in which messages have
+            different weights: discriminative models, models with decay, and models of several
+            views. If it is given, `w` is ignored.
 
         Raises
         ------
@@ -198,11 +205,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             As `learn_one`, and if lengths differ. The model is then unchanged.
         """
         X = as_list(X)
-        if is_matrix(X):
-            rows = Rows.from_matrix(X, True, canonical=False)
-            rows.check_counts()
-            X = rows.messages()
-        messages = [self.as_tokens(x) for x in X]
+        messages = [self.as_tokens(x) for x in (self.messages_of(X) if is_matrix(X) else X)]
         labels = as_labels(y)
         check_labels(labels)
         if len(messages) != len(labels):
@@ -218,7 +221,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return True
 
     def _default_receipt(self, w: float) -> Receipt:
-        """Return the receipt of a message of weight `w` whose receipt was not stored."""
+        """Return a receipt for a message of weight `w`, if its own was not stored."""
         raise NotImplementedError
 
     def _has_learned(self) -> bool:
@@ -232,6 +235,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         The scores of the views add up to those of the message.
         """
         raise NotImplementedError
+
+    def contributions(self, x: Any) -> list[Contributions]:
+        """Return the contributions of `explain_views` without scores, which take longer."""
+        views = [explanation.contributions for explanation in self.explain_views(x)]
+        return [view for view in views if isinstance(view, Contributions)]
 
     def explain_one(self, x: Any) -> Explanation:
         """Return the contribution of each feature of a message to the score of each class.
@@ -277,11 +285,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return None
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class can be acted on without review."""
+        """Return whether programs can act on predictions of a class without review."""
         return True
 
     def deltas_since(self, before: Any) -> dict[str, Any]:
-        """Return the deltas of a receipt that lead from the state of another model to this one."""
+        """Return the changes from another model's state to this state, as deltas of a receipt."""
         return {}
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
@@ -298,7 +306,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             )
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt for other class indices: class k was `order[k]`, or is new if None."""
+        """Return a receipt for other class indices: class k had index `order[k]`, None if new."""
         return receipt
 
     def check_storable(self) -> None:
@@ -326,7 +334,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         }
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `to_header` for other class indices: class k was `order[k]`."""
+        """Return `to_header` for other class indices: class k had the index `order[k]`."""
         return self.to_header()
 
     @staticmethod
@@ -345,7 +353,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
-        """Return a model of these view models; raise any exception if they do not fit."""
+        """Return a model with these view models; raise any exception if they do not fit."""
         raise NotImplementedError
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -31,8 +31,8 @@ from streamnb.parameters import (
 )
 from streamnb.scores import best_index, probabilities
 
-# Calibration counts each message once, whatever its weight. It skips messages whose weight is at
-# most this fraction of all learned weight.
+# Calibration counts each message once, regardless of its weight. It skips a message with at most
+# this fraction of the total learned weight.
 _NEGLIGIBLE_WEIGHT = 1e-10
 # Messages. If `decay` forgets faster, label noise counts less, because the user expects classes to
 # change.
@@ -46,8 +46,8 @@ _FEEDBACK = {None: None, 0: "all", 1: "errors"}
 class _Prediction(NamedTuple):
     """A cached prediction of a message.
 
-    `log_likelihoods` are bounded, for each system, view and class. `system_scores` are for each
-    system and active class, `scores` for each active class after pooling.
+    `log_likelihoods` are clipped, by system, view and class. `system_scores` are by system and
+    active class, `scores` by active class after pooling.
     """
 
     views: tuple[TokenCounts, ...]
@@ -60,7 +60,7 @@ class _Prediction(NamedTuple):
 
 
 def _mixed(posterior: list[float], position: int, weight: float) -> list[float]:
-    """Return the mean of a posterior (weight `weight`) and the label at `position` (1 - weight)."""
+    """Return `weight` times a posterior plus 1 - `weight` times the label at `position`."""
     mixed = [weight * p for p in posterior]
     mixed[position] += 1 - weight
     return mixed
@@ -82,7 +82,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     each view. A `prior` set on one of the models is not used.
 
     A message is a sequence of views: a `TokenCounts` or a dict of counts for each model. A single
-    one is passed to all models.
+    `TokenCounts` or dict is passed to all models.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def __post_init__(self) -> None:
         models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
-        if len({model.decay for model in models}) > 1:  # a receipt has one number of halvings
+        if len({model.decay for model in models}) > 1:  # a receipt has one number for all
             raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
         self._view_models = models
@@ -215,7 +215,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return self._view_models
 
     def as_tokens(self, x: Any) -> tuple[TokenCounts, ...]:
-        """Convert a message to TokenCounts of each view, which can be kept."""
+        """Convert a message to TokenCounts of each view, which can be stored."""
         memo = self._cache
         if memo is not None and memo.views is x:
             return memo.views
@@ -238,7 +238,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return views
 
     def _version_key(self) -> list[int]:
-        """Return a key that changes whenever the model or its parameters change."""
+        """Return a key that changes with the model and its parameters."""
         key = [self._params_version]
         for model in self._view_models:
             counts = model.counts
@@ -261,7 +261,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         log_likelihoods = _core.clip_views(by_view, active, self.bound if len(active) > 1 else None)
         system_scores: list[list[float]] = []
         scores: list[float] = []
-        if len(active) > 1:  # with a single class, there is no other score to compare
+        if len(active) > 1:  # a single class has no other score to compare with
             system_scores = self.recalibration.scores(log_likelihoods, active, length_bin)
             scores = self.recalibration.pooled(system_scores)
         prediction = _Prediction(
@@ -284,7 +284,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return scores
 
     def label_proba_one(self, x: Any) -> dict[Label, float]:
-        """Return the probability of each label, wrong labels included; {} before any learning.
+        """Return the probability of each label, including wrong labels; {} before any learning.
 
         `predict_proba_one` gives the probability of the true class.
         """
@@ -310,7 +310,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
         relearned = self.learn(x, y, 1.0, feedback)
         if feedback is None and _CORRECTED in relearned.deltas:
-            # Wrong predictions in this order are not those that the user corrected.
+            # In this order, wrong predictions differ from those that the user corrected.
             deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
             relearned = relearned._replace(deltas=deltas)
         return relearned
@@ -387,7 +387,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     ) -> float:
         """Update the estimators with a message. Return the probability that its label is correct.
 
-        The changes are added to `deltas`. `total_weight` is that of all messages before.
+        The changes are added to `deltas`. `total_weight` is the weight of all earlier messages.
         """
         active = prediction.active
         proba = probabilities(prediction.scores)
@@ -435,10 +435,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     def _noise_weight(self, noise_weight: float) -> float:
         """Return the weight of the label noise, given the noise weight of `SelectiveFeedback`.
 
-        With a small `decay` it is smaller: after a change of the stream, correct labels seem wrong
-        at first.
+        A small `decay` reduces it, because correct labels seem wrong just after a drift.
         """
-        if self.noise.fixed is not None:  # the user has set the noise
+        if self.noise.fixed is not None:  # the user set the noise
             return 1.0
         decay = self._view_models[0].decay
         return (
@@ -487,7 +486,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     @property
     def messages_in_runs(self) -> float:
-        """Total weight by which calibration reduced messages in runs of one class."""
+        """Sum of 1 minus the calibration weight, over the messages in runs of one class."""
         return self.class_runs.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int]:
@@ -495,7 +494,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return self.reliability.counts(self._view_models[0].counts.index(y))
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class can be acted on without review."""
+        """Return whether programs can act on predictions of a class without review."""
         return self.reliability.is_ready(self._view_models[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
@@ -506,7 +505,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return state
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `to_header` with class indices changed: class k had index order[k] before."""
+        """Return `to_header` for other class indices: class k had the index order[k]."""
         header = self.to_header()
         for estimator in self._estimators.values():
             header |= estimator.remap_classes(order).state()
@@ -542,7 +541,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return deltas
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
-        """Raise ValueError unless a model of these views and `classes` can have given a receipt."""
+        """Raise ValueError if a receipt cannot come from a model of these views and `classes`."""
         super().check_receipt(receipt._replace(deltas={}), classes)
         names = {_CORRECTED}
         for estimator in self._estimators.values():
@@ -553,7 +552,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             estimator.check(receipt.deltas, classes)
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt with class indices changed: class k had order[k], None if it is new."""
+        """Return a receipt for other class indices: class k had the index order[k], None if new."""
         deltas = receipt.deltas
         for estimator in self._estimators.values():
             deltas = estimator.remap_deltas(deltas, order)
@@ -562,17 +561,32 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view: the contribution of each feature to each class.
 
-        Contributions are those of the system with the largest weight, multiplied by the slope of
-        their view. The scores of the views add up to those of the message. The base of the first
-        view includes the intercepts and the difference to the pool. The base of each view includes
-        the effect of its bound.
+        The contributions come from the system with the largest weight, multiplied by the slope of
+        the view. The scores of the views sum to those of the message. The base of the first view
+        includes the intercepts and the difference from the pool. The base of each view includes the
+        effect of clipping.
         """
         with self.lock:
             return self._explain_views(self.as_tokens(x))
 
+    def contributions(self, x: Any) -> list[Contributions]:
+        """Return the contributions of `explain_views` without scores, which take longer."""
+        with self.lock:
+            views = self.as_tokens(x)
+            prediction, labels = self._predict(views), list(self.labels)
+            if len(prediction.active) < 2:
+                return [Contributions.none(view, labels) for view in views]
+            best = self.recalibration.best()
+            slopes = self.recalibration.systems[best].slopes(prediction.length_bin)
+            chosen = [labels[k] for k in prediction.active]
+            return [
+                model.token_contributions(view, self._factors[best])[0].scaled(slope, chosen)
+                for model, view, slope in zip(self._view_models, views, slopes, strict=True)
+            ]
+
     def _explain_views(self, views: tuple[TokenCounts, ...]) -> list[Explanation]:
         prediction, labels = self._predict(views), list(self.labels)
-        if len(prediction.active) < 2:  # with a single class, there is no other score to compare
+        if len(prediction.active) < 2:  # a single class has no other score to compare with
             zeros = dict.fromkeys(labels, 0.0)
             return [Explanation(zeros, zeros, Contributions.none(view, labels)) for view in views]
         best = self.recalibration.best()

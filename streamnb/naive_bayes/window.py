@@ -1,22 +1,25 @@
-"""A sliding window. Messages that leave it are unlearned exactly."""
+"""A model of a sliding window, which unlearns the messages that leave it exactly."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
 
-# weights are rounded to multiples of it, so that sums and unlearning are exact
+# weights are rounded to multiples of this, so sums and unlearning are exact
 _WEIGHT_GRID = 2.0**-16
 
 
@@ -32,10 +35,9 @@ class _WindowEntry(NamedTuple):
 class WindowNB(TextModel):
     """A model of the last `size` messages.
 
-    The features of all messages in the window are held in memory. Calibration, reliability and
-    label noise are learned from all messages; only counts leave the window. Save the model inside,
-    since the window itself is not written to files. A model of tables inside learns and predicts
-    single examples.
+    Memory holds the features of all messages in the window. Calibration, reliability and label
+    noise are learned from all messages; only counts leave the window. A window cannot be written to
+    a file: save the model inside.
 
     Examples
     --------
@@ -66,12 +68,17 @@ class WindowNB(TextModel):
         self._window: deque[_WindowEntry] = deque()
         self.receipt = None
 
+    def _changed(self, name: str) -> None:
+        if name == "size" and "_window" in vars(self):
+            with self.lock:
+                self._unlearn_oldest()
+
     # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
-        """Learn a message, and unlearn the one that leaves the window.
+        """Learn a message, and unlearn the message that leaves the window.
 
-        Weights are rounded to multiples of 2^-16, so that unlearning is exact.
+        Weights are rounded to multiples of 2^-16, so unlearning is exact.
         """
         tokens = self.as_tokens(x)
         w = _round_weight(w)
@@ -83,6 +90,10 @@ class WindowNB(TextModel):
     def _append(self, tokens: Any, y: Label, receipt: Receipt) -> None:
         """Append a learned message, and unlearn those that leave the window."""
         self._window.append(_WindowEntry(tokens, y, receipt._replace(deltas={})))
+        self._unlearn_oldest()
+
+    def _unlearn_oldest(self) -> None:
+        """Unlearn the oldest messages until the window has its size."""
         while len(self._window) > self.size:
             self.model.unlearn(*self._window.popleft())
 
@@ -129,7 +140,7 @@ class WindowNB(TextModel):
         )
 
     def deltas_since(self, before: WindowNB) -> dict[str, Any]:
-        """Return the deltas of a receipt that lead from the state of another window to this one."""
+        """Return the changes from another window's state to this state, as deltas of a receipt."""
         return self.model.deltas_since(before.model)
 
     # Delegated to the model
@@ -167,6 +178,10 @@ class WindowNB(TextModel):
         """Convert a message to the form that the model counts."""
         return self.model.as_tokens(x)
 
+    def messages_of(self, X: Any) -> Iterable[Any]:
+        """Return the rows of a matrix or frame as messages of the model."""
+        return self.model.messages_of(X)
+
     def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
         """Return the features of each view of a message that `as_tokens` returned."""
         return self.model.views_of(tokens)
@@ -179,8 +194,12 @@ class WindowNB(TextModel):
         """Return an explanation for each view."""
         return self.model.explain_views(x)
 
+    def contributions(self, x: Any) -> list[Contributions]:
+        """Return the contributions of `explain_views` without scores, which take longer."""
+        return self.model.contributions(x)
+
     def state(self) -> dict[str, Any]:
-        """Return what the model learned besides the counts, as JSON values."""
+        """Return the learned state other than counts, as JSON values."""
         return self.model.state()
 
     def restore(self, state: Any) -> None:
@@ -192,7 +211,7 @@ class WindowNB(TextModel):
         return self.model.reliability_counts(y)
 
     def is_ready(self, y: Label) -> bool:
-        """Return whether predictions of a class are reliable enough to act on without review."""
+        """Return whether programs can act on predictions of a class without review."""
         return self.model.is_ready(y)
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
@@ -205,6 +224,9 @@ class WindowNB(TextModel):
 
     def _scores(self, x: Any) -> list[float]:
         return self.model._scores(x)
+
+    def _scores_of(self, X: Any) -> NDArray[np.float64]:
+        return self.model._scores_of(X)
 
     def _more_tags(self) -> set[str]:
         return self.model._more_tags()

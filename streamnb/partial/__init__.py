@@ -1,8 +1,8 @@
-"""Training and evaluation in parts, for any parallel engine: counts can be added.
+"""Training and evaluation in parts, for any parallel engine, by adding counts.
 
-The functions work on plain bytes and text. An engine (a pool of processes, Spark, job arrays)
+The functions use plain bytes and text. An engine (a pool of processes, Spark, job arrays)
 transports a model spec, which is text, and partial counts, which are bytes. Results do not depend
-on which process computed them, or how often.
+on the process that computes them, or on repeated computations.
 
 To train: `count`, `merge`, `assemble`. A prequential evaluation is a parallel prefix sum:
 `count_block` for each block of the stream, `prefix_sums` over the blocks, and `replay_block` for

@@ -1,4 +1,4 @@
-"""Operations on count tables as arrays: slice rows, reorder classes, prune and join.
+"""Operations on the arrays of count tables: slice rows, reorder classes, prune and join.
 
 The arrays are those of `MemoryCounts.file_parts`.
 """
@@ -99,7 +99,7 @@ def array_reader(arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 def prune(header: Any, arrays: Arrays, min_count: float) -> tuple[Any, Arrays]:
     """Return a table without features whose count, summed over classes, is below `min_count`."""
-    counts = np.ascontiguousarray(arrays["counts"])  # rounding depends on the order in memory
+    counts = np.ascontiguousarray(arrays["counts"])  # the rounding depends on the memory layout
     entry_rows = {ends: _row_of_each(arrays[ends]) for ends in _ENTRIES if ends in arrays}
     pruned = {}
     if "count_ends" in arrays:
@@ -123,7 +123,7 @@ def join(tables: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
     Raises
     ------
     ModelFileError
-        If the parts are not sums over the same messages.
+        If the parts are sums over different messages.
     """
     header = tables[0][0]
     totals = np.zeros(len(header["sum"]["labels"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import struct
@@ -28,17 +29,17 @@ from streamnb.partial.arrays import (
     slice_rows,
 )
 from streamnb.partial.spec import check_sums, new_model, spec_digest
-from streamnb.storage import label_from_json, label_to_json
+from streamnb.storage import label_from_json, label_to_json, write_arrays
 from streamnb.tables.base import TabularNB
 
-_PREFIX = struct.Struct("<II")  # length of the JSON header, CRC-32 of everything after the prefix
-_DTYPES = ("<u8", "<f8", "<u4", "<i8", "|u1")
+_CHECKSUM = struct.Struct("<I")  # CRC-32 of everything after it
 _MEGABYTE = 1 << 20
 _MAX_PARTS = 1 << 20
-_MEMORY_CHECK_INTERVAL = 64  # number of messages between two measurements of memory
+_MEMORY_CHECK_INTERVAL = 64  # messages between two measurements of memory
 
 Unpacked = tuple[Any, Arrays]  # JSON header and arrays of partial counts
-# Position at which each class occurred first, or None if unknown. It determines the class order.
+# Position at which each class first occurred, None if unknown. The positions determine the class
+# order.
 FirstPositions = dict[Label, int | None]
 
 
@@ -94,19 +95,19 @@ class MergedCounts(NamedTuple):
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return header and arrays as bytes with a checksum."""
-    types = {
-        name: [array.dtype.newbyteorder("<").str, list(array.shape)]
-        for name, array in arrays.items()
-    }
-    text = json.dumps({**header, "arrays": types}, sort_keys=True).encode()
-    chunks = [text + b" " * (-len(text) % 8)]  # arrays are aligned to 8 bytes
-    header_length = len(chunks[0])
-    for _, array in sorted(arrays.items()):  # the order of the names in the header
-        data = np.ascontiguousarray(array).tobytes()
-        chunks += [data, bytes(-len(data) % 8)]
-    body = b"".join(chunks)
-    return _PREFIX.pack(header_length, zlib.crc32(body)) + body
+    """Return header and arrays as bytes: a checksum, and numpy's .npz."""
+    text = json.dumps(header, sort_keys=True).encode()
+    file = io.BytesIO()
+    write_arrays(
+        file,
+        {
+            "header": np.frombuffer(text, np.uint8),
+            # the readers expect C order
+            **{name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())},
+        },
+    )
+    content = file.getvalue()
+    return _CHECKSUM.pack(zlib.crc32(content)) + content
 
 
 def pack_counts(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> PartialCounts:
@@ -123,10 +124,13 @@ def unpack(spec: str, data: bytes) -> Unpacked:
         If the data is damaged or belongs to another spec.
     """
     with convert_errors():
-        header_length, checksum = _PREFIX.unpack_from(data)
-        if zlib.crc32(memoryview(data)[_PREFIX.size :]) != checksum:
+        (checksum,) = _CHECKSUM.unpack_from(data)
+        content = data[_CHECKSUM.size :]
+        if zlib.crc32(content) != checksum:
             raise ValueError("the checksum is wrong")
-        header = json.loads(data[_PREFIX.size : _PREFIX.size + header_length])
+        with np.load(io.BytesIO(content)) as archive:
+            arrays = dict(archive)
+        header = json.loads(arrays.pop("header").tobytes())
         if header["spec"] != spec_digest(spec):
             raise ModelFileError(
                 "the partial counts belong to another model spec; compute all with the same "
@@ -135,16 +139,6 @@ def unpack(spec: str, data: bytes) -> Unpacked:
         for name in ("view", "part", "parts"):
             if type(header[name]) is not int or not 0 <= header[name] <= _MAX_PARTS:
                 raise ValueError(f"{name} is not an integer from 0 to {_MAX_PARTS}")
-        arrays = {}
-        offset = _PREFIX.size + header_length
-        for name, (dtype, shape) in header["arrays"].items():
-            if dtype not in _DTYPES or any(type(n) is not int or n < 0 for n in shape):
-                raise ValueError(f"array {name} has a wrong type or shape")
-            size = int(np.prod(shape, dtype=object)) if shape else 1
-            arrays[name] = np.frombuffer(data, dtype, size, offset).reshape(shape)
-            offset += -(-arrays[name].nbytes // 8) * 8
-        if offset != len(data):
-            raise ValueError("the data is truncated")
     return header, arrays
 
 
@@ -160,7 +154,7 @@ def convert_errors() -> Iterator[None]:
 
 
 def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
-    """Return labels by first position; those without one last, by type and name."""
+    """Return labels by first position; labels without a position are last, by type and name."""
     return sorted(
         first_positions,
         key=lambda y: (
@@ -175,7 +169,7 @@ def ordered_labels(first_positions: Mapping[Label, int | None]) -> list[Label]:
 def update_first_positions(
     first_positions: FirstPositions, items: Iterable[tuple[Label, int | None]]
 ) -> None:
-    """Lower the first position of each label to the position given, if that is earlier."""
+    """Set the first position of each label to the given position, if that is earlier."""
     for y, position in items:
         current = first_positions.get(y)
         if current is None or (position is not None and position < current):
@@ -207,8 +201,7 @@ def split_counts(
     header["first_positions"] = [[label_to_json(y), first_positions[y]] for y in labels]
     if isinstance(counts, TabularNB):
         content, arrays = counts._to_file()
-        sizes = content.pop("arrays")  # `pack` writes its own "arrays"
-        yield {**header, "sum": content, "sizes": sizes}, arrays
+        yield {**header, "sum": content}, arrays
         return
     content, arrays = counts.file_parts()
     order = [counts.labels.index(y) for y in labels]
@@ -236,7 +229,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
     header, arrays
         As `unpack` returned them.
     target : MemoryCounts or tabular model
-        An item of `view_counts` of an untrained learner.
+        The empty counts of a view, from `view_counts` of an untrained learner.
     """
     with convert_errors():
         first_positions = {
@@ -245,15 +238,14 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
         if not all(first is None or type(first) is int for first in first_positions.values()):
             raise ValueError("the position of a class is not an integer")
         if isinstance(target, TabularNB):
-            content = {**header["sum"], "arrays": header["sizes"]}
-            loaded = type(target)._from_file(content, array_reader(arrays))
+            loaded = type(target)._from_file(header["sum"], array_reader(arrays))
             target._declare(ordered_labels(first_positions))
             target.merge(loaded)
         else:
             loaded = target
             loaded.load(header["sum"], array_reader(arrays))
         if set(first_positions) != set(loaded.labels):
-            raise ValueError("positions and counts have different classes")
+            raise ValueError("the classes of positions and of counts differ")
     return MergedCounts(target, first_positions)
 
 
@@ -282,7 +274,7 @@ def count(
     parts : int, default 1
         Number of ranges of fingerprints into which each table is split.
     memory : float, default 512.0
-        Megabytes of counts after which partial counts are yielded and counting starts again.
+        Megabytes of counts at which partial counts are yielded and the counts are cleared.
 
     Raises
     ------
@@ -337,7 +329,7 @@ def _split_learner_counts(
 def merge(
     spec: str, partial_counts: Iterable[PartialCounts], min_count: float = 0.0
 ) -> Iterator[PartialCounts]:
-    """Add up partial counts; yield one for each view and part, in order.
+    """Sum partial counts; yield one for each view and part, in order.
 
     Parameters
     ----------
@@ -346,8 +338,8 @@ def merge(
     partial_counts : iterable of PartialCounts
         In any order.
     min_count : float, default 0.0
-        Features whose count, summed over classes, is smaller are dropped. Use it only if all
-        partial counts are merged in this call.
+        Minimum count of a feature, summed over classes; features with less are dropped. Use it only
+        if this call merges all partial counts.
 
     Raises
     ------

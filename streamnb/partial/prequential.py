@@ -85,7 +85,7 @@ class BlockPrediction(NamedTuple):
 def count_block(
     spec: str, block: int, layout: BlockLayout, rows: Iterable[LabelledRow], parts: int = 1
 ) -> Iterator[PartialCounts]:
-    """Yield the counts that a block learns, and the features that its predictions need.
+    """Yield the counts that a block learns, and the features that the block's predictions need.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _requested_in_part(learned: Keys, requested: list[Keys], part: int, parts: i
 
 
 def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[PartialCounts]:
-    """Yield, for each block, the counts of all earlier blocks of the features that it needs.
+    """Yield for each block the sum of all earlier counts of the features that the block needs.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[
 
 
 def _select_requested(spec: str, total: MergedCounts, arrays: Arrays, view: int) -> Unpacked:
-    """Return the counts of the features that a block needs, of all earlier blocks."""
+    """Return the sum of all earlier counts of the features that a block needs."""
     counts = total.counts
     if isinstance(counts, TabularNB):
         (whole,) = split_counts(spec, counts, total.first_positions)
@@ -199,12 +199,12 @@ def _select_requested(spec: str, total: MergedCounts, arrays: Arrays, view: int)
 
 
 class _PrefixCounts(SubsetCounts):
-    """Counts of all earlier blocks, of the features that one block needs."""
+    """The sum of all earlier counts of the features that a block needs."""
 
     _unloaded_histogram: tuple[Floats, Floats] | None = None
 
     def load_prefix(self, header: Any, arrays: Arrays, unloaded: int) -> None:
-        """Load the output of `_select_requested`, its parts joined.
+        """Load the joined parts of the output of `_select_requested`.
 
         Parameters
         ----------
@@ -256,7 +256,7 @@ def _model_at_block(spec: str, block: int, prefix: Iterable[PartialCounts]) -> A
     if not unpacked:
         raise ModelFileError(f"block {block}: the counts of the blocks before it are missing")
     if any(header.get("block") != block for header, _ in unpacked):
-        raise ModelFileError(f"block {block}: the counts are those before another block")
+        raise ModelFileError(f"block {block}: the prefix belongs to another block")
     views = view_counts(learner)
     for view, parts in enumerate(group_by_view(unpacked, len(views))):
         if isinstance(views[view], TabularNB):
@@ -279,7 +279,7 @@ def replay_block(
     rows: Iterable[LabelledRow],
     positive: str | None = None,
 ) -> Iterator[BlockPrediction]:
-    """Classify the messages of a block, exactly as one process that learned all earlier messages.
+    """Classify the messages of a block, with the same results as one process for the stream.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def replay_block(
     Yields
     ------
     BlockPrediction
-        In the order of the positions.
+        The predictions, in the order of the positions.
 
     Raises
     ------
@@ -314,7 +314,7 @@ def replay_block(
         if row.position == following.position:
             raise CorpusError(f"two messages have the position {row.position}")
     features = {row.position: features_of(row.x) for row in ordered}
-    # At each position the message is classified (0) before the label that is due is learned (1).
+    # At each position, the message is classified (0) before the due label is learned (1).
     events = [(row.position, 0, row) for row in ordered if row.position // layout.size == block]
     due = [(row.position + layout.delay, 1, row) for row in ordered]
     events += [event for event in due if event[0] // layout.size == block]

@@ -35,8 +35,8 @@ STATE = -1  # `PartialCounts.view` of an item that holds the model's state witho
 class ShardPlan(NamedTuple):
     """Division of a stream into slices, of which `shards` are learned in parallel in each round.
 
-    Every message at a position that is `hold_out_every - 1` modulo `hold_out_every` is held out.
-    These messages form the last slice, which the merged model learns at the end.
+    Messages at positions that are `hold_out_every - 1` modulo `hold_out_every` are held out. They
+    form the last slice, which the merged model learns at the end.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class ShardPlan(NamedTuple):
     shards, rounds
         Number of shards learned in parallel, and number of rounds.
     hold_out_every
-        One message in so many is held out.
+        One in this number of messages is held out.
     """
 
     low: int
@@ -56,7 +56,7 @@ class ShardPlan(NamedTuple):
 
     @property
     def slices(self) -> int:
-        """Number of slices, without the one that is held out."""
+        """Number of slices, without the held-out slice."""
         return self.shards * self.rounds
 
     def slice_of(self, position: int) -> int:
@@ -87,7 +87,7 @@ def check_shards(learner: Any) -> None:
 def learn_shard(
     classifier: Classifier, rows: Iterable[LabelledRow], parts: int = 1
 ) -> Iterator[PartialCounts]:
-    """Learn a shard, in the order of its rows. Yield its counts and the model's state.
+    """Learn a shard in the order of its rows; yield its counts and the model's state.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def learn_shard(
 
 
 def _tokens_by_class(arrays: Any, classes: int) -> Iterator[TokenCounts]:
-    """Yield the counts of each class as the features of one message."""
+    """Yield the counts of each class in the form of one message."""
     for k in range(classes):
         if "count_ends" in arrays:
             in_class = arrays["count_classes"] == k

@@ -21,12 +21,12 @@ Learner = Classifier | TabularNB
 
 
 def spec_of(learner: Learner) -> str:
-    """Return the spec of a classifier or a tabular model, without anything it has learned.
+    """Return the spec of a classifier or a tabular model, without its learned state.
 
     Returns
     -------
     str
-        JSON; equal for equal parameters.
+        JSON. Equal parameters give equal text.
 
     Raises
     ------
@@ -73,18 +73,18 @@ def new_model(spec: str) -> Any:
             return model_class(**parameters_from_json(content["parameters"], model_class))
         model = TextModel.from_header(content["model"])
         return Classifier.from_settings(model, content["settings"])
-    except Exception as error:  # the text can be anything
+    except Exception as error:  # the text can have any content
         raise ModelFileError(f"not a model spec of this version ({error!s:.100})") from None
 
 
 @lru_cache(maxsize=64)
 def spec_digest(spec: str) -> str:
-    """Return the digest by which partial counts refer to their spec."""
+    """Return the digest of a spec, which its partial counts contain."""
     return sha256(spec.encode()).hexdigest()[:16]
 
 
 def split_learner(learner: Learner) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the model of a learner, and the function that computes a message's features."""
+    """Return the model of a learner, and the function that computes features."""
     if isinstance(learner, Classifier):
         return learner.model, learner.count
     return learner, lambda row: row

@@ -90,7 +90,7 @@ def roc(axes: Axes, runs: list[ReadRun]) -> None:
 
 
 def reliability(axes: Axes, bins: list[dict[str, Any]], event: str) -> None:
-    """Draw predicted probabilities against the fraction true, with the index of messages."""
+    """Draw the fraction true against the predicted probability, with numbers of messages."""
     axes.set_title("Reliability of the probabilities")
     axes.plot([0, 1], [0, 1], color="#999999", linewidth=1, linestyle="--")
     points = [(row["mean_probability"], row["fraction_true"]) for row in bins]
@@ -151,7 +151,7 @@ def learning_curve(axes: Axes, models: dict[str, Any]) -> None:
     """Draw mean accuracy for each fraction tested, with a band of one standard deviation."""
     axes.set_title("Accuracy by the fraction tested")
     for index, (name, result) in enumerate(models.items()):
-        # Of points with the same fraction, the one with the most trials.
+        # For each fraction, the point with the most trials.
         points = list({point["test"]: point for point in result["points"]}.values())
         x, mean, sd = (np.array([point[k] for point in points]) for k in ("test", "mean", "sd"))
         style = _line_style(index)
@@ -197,7 +197,7 @@ def accuracies(axes: Axes, models: dict[str, Any]) -> None:
     step = min((b - a for a, b in pairwise(values)), default=1.0)
     positions = np.array([(value - values[0]) / step for value in values])
     if positions[-1] <= _MAX_BARS and np.allclose(positions, positions.round(), atol=1e-3):
-        # Few rows are tested: one bar for each possible accuracy.
+        # If few rows are tested, each possible accuracy has a bar.
         edges = values[0] + step * (np.arange(round(positions[-1]) + 2) - 0.5)
     else:
         edges = np.histogram_bin_edges(
@@ -241,7 +241,7 @@ def wrong_rows(axes: Axes, labels: list[str], models: dict[str, Any]) -> None:
 
 
 def means(axes: Axes, images: dict[str, list[float]], shape: tuple[int, int]) -> None:
-    """Draw the mean image of each class, side by side."""
+    """Draw the mean image of each class in a row."""
     height, width = shape
     columns = max(5, math.isqrt(len(images)))
     step = 1.4 * height  # distance of rows, with room for labels

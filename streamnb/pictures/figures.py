@@ -31,7 +31,7 @@ Picture = tuple[str, Callable[["Axes"], None]]  # caption and drawing function
 
 
 def pictures_of_run(run: ReadRun) -> Iterator[Picture]:
-    """Yield the pictures of a replay; those whose data is missing are left out."""
+    """Yield the pictures of a replay, without pictures whose data is missing."""
     if run.checkpoints:
         yield _OVER_STREAM, partial(draw.curves, runs=[run])
     has_two_classes = len(set(run.run.labels)) == 2
@@ -77,8 +77,7 @@ def pictures_of_experiment(experiment: dict[str, Any]) -> Iterator[Picture]:
         title = f"{abbreviate(name)}: confusion"
         confusion = partial(draw.confusion, table=model["confusion"], title=title)
         yield f"{name}: {_CONFUSION}", confusion
-    # Only for rows that are images. The means do not depend on the model, so those of the first
-    # are used.
+    # Only if rows are images. The means do not depend on the model, so the first model's are drawn.
     model_means = [model["class_means"] for model in experiment["models"].values()]
     means: dict[str, list[float]] = next(filter(None, model_means), {})
     if means:

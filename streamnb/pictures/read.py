@@ -14,8 +14,8 @@ from streamnb.errors import CorpusError, convert_os_errors, root_cause
 from streamnb.evaluate.compare import RunResults, read_run
 
 _MAX_BYTES = 1 << 28  # limit in bytes of a file
-# A pair of surrogate escapes, another escape, or (group 1) half a pair: a byte of a name that is
-# not UTF-8, which strict JSON readers refuse.
+# A pair of surrogate escapes, another escape, or (group 1) half a pair. Half a pair is a byte of a
+# name that is not UTF-8, and strict JSON readers refuse it.
 _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u....|\\u[dD][cC](..)|\\.")
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -139,7 +139,7 @@ def _name_byte(escape: re.Match[bytes]) -> bytes:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Return the first error, after its position in the file."""
+    """Return the position and the text of the first error."""
     first = error.errors(include_url=False)[0]
     location = ".".join(map(str, first["loc"]))
     return f"{location}: {first['msg']}" if location else first["msg"]

@@ -1,7 +1,7 @@
 """Style of the pictures, and functions that write them.
 
 The colours are those of Okabe and Ito (2008), which people with any colour vision can distinguish.
-Every line also has its own dash pattern, for black and white.
+Each line also has its own dash pattern, for black and white.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIXES = (".svg", ".pdf", ".png")
 _DATELESS = {
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
-}  # equal pictures give equal files
+}  # files of equal pictures are equal
 
 _STYLE = {
     "text.parse_math": False,  # a token can contain dollar signs
@@ -44,13 +44,13 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 9,
     "lines.linewidth": 1.6,
-    "svg.fonttype": "none",  # text stays text
+    "svg.fonttype": "none",  # text is not converted to outlines
     "savefig.facecolor": "white",
 }
 
 
 def check_target(path: str) -> None:
-    """Raise ConfigError if a picture cannot be written to this file, before any work is done."""
+    """Raise ConfigError if a picture cannot be written to this file, before the work begins."""
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
         raise ConfigError(f"--plot {path}: expected a name that ends in {', '.join(_SUFFIXES)}")
@@ -70,7 +70,7 @@ def styled() -> Iterator[None]:
     """Apply the style within a block, without changing the settings of the program."""
     matplotlib = _matplotlib()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # Letters missing from matplotlib's font: a browser finds them in another font.
+        # If matplotlib's font lacks a letter, a browser takes it from another font.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         yield
@@ -104,5 +104,5 @@ def as_svg(figure: Figure, name: str) -> str:
         figure.savefig(out, format="svg", metadata=_DATELESS["svg"])
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
-    # The ids of groups repeat in each figure of a page; nothing refers to them.
+    # The ids of groups repeat in all figures of a page, and nothing refers to them.
     return re.sub(r'(<g\b[^>]*?) id="[^"]*"', r"\1", svg)

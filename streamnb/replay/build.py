@@ -1,4 +1,4 @@
-"""Construction of the objects that a configuration names: tokenizer, classifier, feedback."""
+"""Construction of tokenizer, classifier and feedback from a configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def make_tokenizer(config: Config, corpus: Corpus) -> MailTokenizer | Tokenizer:
     Raises
     ------
     ConfigError
-        For options that this tokenizer does not have.
+        If the tokenizer does not have one of the options.
     """
     kind = corpus.content if config.tokenizer.kind == "auto" else config.tokenizer.kind
     if kind != "mail" and corpus.drop_headers:
@@ -75,7 +75,7 @@ def is_for_mail(classifier: Classifier) -> bool:
 
 
 def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialRun:
-    """Return the evaluation of a classifier's model, with the window and feedback configured."""
+    """Return the evaluation of a classifier's model, with the configured window and feedback."""
     model: Any = classifier.model
     if config.model.window is not None:
         model = WindowNB(model, config.model.window)
@@ -85,7 +85,7 @@ def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialR
 def prior_error(
     config: Config, labels: Iterable[Any], is_interrupted: bool = False
 ) -> ConfigError | None:
-    """Return the error if the classes of the configured prior are not the labels; else None.
+    """Return the error if the configured prior has other classes than the labels; else None.
 
     A prior can name a class without messages if the run reads a part of the corpus, or was
     interrupted.
@@ -112,8 +112,8 @@ def prior_error(
 def training_key(config: Config) -> Hashable:
     """Return a key that is equal for configurations whose models learn the same counts.
 
-    Formula parameters are left out: they are read at prediction time. None if training depends
-    on the model's own predictions.
+    Formula parameters are left out, because predictions read them and training does not. None if
+    training depends on the model's own predictions.
     """
     model_class = ViewsNB if config.model.kind == "classifier" else config.model.model_class
     if model_class.discriminative or not all(
@@ -135,7 +135,7 @@ def training_key(config: Config) -> Hashable:
 
 
 def features_key(config: Config) -> Hashable:
-    """Return a key that is equal for configurations that make the same features of a message."""
+    """Return a key that is equal for configurations with the same features of a message."""
     is_preset = config.model.kind == "classifier"
     table = PRESETS["mail"].parameter_table if is_preset else {}
     settings = config.to_dict()
@@ -167,26 +167,12 @@ def needs_envelope(config: Config) -> bool:
     return any(policy.needs_envelope for policy in make_feedback(config))
 
 
-def make_feedback(config: Config) -> list[feedback.FeedbackPolicy]:
-    """Return the feedback policies of a configuration, in order; empty for immediate feedback."""
-    sections = config.feedback
-    policies = []
-    for index, section in enumerate(sections):
-        path = f"feedback[{index}]" if len(sections) > 1 else "feedback"
-        policy = _make_policy(section, path)
-        if policy is not None:
-            policies.append(policy)
-    return policies
-
-
-_MAKE_BY_KIND: dict[str, Callable[[Any], feedback.FeedbackPolicy]] = {
-    "on_error": lambda section: feedback.OnError(),
-    "margin": lambda section: feedback.Margin(section.log_odds),
-    "active": lambda section: feedback.Active(section.budget),
-    "noisy": lambda section: feedback.Noisy(section.share, section.seed),
-}
-# Kinds with variants: the key that is set selects the variant.
-_MAKE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
+# For each kind, the key that is set selects the policy; "" for a kind without variants.
+_POLICIES: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
+    "on_error": {"": lambda section: feedback.OnError()},
+    "margin": {"": lambda section: feedback.Margin(section.log_odds)},
+    "active": {"": lambda section: feedback.Active(section.budget)},
+    "noisy": {"": lambda section: feedback.Noisy(section.share, section.seed)},
     "delayed": {
         "messages": lambda section: feedback.Delayed(section.messages),
         "hours": lambda section: feedback.DelayedByTime(3600 * section.hours),
@@ -199,16 +185,19 @@ _MAKE_BY_KEY: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
 }
 
 
-def _make_policy(section: Any, path: str) -> feedback.FeedbackPolicy | None:
-    if section.kind == "immediate":
-        return None
-    if section.kind in _MAKE_BY_KIND:
-        return _MAKE_BY_KIND[section.kind](section)
-    variants = _MAKE_BY_KEY[section.kind]
-    selected = [make for key, make in variants.items() if getattr(section, key) is not None]
-    if len(selected) != 1:
-        raise ConfigError(f"{path}: set exactly one of {', '.join(variants)}")
-    return selected[0](section)
+def make_feedback(config: Config) -> list[feedback.FeedbackPolicy]:
+    """Return the feedback policies of a configuration, in order; empty for immediate feedback."""
+    policies = []
+    for index, section in enumerate(config.feedback):
+        if section.kind == "immediate":
+            continue
+        variants = _POLICIES[section.kind]
+        make = [make for key, make in variants.items() if getattr(section, key, 0) is not None]
+        if len(make) != 1:
+            path = f"feedback[{index}]" if len(config.feedback) > 1 else "feedback"
+            raise ConfigError(f"{path}: set exactly one of {', '.join(variants)}")
+        policies.append(make[0](section))
+    return policies
 
 
 def resolved_yaml(config: Config, corpus: Corpus, tokenizer: MailTokenizer | Tokenizer) -> str:

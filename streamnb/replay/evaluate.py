@@ -72,7 +72,7 @@ def evaluate_model(
 
 
 def _check_label_headers(corpus: Corpus, classifier: Classifier, name: str) -> None:
-    """Raise ConfigError if the model would read the header field that holds the label."""
+    """Raise ConfigError if the model would read the header field with the label."""
     tokenizers = classifier.tokenizer.tokenizers
     for tokenizer in tokenizers:
         dropped = {header.lower() for header in getattr(tokenizer, "drop_headers", None) or ()}

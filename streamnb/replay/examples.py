@@ -32,7 +32,7 @@ def open_configured_corpus(config: Config) -> Corpus:
 
 
 def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
-    """Yield the entries that have a label; entries without one stop the replay or are skipped."""
+    """Yield the entries with a label. An entry without one stops the replay or is skipped."""
     for entry in corpus:
         if entry.label and entry.label != "?":
             yield entry

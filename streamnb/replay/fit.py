@@ -1,4 +1,4 @@
-"""Training of a classifier on whole corpora, on all processors, without an evaluation."""
+"""Training of a classifier on corpora with several processes, without an evaluation."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def fit_corpora(
 ) -> FittedClassifier:
     """Train a classifier on all messages of some corpora.
 
-    Models whose counts add up are counted by `config.jobs` processes and merged; the result does
-    not depend on the number of processes. Other models learn one message after the other, while
-    the other processes read and tokenise.
+    If a model's counts are sums, `config.jobs` processes count and the counts are merged. The
+    result does not depend on the number of processes. Other models learn one message after the
+    other, while the other processes read and tokenise.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def fit_corpora(
     Raises
     ------
     StreamNBError
-        If corpus or configuration are at fault.
+        If there is an error in a corpus or in the configuration.
     """
     start = time.perf_counter()
     skipped: list[str] = []

@@ -11,12 +11,12 @@ from typing import Any
 class Interruption:
     """Handler of Ctrl-C: the first ends the stream after a message, the second the program.
 
-    No exception is raised, because it could come between recording a message and writing its
+    It raises no exception, because that could happen between recording a message and writing its
     results.
     """
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
-        self.requested = False
+        self.requested: bool = False
         self._should_stop = should_stop
         self._previous_handler: Any = None
 

@@ -59,7 +59,7 @@ class Report:
     seconds
         Time from the first message to the last.
     peak_memory_bytes
-        Peak memory of this process, without the processes that only read and tokenise.
+        Peak memory of this process. Processes that only read and tokenise do not count.
     skipped
         Errors of the messages that could not be read and were skipped.
     learned
@@ -86,11 +86,11 @@ class Report:
 
     @property
     def messages_per_second(self) -> float:
-        """Messages classified or learned per second, the larger number of the two."""
+        """Messages classified or learned per second, whichever is more."""
         return max(self.summary.messages, self.learned) / self.seconds if self.seconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything but the configuration as plain data for JSON."""
+        """Return all values except the configuration as plain data for JSON."""
         return {
             **self.summary.as_dict(),
             "corpus": self.corpus,
@@ -105,7 +105,7 @@ class Report:
         }
 
 
-_TOP_TOKENS = 20  # of each class, in tokens.json
+_TOP_TOKENS = 20  # tokens of each class in tokens.json
 
 OnStep = Callable[[RunningMetrics, int | None], None]
 
@@ -130,7 +130,8 @@ def replay_corpus(config: Config, on_step: OnStep | None = None) -> Report:
     Raises
     ------
     StreamNBError
-        If corpus, configuration or output are at fault. Files written so far stay.
+        If there is an error in the corpus, the configuration or the output. Files written before it
+        stay.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def replay_models(
         ):
             for run in runs:
                 run.classify(example)
-            # training follows all predictions, because some models share their counts
+            # all predictions come before training, because some models share counts
             for run in runs:
                 run.train(example)
             if on_step is not None and example.classify:
@@ -227,11 +228,11 @@ class RunRecord:
     ) -> None:
         self.config = config
         self._corpus_path = corpus.path
-        self.metrics = RunningMetrics(
+        self.metrics: RunningMetrics = RunningMetrics(
             config.evaluate.positive, config.evaluate.window, config.evaluate.fading
         )
-        self.report = Report(config, corpus.description, skipped=skipped)
-        self.files = ResultFiles(config.output.folder, config_text)
+        self.report: Report = Report(config, corpus.description, skipped=skipped)
+        self.files: ResultFiles = ResultFiles(config.output.folder, config_text)
 
     def record(self, step: Step) -> None:
         """Record a prediction."""
@@ -253,7 +254,7 @@ class RunRecord:
         report.summary = metrics.summary(intervals)
 
     def write(self, classifier: Classifier) -> None:
-        """Write the result files. Files of an interrupted run replace no earlier ones."""
+        """Write the result files. An interrupted run does not replace earlier files."""
         report = self.report
         report.features = classifier.features
         report.peak_memory_bytes = peak_memory()
@@ -274,8 +275,8 @@ class _ModelRun:
     config, corpus, skipped
         As for `RunRecord`.
     trainers
-        The first run of each `training_key`. Runs with the same key use its counts, so that
-        only that run trains: formula parameters are read at prediction time.
+        The first run of each `training_key`. Only this run trains; runs with the same key use its
+        counts, because they differ only in formula parameters.
     """
 
     def __init__(
@@ -312,7 +313,7 @@ class _ModelRun:
             self.record.record(self._step)
 
     def train(self, example: Example) -> None:
-        """Learn the labels that are due after a message, unless another run trains the counts."""
+        """Learn the labels due after a message, unless another run trains the shared counts."""
         if self._is_trainer:
             self.prequential.train(example, self._step)
 
@@ -391,7 +392,7 @@ def _find_problem(
 def peak_memory() -> int:
     """Return the peak resident memory of this process in bytes."""
     try:
-        # Linux's getrusage also counts the memory of the process before it became this program.
+        # Linux's getrusage includes the memory of the process before exec.
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:
                 if line.startswith("VmHWM:"):

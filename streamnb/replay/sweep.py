@@ -101,7 +101,7 @@ def sweep(config: Config, on_step: OnStep | None = None) -> list[SweepResult]:
     except StreamNBError as error:
         if not reports:
             raise
-        failure = error  # raised after the results of finished runs are written
+        failure = error  # raised after the results of finished runs were written
     if reports and reports[0].problem is not None and all(report.problem for report in reports):
         raise reports[0].problem
     # After Ctrl-C there are fewer reports than settings.
@@ -143,12 +143,12 @@ def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Re
     with ProcessPoolExecutor(
         min(jobs, len(groups)), context, initializer=_init_worker, initargs=(stop,)
     ) as pool:
-        # SIGINT is blocked while workers start, until each has installed its handler.
+        # SIGINT is blocked until each worker has installed its handler.
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         futures = [pool.submit(_replay_until_stopped, group) for group in single_process]
 
         def on_sigint(number: int, frame: object) -> None:
-            stop.set()  # running workers finish their message; the other groups are cancelled
+            stop.set()  # workers finish their current message; waiting groups are cancelled
             for future in futures:
                 future.cancel()
 
@@ -225,8 +225,9 @@ def _list_settings(config: Config) -> list[Settings]:
 def _group_indices(configs: list[Config], jobs: int) -> list[list[int]]:
     """Return the indices of the configurations that are replayed together.
 
-    Those with the same features are replayed together, split over the processes. Those that
-    learn the same counts are never split, because only one of them has to train.
+    Configurations with the same features are replayed together, split over the processes.
+    Configurations that learn the same counts are not split, because only one of them needs
+    training.
     """
     groups: dict[Hashable, dict[Hashable, list[int]]] = {}
     for index, config in enumerate(configs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -47,23 +48,13 @@ def write_table(paths: Sequence[str], output: str, order: str = "indexed") -> in
                 if entry.problem or (entry.label and entry.learn):  # `read` raises the problem
                     yield entry
 
-    rows: list[tuple[int, str, bytes | str]] = []
+    ordered = enumerate(order_entries(entries(), order))
+    rows = ({"position": i, "label": each.label, "message": read(each)} for i, each in ordered)
     messages = 0
     with replace_file(output, "the table") as file, parquet.ParquetWriter(file, schema) as writer:
-
-        def flush() -> None:
-            columns = zip(*rows, strict=True) if rows else ([], [], [])
-            arrays = [
-                pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)
-            ]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-            rows.clear()
-
-        for messages, entry in enumerate(order_entries(entries(), order), 1):
-            rows.append((messages - 1, entry.label, read(entry)))
-            if len(rows) == _BATCH_SIZE:
-                flush()
-        flush()
+        while batch := list(islice(rows, _BATCH_SIZE)):
+            writer.write_batch(pa.RecordBatch.from_pylist(batch, schema))
+            messages += len(batch)
         if not messages:  # raised here, so that an existing file is not replaced
             raise CorpusError(f"{paths[0]}: there are no labelled messages")
     return messages

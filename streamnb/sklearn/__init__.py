@@ -9,8 +9,8 @@ streamnb[sklearn]`). The tokenizers of `streamnb` are scikit-learn transformers 
   `LazyBayesianRules`.
 - Texts: `TextClassifier`, `MailClassifier`.
 
-`ViewsNB` is inside the last two. `WindowNB` has no estimator: a window of the last examples has no
-meaning where folds are shuffled.
+The last two contain a `ViewsNB`. `WindowNB` has no estimator, because a window of the last examples
+has no meaning in shuffled folds.
 """
 
 from streamnb.sklearn.estimators import (

@@ -1,4 +1,4 @@
-"""The base class that turns a model of any kind into a scikit-learn estimator."""
+"""The base class of scikit-learn estimators that wrap a model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
-from streamnb.naive_bayes.mini_batches import as_labels, as_weights, log_normalised
+from streamnb.foreign_names import translate_names, unknown_name_error
+from streamnb.naive_bayes.mini_batches import as_classes, as_weights, log_normalised
 from streamnb.naive_bayes.priors import check_whole_prior
-from streamnb.parameters import Parameter, translate_names, unknown_name_error
+from streamnb.parameters import Parameter
 from streamnb.scores import best_columns
 
 
@@ -29,7 +30,7 @@ def is_same_value(first: Any, second: Any) -> bool:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy of a value that has parameters itself, and any other value unchanged."""
+    """Return a copy of a value with parameters of its own; return other values unchanged."""
     return clone(value) if hasattr(value, "get_params") else value
 
 
@@ -64,7 +65,7 @@ def _first_not_finite(values: Any) -> str:
 
 
 def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return classes as an array of a given dtype, such as dates, if it can hold them all."""
+    """Return classes as an array of a dtype, such as dates, if the dtype can represent all."""
     labels = classes.tolist()
     try:
         converted = np.array(labels, dtype=kind)
@@ -74,7 +75,7 @@ def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _check_one_type(classes: list[Any], y: Any) -> None:
-    """Raise ValueError if some labels are text and others are not: 0 and "0" would be two classes.
+    """Raise ValueError if only some labels are text, because 0 and "0" would be two classes.
 
     Parameters
     ----------
@@ -98,9 +99,9 @@ def _check_one_type(classes: list[Any], y: Any) -> None:
 class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base class of the estimators.
 
-    A subclass names a `model`, inherits the declarations of its parameters, and defines how input
-    is read (`_read`), learned (`_learn_rows`) and described by tags. Parameters are not checked
-    before `fit`, as scikit-learn demands.
+    A subclass names a `model` and inherits the declarations of its parameters. It defines the
+    reading (`_read`) and learning (`_learn_rows`) of input, and its tags. Parameters are not
+    checked before `fit`, as scikit-learn requires.
 
     Attributes
     ----------
@@ -125,11 +126,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     # Methods that depend on the kind of input
 
     def _read(self, X: Any, reset: bool) -> Any:
-        """Return validated rows in the form for the model. `reset` is True in `fit`."""
+        """Return validated rows as the model takes them. `reset` is True in `fit`."""
         raise NotImplementedError
 
     def _validate(self, X: Any, reset: bool, **options: Any) -> Any:
-        """Return a matrix that scikit-learn found valid; errors name the row."""
+        """Return a matrix validated by scikit-learn; errors name the row."""
         with name_row(X):
             return validation.validate_data(self, X, reset=reset, **options)
 
@@ -142,7 +143,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         raise NotImplementedError
 
     def _class_weights(self) -> list[float]:
-        """Return the weight of the examples of each class, in order of arrival."""
+        """Return the weight of the examples of each class, in the order of the model's labels."""
         raise NotImplementedError
 
     # scikit-learn
@@ -153,7 +154,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return tags
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, also those of a tokenizer that is still None (`tokenizer__ngrams`)."""
+        """Set parameters, including those of a tokenizer that is None (`tokenizer__ngrams`)."""
         params = translate_names(type(self), params)
         for name in params:
             owner, _, nested = name.partition("__")
@@ -181,7 +182,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return dict(zip(sorted(classes), shares.tolist(), strict=True))
 
     def _new_model(self, classes: list[Label]) -> Any:
-        """Return an untrained model. Tokenizers are copied, so that later changes are noticed."""
+        """Return an untrained model. It copies tokenizers, so later changes of them are noticed."""
         names = self.model_class.parameter_table
         return self.model_class(
             **{name: copy_value(self._model_value(name, classes)) for name in names}
@@ -221,7 +222,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     ) -> Self:
         rows = self._read(X, reset)
         known_classes = [] if reset else self.classes_.tolist()
-        _check_one_type([*known_classes, *(() if classes is None else as_labels(classes))], y)
+        _check_one_type([*known_classes, *(() if classes is None else as_classes(classes))], y)
         with name_row(y):
             labels = validation.column_or_1d(y, warn=True)
             if labels.dtype == object:
@@ -235,7 +236,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
-        declared = np.unique(labels if classes is None else classes).tolist()
+        declared = np.unique(labels if classes is None else as_classes(classes)).tolist()
         if reset and isinstance(getattr(self, "prior", None), Mapping):
             check_whole_prior(self.prior, declared)
         model = self._new_model(declared) if reset else self._fitted_model()
@@ -298,7 +299,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return np.exp(self.predict_log_proba(X))
 
     def _in_class_order(self, values: Any) -> NDArray[np.float64]:
-        """Return an array whose last axis is in order of arrival, sorted as `classes_`."""
+        """Return an array with its last axis reordered from the model's labels to `classes_`."""
         return np.asarray(values, dtype=np.float64)[..., self.model_._class_order()]
 
     @property

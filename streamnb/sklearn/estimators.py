@@ -1,8 +1,9 @@
-"""The estimators, by kind of input: counts or texts, tables, texts alone."""
+"""The estimators, by kind of input: counts or texts, tables, only texts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,17 @@ from numpy.typing import NDArray
 from sklearn.utils import validation
 
 from streamnb import _core, classifier, naive_bayes, tables
+from streamnb._core.exact_sums import normal_parameters
 from streamnb.classifier.presets import PresetParameters
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.features.token_counts import TokenCounts
 from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.mini_batches import as_list, is_frame
+from streamnb.naive_bayes.mini_batches import NamedMatrix, as_array, as_list, is_frame
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.naive_bayes.priors import log_prior
 from streamnb.parameters import Constraint, attribute, parameter, parameter_class
@@ -27,6 +30,7 @@ from streamnb.tables.aode import AODEParameters
 from streamnb.tables.columns import Columns
 from streamnb.tables.discriminant import DiscriminantParameters
 from streamnb.tables.lazy import LazyParameters
+from streamnb.tables.level_counts import Levels
 from streamnb.tables.mixed import MixedParameters
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
@@ -57,8 +61,8 @@ def _refuse_tokens(X: Any) -> None:
 class _CountsEstimator(Estimator):
     """Base of the estimators whose rows are counts: matrices of fixed width, or texts.
 
-    Only features that have a count are smoothed, where scikit-learn smooths every column. Columns
-    without a count (as in folds of a matrix) make probabilities differ a little.
+    Only features with a count are smoothed; scikit-learn smooths all columns. With columns that
+    have no count, as in folds of a matrix, probabilities differ a little from scikit-learn's.
     """
 
     is_signed = False  # whether values may be below zero
@@ -97,6 +101,8 @@ class _CountsEstimator(Estimator):
         else:
             _refuse_tokens(X)
             rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")
+            if hasattr(self, "feature_names_in_"):
+                rows = NamedMatrix(self.feature_names_in_.tolist(), rows)
         if reset:
             self.text_ = texts is not None
         return rows
@@ -124,14 +130,15 @@ class _CountsEstimator(Estimator):
             model.learn_many(rows, y, weights)
             return
         if not self.is_signed:
-            validation.check_non_negative(rows, f"{type(self).__name__}: counts are wanted")
+            matrix = rows.matrix if isinstance(rows, NamedMatrix) else rows
+            validation.check_non_negative(matrix, f"{type(self).__name__}: counts are wanted")
         model.partial_fit(rows, y, sample_weight=weights)
 
     def _class_weights(self) -> list[float]:
         counts = self.model_.counts
         return [weight / counts.scale for weight in counts.weights]
 
-    # Computed when they are read: a prediction needs none of them.
+    # These attributes are computed when they are read, because predictions do not need them.
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -157,6 +164,9 @@ class _CountsEstimator(Estimator):
         if self.text_:
             fingerprints = [fingerprint for _, fingerprint in self._named_features(counts)]
             return np.array(fingerprints, dtype=np.uint64)
+        if hasattr(self, "feature_names_in_"):
+            names = dict.fromkeys(self.feature_names_in_.tolist(), 1)
+            return TokenCounts.from_dict(names, None, False).fingerprints
         return _core.fingerprint_columns(np.arange(self.n_features_in_, dtype=np.int64))
 
     @property
@@ -190,7 +200,7 @@ class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.M
     Attributes
     ----------
     model_ : streamnb.MultinomialNB
-        The model, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_, class_log_prior_ : ndarray
@@ -199,7 +209,7 @@ class MultinomialNB(MultinomialParameters, _CountsEstimator, model=naive_bayes.M
         Weight and log probability of each feature in each class, shape (K, d). They are computed
         when they are read.
     vocabulary_ : dict
-        The column of each token there, if it was fitted to texts.
+        The column of each token in these arrays, if it was fitted to texts.
 
     Examples
     --------
@@ -226,7 +236,21 @@ class ComplementNB(ComplementParameters, _CountsEstimator, model=naive_bayes.Com
     """`streamnb.ComplementNB` as a scikit-learn estimator; attributes as for `MultinomialNB`.
 
     `feature_log_prob_` has the weights of the formula, which are not probabilities.
+    `feature_all_` has the weight of each feature in all classes, shape (d,).
     """
+
+    @property
+    def class_log_prior_(self) -> NDArray[np.float64]:
+        """Log prior of each class, (K,); without a prior, the log of its share of the weight."""
+        model = self._fitted_model()
+        prior = "learned" if model.prior == "none" else model.prior
+        return self._in_class_order(log_prior(prior, model.labels, self._class_weights()))
+
+    @property
+    def feature_all_(self) -> NDArray[np.float64]:
+        """The weight of each feature in all classes, shape (d,)."""
+        weights: NDArray[np.float64] = self.feature_count_.sum(axis=0)
+        return weights
 
 
 @parameter_class()
@@ -235,13 +259,13 @@ class DiscriminativeMultinomialNB(
 ):
     """`streamnb.DiscriminativeMultinomialNB` as a scikit-learn estimator.
 
-    Rows are learned in their order, which affects the result. `fit` passes over them once.
+    Rows are learned once, in their order, which affects the result.
     Attributes are as for `MultinomialNB`.
     """
 
 
 class _TableEstimator(Estimator):
-    """Base of the estimators whose rows are named values: arrays, frames, lists of rows.
+    """Base of the estimators whose rows have named values: arrays, frames, lists of rows.
 
     Columns of a frame keep their names in `model_`; columns of an array are named 0, 1, 2 ...
     Missing values (None, NaN) are left out.
@@ -257,6 +281,8 @@ class _TableEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Columns:
         X = as_sequence(X)
+        if isinstance(X, list) and any(isinstance(row, Mapping) for row in X):
+            return self._read_dicts(X, reset)
         if is_frame(X):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
@@ -271,6 +297,30 @@ class _TableEstimator(Estimator):
         names = getattr(self, "feature_names_in_", None)
         return table if names is None else Columns(names.tolist(), table.values)
 
+    def _read_dicts(self, X: list[Mapping[str, Any]], reset: bool) -> Columns:
+        """Return a list of dicts as a frame with the keys as columns; keys may be missing."""
+        table = Columns.from_data(X)
+        row_names = [name for name in table.names if isinstance(name, str)]
+        if len(row_names) < len(table.names):
+            raise ValueError("a key of a row is not text, as names of features must be")
+        if reset:
+            self.feature_names_in_: NDArray[Any] = np.array(row_names, dtype=object)
+            self.n_features_in_: int = len(row_names)
+            return table
+        if not hasattr(self, "feature_names_in_"):
+            raise ValueError(
+                f"X has feature names, but {type(self).__name__} was fitted without feature names"
+            )
+        names = self.feature_names_in_.tolist()
+        if new := sorted(set(row_names) - set(names)):
+            raise ValueError(
+                "The feature names should match those that were passed during fit; unseen at fit "
+                f"time: {', '.join(new)[:200]}"
+            )
+        values = np.full((len(X), len(names)), None, dtype=object)
+        values[:, [names.index(name) for name in row_names]] = table.values
+        return Columns(names, values)
+
     def _declare(self, model: Any, classes: list[Label]) -> None:
         model._declare(classes)
 
@@ -279,6 +329,15 @@ class _TableEstimator(Estimator):
 
     def _class_weights(self) -> list[float]:
         return list(self.model_.class_weights.values())
+
+    def _column_names(self) -> list[Hashable]:
+        """Return the name of each column in the model; without names, its number."""
+        names = getattr(self, "feature_names_in_", None)
+        return list(range(self.n_features_in_)) if names is None else list(names.tolist())
+
+    def _column_indices(self, features: Mapping[Hashable, int]) -> list[int]:
+        """Return the index of each column among the model's features."""
+        return [features[name] for name in self._column_names()]
 
     @property
     def class_log_prior_(self) -> NDArray[np.float64]:
@@ -294,13 +353,18 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
     Attributes
     ----------
     model_ : streamnb.GaussianNB
-        The model, with everything it can do besides.
+        The trained model, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_, class_log_prior_ : ndarray
         Weight and log prior of each class, shape (K,).
+    class_prior_ : ndarray
+        Prior of each class, shape (K,).
     theta_, var_ : ndarray
-        Mean and variance (before smoothing) of each feature in each class, shape (K, d).
+        Mean and variance of each feature in each class, shape (K, d). As in scikit-learn, the
+        variances are those of the formula: `epsilon_` is added.
+    epsilon_ : float
+        `var_smoothing` times the largest variance of a feature over all classes.
 
     Examples
     --------
@@ -312,40 +376,107 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
 
     is_numeric = True
 
-    def _moments(self, index: int) -> NDArray[np.float64]:
+    def _normals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the means and variances of the formula, (K, d) in the order of the columns."""
         model = self._fitted_model()
-        names = getattr(self, "feature_names_in_", np.arange(self.n_features_in_)).tolist()
-        return np.array(
-            [
-                [model.feature_moments(label, name)[index] for name in names]
-                for label in self.classes_.tolist()
-            ]
-        )
+        sums = model.statistics.sums
+        means, halves, _ = normal_parameters(sums, model.ddof, model.var_smoothing, model.epsilon)
+        cells = np.ix_(model._class_order(), self._column_indices(model.statistics.features))
+        return means[cells], 1 / (2 * halves[cells])
+
+    @property
+    def class_prior_(self) -> NDArray[np.float64]:
+        """The prior of each class, shape (K,)."""
+        return np.exp(self.class_log_prior_)
 
     @property
     def theta_(self) -> NDArray[np.float64]:
         """The mean of each feature in each class, shape (K, d)."""
-        return self._moments(1)
+        return self._normals()[0]
 
     @property
     def var_(self) -> NDArray[np.float64]:
-        """The variance of each feature in each class before smoothing, shape (K, d)."""
-        return self._moments(2)
+        """The variance of each feature in each class, with `epsilon_`, shape (K, d)."""
+        return self._normals()[1]
+
+    @property
+    def epsilon_(self) -> float:
+        """`var_smoothing` times the largest variance of a feature over all classes."""
+        model = self._fitted_model()
+        weights, _, squares = model.statistics.total().moments()
+        variances = squares[weights > 0] / weights[weights > 0]
+        return float(model.var_smoothing * variances.max(initial=0.0))
 
 
 @parameter_class()
 class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tables.CategoricalNB):
-    """`streamnb.CategoricalNB` as a scikit-learn estimator; attributes as for `GaussianNB`.
+    """`streamnb.CategoricalNB` as a scikit-learn estimator.
 
     Levels are any values and need no encoding. New ones can come at any time.
+
+    Attributes
+    ----------
+    model_ : streamnb.CategoricalNB
+        The model, with everything it can do besides.
+    classes_ : ndarray
+        The classes, sorted.
+    class_count_, class_log_prior_ : ndarray
+        Weight and log prior of each class, shape (K,).
+    categories_ : list of ndarray
+        The L levels of each feature, sorted.
+    n_categories_ : ndarray
+        The number of levels of each feature, shape (d,).
+    category_count_, feature_log_prob_ : list of ndarray
+        For each feature, weight and log probability of each level in each class, shape (K, L).
     """
+
+    def _levels(self) -> list[list[Hashable]]:
+        """Return the levels of each feature, sorted, or in order of arrival if they cannot be."""
+        counts = self._fitted_model().statistics
+        all_levels = []
+        for name in self._column_names():
+            levels = list(counts.learned_levels(name))
+            with suppress(TypeError):
+                levels.sort()
+            all_levels.append(levels)
+        return all_levels
+
+    @property
+    def categories_(self) -> list[NDArray[Any]]:
+        """The levels of each feature, sorted; the columns of `category_count_`."""
+        return [as_array(levels) for levels in self._levels()]
+
+    @property
+    def n_categories_(self) -> NDArray[np.int64]:
+        """The number of levels of each feature, shape (d,)."""
+        return np.array([len(levels) for levels in self._levels()], dtype=np.int64)
+
+    @property
+    def category_count_(self) -> list[NDArray[np.float64]]:
+        """For each feature, the weight of each level in each class, shape (K, L)."""
+        counts = self._fitted_model().statistics
+        return [
+            self._in_class_order(counts.counts[[counts.learned_levels(name)[x] for x in levels]]).T
+            for name, levels in zip(self._column_names(), self._levels(), strict=True)
+        ]
+
+    @property
+    def feature_log_prob_(self) -> list[NDArray[np.float64]]:
+        """For each feature, the log probability of each level in each class, shape (K, L)."""
+        model = self._fitted_model()
+        return [
+            self._in_class_order(
+                model.statistics.logs(Levels.of_feature(name, levels), model.alpha, True)[0][:, 0]
+            ).T
+            for name, levels in zip(self._column_names(), self._levels(), strict=True)
+        ]
 
 
 @parameter_class(kw_only=True)
 class MixedNB(MixedParameters, _TableEstimator, model=tables.MixedNB):
     """`streamnb.MixedNB` as a scikit-learn estimator; attributes as for `CategoricalNB`.
 
-    In a frame the type of each value decides whether it is a number or a level.
+    In a frame, the type of each value decides whether it is a number or a level.
     """
 
 
@@ -368,15 +499,59 @@ class GaussianDiscriminantAnalysis(
 ):
     """`streamnb.GaussianDiscriminantAnalysis` as a scikit-learn estimator.
 
-    Attributes are as for `CategoricalNB`.
+    Attributes
+    ----------
+    model_ : streamnb.GaussianDiscriminantAnalysis
+        The model, with everything it can do besides.
+    classes_ : ndarray
+        The classes, sorted.
+    class_count_, class_log_prior_, priors_ : ndarray
+        Weight, log prior and prior of each class, shape (K,).
+    means_ : ndarray
+        Mean of each feature in each class, shape (K, d); NaN for a feature without a value.
+    covariance_ : ndarray or list of ndarray
+        The covariance that all classes share, shape (d, d), or a list with one for each class.
     """
 
     is_numeric = True
 
+    @property
+    def priors_(self) -> NDArray[np.float64]:
+        """The prior of each class, shape (K,)."""
+        return np.exp(self.class_log_prior_)
+
+    def _normals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return means (K, d) and covariances (K or 1, d, d), in the order of the columns."""
+        model = self._fitted_model()
+        normals = model._normals()
+        d = len(model.statistics.features)
+        columns = self._column_indices(model.statistics.features)
+        means = np.full((len(normals.means), d), np.nan)
+        means[:, normals.columns] = normals.means
+        covariances = np.full((len(normals.covariances), d, d), np.nan)
+        covariances[np.ix_(range(len(covariances)), normals.columns, normals.columns)] = (
+            normals.covariances
+        )
+        return means[:, columns], covariances[:, columns][:, :, columns]
+
+    @property
+    def means_(self) -> NDArray[np.float64]:
+        """The mean of each feature in each class, shape (K, d)."""
+        means: NDArray[np.float64] = self._normals()[0][self.model_._class_order()]
+        return means
+
+    @property
+    def covariance_(self) -> NDArray[np.float64] | list[NDArray[np.float64]]:
+        """The covariance of all classes, (d, d), or with `covariance="own"` a list, one a class."""
+        covariances = self._normals()[1]
+        if self.covariance == "shared":
+            return covariances[0]
+        return list(covariances[self.model_._class_order()])
+
 
 @parameter_class(kw_only=True)
 class _TextEstimator(PresetParameters, Estimator):
-    """Base of the estimators that take texts or mails as they are.
+    """Base of the estimators that take raw texts or mails.
 
     X is a sequence of texts, an array of shape (n, 1) or a frame with one column; with `on` also a
     frame, or a list of dicts, that has the texts under that name.
@@ -403,7 +578,7 @@ class _TextEstimator(PresetParameters, Estimator):
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
         if self.on is not None:
-            return classifier.as_messages(X)
+            return classifier.as_messages(X, self.on)
         texts = as_texts(X)
         if texts is None:
             raise ValueError(
@@ -433,7 +608,7 @@ class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     Attributes
     ----------
     model_ : streamnb.TextClassifier
-        The classifier, with everything it can do besides.
+        The trained classifier, with all its methods.
     classes_ : ndarray
         The classes, sorted.
     class_count_ : ndarray

@@ -1,8 +1,8 @@
 """Training, scoring and exact prequential evaluation on Spark; needs `streamnb[spark]` and Java.
 
-Only DataFrames and Arrow are used, so Spark Connect works too. The computations are those of
-`streamnb.partial`. Tasks are pure functions: a task that is retried, lost or run twice changes
-nothing.
+It uses only DataFrames and Arrow, so Spark Connect works, too. The computations are those of
+`streamnb.partial`. Tasks are pure functions: retried, lost and repeated tasks do not change the
+result.
 """
 
 from streamnb.spark.evaluation import prequential, summary

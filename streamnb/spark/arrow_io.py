@@ -67,7 +67,8 @@ def select_rows(
     frame
         The rows.
     learner
-        A Classifier reads the column `message`; a tabular model all other columns, as a struct.
+        A Classifier reads the column `message`. A tabular model reads all other columns, as a
+        struct.
     label, position
         Whether to select these columns.
     extra
@@ -116,7 +117,7 @@ def read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[LabelledRow]:
     Raises
     ------
     CorpusError
-        For a null in one of the columns.
+        If one of the columns has a null.
     """
     for batch in batches:
         names = batch.schema.names
@@ -183,12 +184,12 @@ _model_folder: list[str] = []
 
 
 def broadcast_model(session: SparkSession, learner: Any) -> str:
-    """Send a model file to all executors, once; return the name that `load_model` takes."""
+    """Send a model file to each executor once; return the name for `load_model`."""
     data = BytesIO()
     learner.save(data)
     name = f"streamnb-{sha256(data.getvalue()).hexdigest()[:32]}.snb"
     if not _model_folder:
-        # Kept until the program ends, because tasks may be run until then.
+        # The file stays until the program ends, because tasks can run until then.
         _model_folder.append(tempfile.mkdtemp(prefix="streamnb-"))
         atexit.register(shutil.rmtree, _model_folder[0], ignore_errors=True)
     path = Path(_model_folder[0]) / name

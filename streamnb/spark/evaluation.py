@@ -32,10 +32,10 @@ def prequential(
 ) -> DataFrame:
     """Classify every message with a model that learned all earlier messages and no later one.
 
-    The result equals that of one process that goes through the stream by position, bit for bit.
-    It is a parallel prefix sum: each block counts what it learns; each range of fingerprints adds
-    up the counts of earlier blocks of the features that a block needs; each block is replayed
-    from there.
+    The result is exactly that of one process that reads the stream by position. It is a parallel
+    prefix sum. Each block counts the messages that it learns. Each range of fingerprints sums the
+    counts of earlier blocks for the features that a block needs. Each block is then replayed from
+    these sums.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ def prequential(
         As for `fit`. The column `position` is required, and positions must be unique; with
         `delay` they must have no gaps.
     learner : Classifier or tabular model
-        The model to evaluate, untrained. It must be a sum; `fit` lists which are.
+        The untrained model to evaluate. Its counts must be sums (see `fit`).
     block : int, default 4096
-        Positions in a block. A task holds the messages of one block.
+        Positions in a block. A task has the messages of one block in memory.
     parts : int, default 8
-        Ranges of fingerprints. A task holds the counts of one range.
+        Number of ranges of fingerprints. A task has the counts of one range in memory.
     delay : int, default 0
         Number of messages after which a label is learned.
     positive : str, default None
@@ -64,7 +64,7 @@ def prequential(
     Raises
     ------
     ValueError
-        For a model whose counts cannot be added, or a column that is missing or of another type.
+        If the model's counts cannot be added, or a column is missing or has another type.
     """
     arrow_io.check_integer("block", block)
     arrow_io.check_integer("delay", delay, minimum=0)
@@ -75,7 +75,7 @@ def prequential(
     layout = partial.BlockLayout(block, delay)
     if delay:
         arrow_io.position_range(rows, "delay")
-    # Rounded down, also below zero, where `div` alone rounds up.
+    # Round down, even below zero, where `div` alone rounds up.
     positions = [f"({POSITION} + {offset}L)" for offset in (0, delay)]
     indices = [
         F.expr(f"({position} - pmod({position}, {block}L)) div {block}L") for position in positions
@@ -106,7 +106,7 @@ def _count_task(spec: str, layout: partial.BlockLayout, parts: int) -> Any:
 
 
 def _prefix_task(spec: str) -> Any:
-    """Return the task that adds up a range of fingerprints, block after block."""
+    """Return the task that sums a range of fingerprints, block after block."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         current_block = 0
@@ -119,7 +119,7 @@ def _prefix_task(spec: str) -> Any:
                     current_block = block
                     yield item
 
-        # `prefix_sums` yields one item for each input, before it takes the next.
+        # `prefix_sums` yields one item for each input before it reads the next input.
         for prefix in partial.prefix_sums(spec, partial_counts()):
             yield from arrow_io.to_batches([prefix], current_block)
 
@@ -165,7 +165,7 @@ def summary(steps: DataFrame, intervals: bool = True) -> Summary:
     Returns
     -------
     Summary
-        Equal to that of one process, bit for bit.
+        The figures are exactly those of one process.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Training on Spark: exact for models that are sums, on shards for others, or by group."""
+"""Training on Spark: exact if the counts are sums, on shards for other models, or by group."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ def fit(
 ) -> Learner:
     """Train a model on all rows of a frame.
 
-    Without `shards` the result equals that of one process that learns the rows by position, bit
-    for bit, however the frame is partitioned. With `shards` it is an approximation, for models
-    that depend on the order of the messages.
+    Without `shards`, the result is exactly that of one process that learns the rows by position,
+    and does not depend on the partitions. With `shards`, it is an approximation for models that
+    depend on the order of the messages.
 
     Parameters
     ----------
     frame : DataFrame
         Columns `label` (string, integer or boolean), `message` (binary or string), and
-        optionally `position` (integer), the place in the stream. For a tabular model all columns
-        but `label` and `position` are features. Without `position` classes are ordered by name.
+        optionally `position` (integer) in the stream. For a tabular model, all columns except
+        `label` and `position` are features. Without `position`, classes are ordered by name.
     learner : Classifier or tabular model
         The model; only its parameters are used, and it is not changed.
     parts : int, default 8
         Number of ranges of fingerprints. One reducer merges the counts of each range.
     memory : float, default 512.0
-        Megabytes of counts after which a task emits its partial counts and starts afresh.
+        Megabytes of counts at which a task emits its partial counts and clears them.
     min_count : float, default 0.0
-        Features whose count, summed over classes, is smaller are dropped by the reducers.
+        Minimum count of a feature, summed over classes; reducers drop features with less.
     shards : int, default None
         Number of shards of consecutive positions that are learned in parallel and merged. Each
         needs at least 2,000 messages, and positions must have no gaps.
     rounds : int, default 1
-        Number of times that shards start again from the merged model. More rounds are closer to
-        learning in sequence.
+        Number of rounds. In each round, shards start from the merged model. The result with more
+        rounds is closer to learning in sequence.
 
     Returns
     -------
@@ -69,8 +69,8 @@ def fit(
     Raises
     ------
     ValueError
-        For a model whose counts cannot be added, without `shards`; for shards that are too small;
-        for a column that is missing or of another type.
+        If shards are too small, a column is missing or has another type, or the model's counts
+        cannot be added and `shards` is None.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def fit(
 
 
 def _merge(counts: DataFrame, spec: str, min_count: float = 0.0) -> DataFrame:
-    """Return the merged partial counts, one reducer for each view and range; states unchanged."""
+    """Return merged partial counts, with a reducer per view and range; states are unchanged."""
 
     def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if key[0].as_py() == STATE:
@@ -157,14 +157,14 @@ def _shard_task(model_name: str, last: int, parts: int) -> Any:
 
 
 def _sort_groups(frame: DataFrame, group: str) -> DataFrame:
-    """Return a frame whose groups by a column are sorted by position, also after `groupBy`."""
+    """Return a frame whose groups by a column stay sorted by position after `groupBy`."""
     return frame.repartition(arrow_io.column(group)).sortWithinPartitions(
         arrow_io.column(group), POSITION
     )
 
 
 def fit_each(frame: DataFrame, learner: Any, group: str) -> DataFrame:
-    """Train one model for each value of a column, such as a user, exactly, by position.
+    """Train one model for each value of a column, such as a user. Rows are learned by position.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def fit_each(frame: DataFrame, learner: Any, group: str) -> DataFrame:
     Raises
     ------
     ValueError
-        For a column that is missing or of another type.
+        If a column is missing or has another type.
     """
     spec = partial.spec_of(learner)
     partial.new_model(spec)

@@ -63,8 +63,9 @@ def score(
     Returns
     -------
     DataFrame
-        `position`, the columns kept, `predicted` (null for an untrained model) and `score`: two
-        classes: log-odds of the positive class. More: log-odds of the predicted class.
+        `position`, the kept columns, `predicted` (null for an untrained model) and `score`:
+        the log-odds of the positive class. With more than two classes and a positive class that is
+        neither given nor "spam", the score is the log-odds of the predicted class.
 
     Raises
     ------

@@ -27,13 +27,14 @@ def learn(
     trigger: Mapping[str, Any] | None = None,
     source: str = "spark",
 ) -> Any:
-    """Learn the messages of a stream, each distinct one once, continuing from the checkpoint.
+    """Learn each distinct message of a stream once, and continue from the checkpoint.
 
     One task learns each micro-batch in one transaction of the database, which also stores the
-    batch's number. A batch that is run twice (a retried task, a driver that died before its
-    checkpoint) is learned once, and so is a repeated message. Within a batch messages are learned
-    by `position`, if there is one. Rows with a null label or message are skipped. A task holds
-    the messages of a batch: bound it with options such as Spark's `maxFilesPerTrigger`.
+    batch's number. So a batch that runs twice is learned once. (A task may be retried, or a driver
+    may die before its checkpoint.) A repeated message is learned once, too. Messages of a batch are
+    learned by `position`, if there is one. Rows with a null label or message are skipped. A task
+    has the messages of a batch in memory: limit them with options such as Spark's
+    `maxFilesPerTrigger`.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def _batch_task(store: str, query_id: str, batch_id: int, source: str) -> Any:
     """Return the task that learns one micro-batch."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        messages = []  # read before the transaction, so that it does not wait for Spark
+        messages = []  # read before the transaction, which must not wait for Spark
         for batch in batches:
             columns = (batch.column(name).to_pylist() for name in (MESSAGE, LABEL))
             for message, label in zip(*columns, strict=True):

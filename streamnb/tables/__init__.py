@@ -1,4 +1,4 @@
-"""Models of tables: rows of named values, learned by adding to a few sums."""
+"""Models of tables, whose rows have named values. A model is a few sums."""
 
 from streamnb.tables.aode import AODE
 from streamnb.tables.categorical import CategoricalNB

@@ -26,13 +26,13 @@ from streamnb.tables.parameters import PriorParameter
 
 
 class _Coded(NamedTuple):
-    """The levels of one row: their indices, in rising order, and those of their features."""
+    """The levels of one row: their ascending indices, and the indices of their features."""
 
     levels: Ints
     features: Ints
 
 
-_FEATURE = 1 << 31  # flag in a key: the lower bits are the index of a feature instead of a level
+_FEATURE = 1 << 31  # flag in a key: the lower bits are the index of a feature, not of a level
 
 
 def _key(a: Ints, b: Ints) -> Keys:
@@ -58,18 +58,18 @@ def _renumbered(keys: Keys, levels: Ints, features: Ints) -> Keys:
 class PairCounts(LevelCounts):
     """Counts of levels, and of pairs of a parent's level with another level of the same row.
 
-    A pair is one entry of a count table. The table also counts a parent's level together with a
-    feature at any level: the denominator of the pair's probability. For sparse rows, it counts
-    only the parent's own feature. The pair of a level with itself counts the other features.
+    A pair is one entry of a count table. The denominator of a pair's probability is an entry, too:
+    a parent's level with a feature at any level. For sparse rows, the table counts only the
+    parent's own feature, and the pair of a level with itself counts the other features.
 
     Parameters
     ----------
     parents
-        Names of the features that are parents, their maximum number in a row, or None for all.
-        With a number, the features whose names have the smallest fingerprints are parents, so the
-        choice depends only on the row.
+        The parents: names of features, a maximum number per row, or None for all. With a number,
+        the features with the smallest fingerprints are parents, so the choice depends only on the
+        row.
     sparse
-        Whether rows name only the features that are present.
+        Whether rows contain only the present features.
     """
 
     def __init__(self, parents: int | Collection[Hashable] | None, sparse: bool) -> None:
@@ -82,7 +82,7 @@ class PairCounts(LevelCounts):
         self._ranks: list[tuple[int, str]] = []
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
         super().add_classes(classes)
         self.pairs.widen(classes)
 
@@ -118,7 +118,7 @@ class PairCounts(LevelCounts):
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
     def own_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Return keys of parents with their own feature, shape (p,). They count the parents."""
+        """Return the keys of parents with their own feature, (p,), for the parents' counts."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
     def _entries(self, row: _Coded) -> tuple[Keys, Floats]:
@@ -154,9 +154,9 @@ class PairCounts(LevelCounts):
         self.take(rows, place, weight)
 
     def check_merge(self, other: Any) -> None:
-        """Raise ValueError unless the other statistics have the same parents and kind of rows."""
+        """Raise ValueError if the other statistics have other parents or another kind of rows."""
         if self.parents != other.parents:
-            raise ValueError("cannot merge: the models have other parents")
+            raise ValueError("cannot merge: the models have different parents")
         if self.sparse != other.sparse:
             raise ValueError("cannot merge: sparse=True in one model, sparse=False in the other")
 
@@ -219,7 +219,7 @@ class AODEParameters(PriorParameter):
         _Parents(),
         "counts",
         "The features that are parents: None for all, their names, or the maximum number for a "
-        "row. With a number, the features whose names have the smallest fingerprints are taken. "
+        "row. With a number, the features with the smallest fingerprints are parents. "
         "The time for a row is proportional to features times parents, so text needs a maximum.",
         default=None,
     )
@@ -255,12 +255,11 @@ class AODE(AODEParameters, TabularNB):
 
         P(c) * mean over parents i of P(x_i | c) * product over j of P(x_j | c, x_i)
 
-    Every probability is a ratio of counts, (n + alpha) / (N + alpha L), where L is the number of
-    levels. The model uses pairs of features that carry more evidence than each feature alone,
-    without a search for a structure.
+    Each probability is a ratio of counts, (n + alpha) / (N + alpha L), where L is the number of
+    levels. The model uses the evidence of pairs of features, without a search for a structure.
 
     Levels are any hashable values. Convert numbers to ranges first. Missing values are left out.
-    All parameters but `parents` and `sparse` can be set after training.
+    All parameters except `parents` and `sparse` can be set after training.
 
     References
     ----------
@@ -305,7 +304,7 @@ class AODE(AODEParameters, TabularNB):
         if not len(parents):
             return single_logs.sum(axis=0)
         logs = self._pair_logs(row, parents, single_logs)
-        logs[np.arange(len(parents)), parents] = single_logs[parents]  # the parent itself
+        logs[np.arange(len(parents)), parents] = single_logs[parents]  # a parent with itself
         joint = logs.sum(axis=1)
         top = joint.max(axis=0)
         top = np.where(np.isneginf(top), 0.0, top)
@@ -344,7 +343,7 @@ class AODE(AODEParameters, TabularNB):
         )
 
 
-_SMALLEST = 1e-300  # instead of a probability of 0
+_SMALLEST = 1e-300  # replaces a probability of 0
 
 
 def _fingerprint(name: Hashable) -> int:

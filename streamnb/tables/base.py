@@ -25,7 +25,7 @@ from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
-SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact, because sums are cut off at 2^-640
+SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact (lowest bit 2^-640)
 
 
 def arrival_independent(names: Sequence[Hashable]) -> list[int]:
@@ -34,16 +34,16 @@ def arrival_independent(names: Sequence[Hashable]) -> list[int]:
 
 
 class Statistics(Protocol):
-    """Sufficient statistics of the examples of K classes: sums that add, subtract and merge.
+    """Sufficient statistics of the examples of K classes, which can be added and subtracted.
 
-    Models compute their formulas from statistics, which do not depend on the formula's parameters.
+    The statistics do not depend on the parameters of the formulas that use them.
     """
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
 
     def read(self, table: Columns) -> Any:
-        """Return rows in the form for `learn` and the formulas, without changing the statistics.
+        """Return rows as `learn` and the formulas take them; the statistics do not change.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Statistics(Protocol):
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     """A generative classifier of rows with named values.
 
-    `statistics` holds the sums over all examples. `_evidence` is a formula over them, whose
+    `statistics` has the sums over all examples. `_evidence` is a formula of the sums, and its
     parameters can change after training. Threads can share a model: a lock protects each call of a
     public method.
     """
@@ -143,6 +143,11 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         """Return a copy of an example that can be stored."""
         return dict(x)
 
+    def messages_of(self, X: Any) -> list[dict[Any, Any]]:
+        """Return the rows of a matrix or frame as examples."""
+        table = Columns.from_data(X)
+        return [dict(zip(table.names, row, strict=True)) for row in table.values.tolist()]
+
     def _declare(self, labels: Iterable[Label]) -> None:
         new = [label for label in dict.fromkeys(labels) if label not in self._places]
         check_labels(new)
@@ -194,10 +199,10 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     ) -> None:
         """Undo `learn_one` with the same arguments.
 
-        This restores sums of numbers to the last bit. It restores counts of levels exactly as long
-        as weights are whole numbers with a sum below 2^53. If weights differ by a factor of 10^9 or
-        more, counts of levels are rounded, and the error stays. A class without examples keeps its
-        name, and has the probability 0.
+        It restores sums of numbers exactly. It restores counts of levels exactly if weights are
+        whole numbers with a sum below 2^53. If weights differ by a factor of 10^9 or more, counts
+        of levels are rounded, and the error stays. A class without examples keeps its name, with
+        probability 0.
 
         Raises
         ------
@@ -227,7 +232,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     ) -> Receipt:
         """Learn an example, and return the receipt for `unlearn`.
 
-        `feedback` changes nothing: models of tables have no calibration.
+        `feedback` has no effect, because models of tables have no calibration.
         """
         self.learn_one(x, y, w)
         return self._default_receipt(w)
@@ -254,7 +259,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         if len(labels) != len(table.values):
             raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
-        check_labels(list(dict.fromkeys([*classes, *labels])))
+        check_labels([*classes, *labels])
         self._check_columns(table, is_learning=True)
         self._learn(self.statistics.read(table), labels, weights, classes)
 
@@ -269,7 +274,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return self._score(self.statistics.read(table))
 
     def _check_columns(self, table: Columns, is_learning: bool) -> None:
-        """Check that columns are named, or numbered, as those that were learned."""
+        """Check that columns have names, or numbers, as the learned ones have."""
         known_names = self.statistics.feature_names()
         if known_names and table.names:
             has_known = not known_names.isdisjoint(table.names)

@@ -21,10 +21,10 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
 
         log P(c) + sum over j of log((n_cv + alpha) / (n_c + alpha L_j))
 
-    n_cv is the weight of the examples of class c with level v of feature j, n_c of those with any
-    level of feature j. L_j is the number of levels of feature j.
+    n_cv is the weight of the examples of class c with level v of feature j. n_c is the weight of
+    the examples of class c with any level of feature j. L_j is the number of levels of feature j.
 
-    Levels are any hashable values, and new ones can come at any time. All parameters can be set
+    Levels are any hashable values, and new levels can appear at any time. All parameters can be set
     after training. Missing values (not in the dict, None or NaN) are left out, in training and in
     prediction.
 

@@ -1,4 +1,4 @@
-"""Rows of a table: dicts, matrices and data frames as names and values."""
+"""Rows of a table as names and values, from dicts, matrices and data frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from streamnb.counts.protocol import Floats, Ints, is_missing
 from streamnb.naive_bayes.mini_batches import frame_of, is_frame, values_of
 
-LARGEST = 1e100  # limit of values, so that squares and their sums stay finite
+LARGEST = 1e100  # largest value: squares and their sums stay finite
 _LARGEST_DENSE = 10**8  # maximum number of cells of a sparse matrix
 
 
@@ -38,7 +38,7 @@ class Columns:
     names
         Names of the columns, all different.
     values
-        Shape (n, d): float64, or object where a column holds anything else.
+        Shape (n, d): float64, or object if a column has other values than numbers.
     """
 
     names: list[Hashable]
@@ -98,7 +98,7 @@ class Columns:
         elif len(values) == 1:
             row = values[0].tolist()
             if set(map(type, row)) == {float} and max(map(abs, row)) <= LARGEST:
-                return np.array([row])  # also for NaN: comparisons with NaN are false
+                return np.array([row])  # includes NaN, because comparisons with NaN are false
             numbers = np.array([[self._number(value, 0, j) for j, value in enumerate(row)]])
         else:
             numbers = np.empty(values.shape)

@@ -14,7 +14,7 @@ from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
 
 
 class _Normals(NamedTuple):
-    """The features with data (d), in order, their means (K, d) and covariances (K or 1, d, d)."""
+    """The features with data (d), their means (K, d) and covariances (K or 1, d, d)."""
 
     columns: list[int]
     means: Floats
@@ -61,8 +61,8 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
     covariances, in O(K d^3). All parameters can be set after training, including the kind of
     covariance. Unlike scikit-learn's LDA, a given prior does not weight the shared covariance.
 
-    In prediction, a missing value is integrated out. The covariance of two features is taken over
-    the examples that have both. Negative eigenvalues, which can then arise, are set to 0.
+    In prediction, a missing value is integrated out. The covariance of two features is computed
+    over the examples with both. This can give negative eigenvalues, which are set to 0.
 
     References
     ----------
@@ -71,7 +71,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
 
     Examples
     --------
-    The sign of a product, which needs more than a linear boundary or independent features:
+    The sign of a product, which a linear boundary or independent features cannot separate:
 
     >>> from streamnb import GaussianDiscriminantAnalysis
     >>> model = GaussianDiscriminantAnalysis(covariance="own", shrinkage=0.01)
@@ -102,7 +102,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
             covariances = shared[None]
         else:
             covariances = _divide(class_products, n - self.ddof)
-            # A feature without values in a class gets the estimate over all classes.
+            # For a feature without values in a class, use the estimate over all classes.
             covariances = np.where(n > 0, covariances, overall * np.eye(d))
         means = np.array([sums_of_class.means() for sums_of_class in sums]).reshape(len(sums), d)
         means = np.where(np.isnan(means), total.means(), means)
@@ -132,7 +132,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
                     factors.clear()
                 factors[key] = _whitening_factors(normals.covariances, present)
             known_values, means = values[indices][:, present], normals.means[:, present]
-            middle = means.sum(axis=0) / max(len(means), 1)  # precise also far from zero
+            middle = means.sum(axis=0) / max(len(means), 1)  # keeps precision far from zero
             for class_index, (whiten, constant) in enumerate(factors[key]):
                 white, centres = (known_values - middle) @ whiten, (means - middle) @ whiten
                 for k in range(len(means)) if len(factors[key]) == 1 else (class_index,):

@@ -1,8 +1,8 @@
 """Sums of many rows without rounding, by matrix products.
 
-Numbers are cut into slices of few bits, so that every product of two slices and every sum of those
-fits into a double: matrix products of slices are exact, whatever the order of their sums (Ozaki,
-Ogita, Oishi and Rump 2012, Error-free transformations of matrix multiplication).
+Numbers are split into slices of few bits, so each product of two slices and each sum of such
+products fits into a double. Matrix products of slices are then exact in any order of summation
+(Ozaki, Ogita, Oishi and Rump 2012, Error-free transformations of matrix multiplication).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from streamnb.counts.protocol import Bools, Floats
 
 _BITS = 18
-MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 of a double
+MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 bits of a double
 _MOST_SLICES = 4
-# lowest bit of numbers whose squares have no bits below 2^-640, where sums are cut off
+# lowest bit of numbers whose squares have no bits below 2^-640, the lowest bit of sums
 _SMALLEST_UNIT = 2.0**-320
 
 
 def _slices(X: Floats) -> list[Floats] | None:
-    """Return slices of few bits that add up to X; None if there would be too many."""
+    """Return slices of few bits that sum to X; None if there would be too many."""
     unit = np.exp2(np.frexp(np.abs(X).max(initial=0.0))[1] - float(_BITS))
     remainder, slices = X, list[Floats]()
     while remainder.any():
@@ -73,7 +73,7 @@ def _square_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
 
 def _pair_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
     n, d = is_present.shape
-    j, i = np.tril_indices(d)  # for each j all i <= j, in the order of the cells
+    j, i = np.tril_indices(d)  # all pairs i <= j, in the order of the cells
     presence = is_present.astype(np.float64)
     counts = np.zeros(1 + 4 * len(i))
     counts[0], counts[1::4] = n, (presence.T @ presence)[i, j]

@@ -31,7 +31,7 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
     rounding. So means and variances are accurate far from zero, and unlearning is exact. Two
     merged models equal one that learned both streams.
 
-    An example of weight w counts as w examples, also in variances.
+    An example of weight w counts as w examples, in variances, too.
 
     All parameters can be set after training. Missing values (not in the dict, None or NaN) are
     left out, in training and in prediction.

@@ -154,10 +154,10 @@ class LazyBayesianRules(LazyParameters, TabularNB):
     """Lazy Bayesian rules: naive Bayes over the examples that share values with the query.
 
     A prediction begins with all examples, and fixes features one by one to the value of the query.
-    Fixing a feature selects the examples with that value. It is accepted if naive Bayes over the
-    other features then makes significantly fewer leave-one-out errors on them, by a sign test. The
-    search stops if no feature is accepted. So dependent features select examples, and naive Bayes
-    multiplies the others.
+    Fixing a feature selects the examples with that value. A feature is fixed if naive Bayes over
+    the other features then makes significantly fewer leave-one-out errors on these examples, by a
+    sign test. The search stops if no feature passes the test. So dependent features select
+    examples, and naive Bayes multiplies the others.
 
     Levels are any hashable values. Convert numbers to ranges first. Missing values are left out.
     `alpha` and `level` can be set at any time.
@@ -302,7 +302,7 @@ class LazyBayesianRules(LazyParameters, TabularNB):
         return np.array([sums.weight > 0 for sums in self._weights], dtype=bool)
 
     def _logs(self, n: Any, whole: Any, levels: Any) -> Floats:
-        # Leaving out an example can give a negative count, by rounding.
+        # Without an example, a count can be negative by rounding.
         n, whole = np.maximum(n, 0.0), np.maximum(whole, 0.0)
         return log_probabilities(n, whole, self.alpha, np.asarray(levels))
 

@@ -15,6 +15,7 @@ from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
 MISSING, UNSEEN = -1, -2  # marks a missing level in place of its index
+_TRUTH_VALUES = {"true": True, "false": False}
 
 
 class Levels(NamedTuple):
@@ -48,7 +49,8 @@ class LevelCounts(Statistics):
     features, names
         The index and the name of each of the F features.
     ids
-        For each feature, the index of each of its levels. All features have V levels together.
+        For each feature, the index of each of its levels. V is the number of levels of all
+        features.
     feature_of
         Shape (V,): the feature of each level.
     alive
@@ -63,7 +65,7 @@ class LevelCounts(Statistics):
         self.level_ids: list[dict[Hashable, int]] = []
         self._size = 0
         self._classes = 0
-        # The array has room for more levels and classes.
+        # The array has spare room for levels and classes.
         self._of_levels = np.zeros((0, 0))
         self._of_features = np.zeros((0, 0))
         self.feature_of: Ints = np.zeros(0, dtype=np.int64)
@@ -81,11 +83,11 @@ class LevelCounts(Statistics):
 
     @property
     def feature_weights(self) -> Floats:
-        """Weight of the examples with any level of each feature (F) in each class (K)."""
+        """Weight of the examples with a value of each feature (F) in each class (K)."""
         return self._of_features[:, : self._classes]
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
         room = self._of_levels.shape[1]
         if classes > room:
             room = max(classes, room + room // 2)
@@ -97,7 +99,13 @@ class LevelCounts(Statistics):
             self.totals = np.pad(self.totals, (0, classes - len(self.totals)))
 
     def read(self, table: Columns) -> Levels:
-        """Return rows of levels; ValueError if one is not hashable."""
+        """Return rows of levels.
+
+        Raises
+        ------
+        ValueError
+            If a level is not hashable, or is a number as text where the number is a level.
+        """
         places = np.empty(table.values.shape, dtype=np.int64)
         levels = []
         for j, name in enumerate(table.names):
@@ -106,7 +114,28 @@ class LevelCounts(Statistics):
                 _object_levels(column, name) if column.dtype == object else _number_levels(column)
             )
             levels.append(column_levels)
+            self._check_types(name, column_levels)
         return Levels(table.names, levels, places)
+
+    def learned_levels(self, name: Hashable) -> Mapping[Hashable, int]:
+        """Return the learned levels of a feature, and the index of each."""
+        place = self.features.get(name)
+        return {} if place is None else self.level_ids[place]
+
+    def _check_types(self, name: Hashable, levels: list[Hashable]) -> None:
+        """Raise ValueError for a new level with the text of a level that has another type."""
+        learned_levels = self.learned_levels(name)
+        new_levels = [level for level in levels if level not in learned_levels]
+        types = set(map(type, new_levels))
+        for level in new_levels:
+            twin = find_twin(level, learned_levels)
+            if twin is None and len(types) > 1:
+                twin = find_twin(level, dict.fromkeys(new_levels))
+            if twin is not None:
+                raise ValueError(
+                    f"{name!r:.80}: the level {level!r:.80} is {_type_name(level)}, but "
+                    f"{twin!r:.80} is {_type_name(twin)}: use one type for both"
+                )
 
     def codes(self, rows: Levels) -> tuple[Ints, Ints]:
         """Return the indices of features (d,) and of levels (n, d); < 0 if missing or unseen."""
@@ -194,7 +223,7 @@ class LevelCounts(Statistics):
             features, levels = features[is_present], codes[0, is_present]
             other_weights = self.feature_weights[:, place].copy()
             other_weights[features] -= weight
-            # With weights that are not whole numbers, counts can have rounding errors.
+            # Counts have rounding errors if weights are not whole numbers.
             is_unknown = (subtract_exactly(self._counts[levels, place], weight) < 0).any() or (
                 other_weights > remaining_weight + 1e-9 * (remaining_weight + weight)
             ).any()
@@ -202,15 +231,15 @@ class LevelCounts(Statistics):
             raise ValueError("cannot unlearn: this row was never learned")
 
     def revive(self, levels: Ints) -> None:
-        """Update the number of levels for those whose count has become positive."""
+        """Update the number of levels after counts became positive."""
         np.add.at(self.alive, self.feature_of[levels], 1)
 
     def bury(self, levels: Ints) -> None:
-        """Update the number of levels for those whose count has become 0."""
+        """Update the number of levels after counts became 0."""
         np.subtract.at(self.alive, self.feature_of[levels], 1)
 
     def check_merge(self, other: Any) -> None:
-        """Do nothing: counts of levels can always be merged."""
+        """Do nothing, because counts of levels can always be merged."""
 
     def merge(self, other: LevelCounts, places: list[int]) -> None:
         """Add other statistics."""
@@ -224,7 +253,7 @@ class LevelCounts(Statistics):
             self.feature_weights[features, own_index] += other.feature_weights[:, other_index]
 
     def translate(self, other: LevelCounts) -> tuple[Ints, Ints]:
-        """Return this object's indices of another's features and levels, after adding new ones."""
+        """Add the features and levels of another object; return their indices in this object."""
         features = np.zeros(len(other.level_ids), dtype=np.int64)
         level_ids = np.zeros(other._size, dtype=np.int64)
         for place, (name, other_ids) in enumerate(zip(other.names, other.level_ids, strict=True)):
@@ -247,7 +276,7 @@ class LevelCounts(Statistics):
             return np.zeros((n, d, classes)), np.zeros((n, d), bool)
         cells = np.where((codes >= 0)[:, :, None], self._counts[np.maximum(codes, 0)], 0.0)
         valid = (codes != MISSING) & (features >= 0) & (self.alive[features] > 0)
-        if not smooth_unseen:  # a level with the count 0 is treated as never learned
+        if not smooth_unseen:  # a level with count 0 counts as never learned
             valid &= cells.any(axis=2)
         levels = self.alive[features, None].astype(np.float64)
         return log_probabilities(cells, self.feature_weights[features], alpha, levels), valid
@@ -287,7 +316,7 @@ class LevelCounts(Statistics):
                 raise ValueError("a count is negative or not finite")
         sums = np.zeros_like(feature_weights)
         np.add.at(sums, self.feature_of[: self._size], counts)
-        # With weights of very different sizes, rounding can differ between the two sums.
+        # If weights have very different sizes, the two sums can be rounded differently.
         self._counts[: self._size] = counts
         self.feature_weights[:] = np.where(
             np.isclose(sums, feature_weights, rtol=1e-6, atol=1e-6), feature_weights, sums
@@ -315,17 +344,44 @@ def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable]
     return list(numbers), places
 
 
+def find_twin(level: Hashable, levels: Mapping[Hashable, Any]) -> Hashable | None:
+    """Return the level of another type with the same text, such as 3 for "3"; None without one."""
+    if not isinstance(level, str):
+        texts = [str(level)]
+        if isinstance(level, float) and level.is_integer():
+            texts.append(str(int(level)))
+        return next((text for text in texts if text in levels), None)
+    if level.lower() in _TRUTH_VALUES:
+        value: Any = _TRUTH_VALUES[level.lower()]
+    elif "_" in level:  # which Python reads in numbers
+        return None
+    else:
+        try:
+            value = float(level)
+        except ValueError:
+            return None
+    if value not in levels:
+        return None
+    is_truth_value = isinstance(value, bool)  # 1 and True are one key of a dict
+    twin = next(candidate for candidate in levels if candidate == value)
+    return twin if isinstance(twin, bool) == is_truth_value else None
+
+
+def _type_name(level: Hashable) -> str:
+    return "text" if isinstance(level, str) else f"of the type {type(level).__name__}"
+
+
 def _add(table: Floats, rows: Ints, columns: Ints, amounts: Floats) -> None:
     """Add amounts to cells, which may be repeated."""
     if len(rows) < table.size:
         np.add.at(table, (rows, columns), amounts)
-    else:  # several times as fast as ufunc.at
+    else:  # this is several times as fast as ufunc.at
         cells = rows * table.shape[1] + columns
         table += np.bincount(cells, amounts, table.size).reshape(table.shape)
 
 
 def _distinct(numbers: Ints, limit: int) -> Ints:
-    """Return the distinct numbers, all below `limit`, in rising order."""
+    """Return the distinct numbers, all below `limit`, ascending."""
     if len(numbers) < limit:
         return np.unique(numbers)
     is_present = np.zeros(limit, dtype=bool)
@@ -337,7 +393,7 @@ def _number_levels(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
     """Return the distinct levels of a numeric column, and the index of each row's level."""
     if column.dtype.kind in "bui" and len(column):
         low, high = int(column.min()), int(column.max())
-        if high - low < len(column):  # without sorting
+        if high - low < len(column):  # faster than sorting
             whole = column.view(np.uint8) if column.dtype == bool else column
             offsets = (whole - whole.min()).astype(np.int64)
             present = _distinct(offsets, high - low + 1)
@@ -346,7 +402,7 @@ def _number_levels(column: NDArray[Any]) -> tuple[list[Hashable], Ints]:
             kind = bool if column.dtype == bool else int
             return [kind(low + number) for number in present.tolist()], places[offsets]
     levels, places = np.unique(column, return_inverse=True)
-    if len(levels) and levels[-1] != levels[-1]:  # NaN comes last
+    if len(levels) and levels[-1] != levels[-1]:  # NaN is last
         levels = levels[:-1]
         places = np.where(places == len(levels), MISSING, places)
     return levels.tolist(), places.reshape(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping, Set
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from streamnb.counts.protocol import Floats, Ints
 from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
-from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, total_logs
+from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, find_twin, total_logs
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
@@ -37,7 +38,7 @@ class MixedStatistics(Statistics):
     Parameters
     ----------
     numeric, categorical
-        Features whose kind is fixed; other values are treated by their type.
+        Features of a fixed kind. The kind of other values depends on their type.
     """
 
     def __init__(self, numeric: Collection[Hashable], categorical: Collection[Hashable]) -> None:
@@ -49,7 +50,7 @@ class MixedStatistics(Statistics):
         self.levels: LevelCounts = LevelCounts()
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
         self.numbers.add_classes(classes)
         self.levels.add_classes(classes)
 
@@ -72,10 +73,12 @@ class MixedStatistics(Statistics):
             if not of_number.all():
                 levels.append(j)
         names = table.names
-        return _Mixed(
+        rows = _Mixed(
             self.numbers.read(Columns([names[j] for j in numeric], numbers[:, numeric])),
             self.levels.read(Columns([names[j] for j in levels], values[:, levels])),
         )
+        self._check_types(rows)
+        return rows
 
     def feature_names(self) -> Set[Hashable]:
         """Return the names of the features that were learned."""
@@ -86,17 +89,30 @@ class MixedStatistics(Statistics):
         self.numbers.learn(rows.numeric, places, weights)
         self.levels.learn(rows.levels, places, weights)
 
-    def check_numbers(self, rows: _Mixed) -> None:
-        """Raise ValueError for a number as text where all learned values are numbers."""
+    def _check_types(self, rows: _Mixed) -> None:
+        """Raise ValueError if one feature has a number as text and as a number."""
         for j, name in enumerate(rows.levels.names):
-            if name not in self.numbers.features or name in self.levels.features:
+            has_numbers = name in self.numbers.features or name in rows.numeric.names
+            if not has_numbers or name in self.levels.features:
                 continue
-            for row, place in enumerate(rows.levels.places[:, j].tolist()):
-                level = None if place == MISSING else rows.levels.levels[j][place]
-                if isinstance(level, str) and _is_number_text(level):
+            new_levels = rows.levels.levels[j]
+            number_texts = [x for x in new_levels if isinstance(x, str) and _is_number_text(x)]
+            if number_texts and len(number_texts) == len(new_levels):
+                row = int(np.argmax(rows.levels.places[:, j] != MISSING))
+                raise ValueError(
+                    f"row {row}, {name!r:.80}: {number_texts[0]!r:.80} is not a number, but a "
+                    "text; all other values of this feature are numbers"
+                )
+        for j, name in enumerate(rows.numeric.names):
+            levels = self.levels.learned_levels(name)
+            if not levels or name in self.numbers.features:
+                continue
+            for row, number in enumerate(rows.numeric.values[:, j].tolist()):
+                twin = None if math.isnan(number) else find_twin(number, levels)
+                if twin is not None:
                     raise ValueError(
-                        f"row {row}, {name!r:.80}: {level!r:.80} is not a number, but a text; all "
-                        "learned values of this feature are numbers"
+                        f"row {row}, {name!r:.80}: {number:g} is a number, but the level "
+                        f"{twin!r:.80} is text: use one type for both"
                     )
 
     def unlearn(self, rows: _Mixed, place: int, weight: float, remaining_weight: float) -> None:
@@ -149,7 +165,7 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
 class MixedNB(MixedParameters, TabularNB):
     r"""Naive Bayes over numeric features, normally distributed, and categorical ones.
 
-    All parameters but the names can be set after training. Missing values (not in the dict, None
+    All parameters except the names can be set after training. Missing values (not in the dict, None
     or NaN) are left out, in training and in prediction. If all learned values of a feature are
     numbers, a number as text ("5.5") in a prediction is an error.
 
@@ -179,7 +195,6 @@ class MixedNB(MixedParameters, TabularNB):
         return MixedStatistics(self.numeric or (), self.categorical or ())
 
     def _evidence(self, rows: _Mixed) -> Floats:
-        self.statistics.check_numbers(rows)
         numbers, levels = self.statistics.numbers, self.statistics.levels
         if self._cache is None:
             sums = numbers.sums

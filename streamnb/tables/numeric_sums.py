@@ -15,7 +15,7 @@ from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns
 from streamnb.tables.exact_products import MOST_ROWS, cells_of_rows
 
-_MANY_ROWS = 16  # number of values from which on matrix products are faster
+_MANY_ROWS = 16  # minimum number of values for which matrix products are faster
 _MANY_VALUES, _MANY_PRODUCTS = 2048, 1 << 15
 
 
@@ -27,12 +27,12 @@ class Numeric(NamedTuple):
 
 
 class NumericSums(Statistics):
-    """Sums of numeric features: one `ExactSums` a class, the features in one order for all.
+    """Sums of numeric features: one `ExactSums` per class, all with the same order of features.
 
     Parameters
     ----------
     pairs
-        Whether to sum products of pairs of features too.
+        Whether to sum products of pairs of features, too.
     """
 
     def __init__(self, pairs: bool = False) -> None:
@@ -41,13 +41,13 @@ class NumericSums(Statistics):
         self.sums: list[ExactSums] = []
 
     def add_classes(self, classes: int) -> None:
-        """Make room for a number of classes."""
+        """Allocate a number of classes."""
         while len(self.sums) < classes:
             self.sums.append(ExactSums(self.pairs))
             self.sums[-1].grow(len(self.features))
 
     def read(self, table: Columns) -> Numeric:
-        """Return rows of numbers; ValueError if they would make too many pairs."""
+        """Return rows of numbers; raise ValueError if there would be too many pairs."""
         self._check_room(table.names)
         return Numeric(table.names, table.numbers())
 
@@ -113,7 +113,7 @@ class NumericSums(Statistics):
         return True
 
     def unlearn(self, rows: Numeric, place: int, weight: float, remaining_weight: float) -> None:
-        """Subtract a row; ValueError if a sum would become impossible."""
+        """Subtract a row; raise ValueError if no examples could then have these sums."""
         values = self.aligned(rows)
         known_names = set(self.features)
         new = [

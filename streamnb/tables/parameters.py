@@ -1,4 +1,4 @@
-"""Parameters that several models of tables have."""
+"""Parameters of several models of tables."""
 
 from __future__ import annotations
 

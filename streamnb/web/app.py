@@ -25,7 +25,7 @@ from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.readiness import readiness
-from streamnb.mailbox.service.http import COOKIE
+from streamnb.mailbox.service.http import cookie_name
 from streamnb.mailbox.status import status
 from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
@@ -46,8 +46,8 @@ _SECURITY = {
 }
 _MAX_FORM_BYTES = 1 << 20
 _TOP_WORDS = 25  # number of words for each class
-_LONGEST_BAR = 4.0  # nats of log-odds that fill a bar; a feature rarely adds more
-_CERTAIN = 700.0  # nats; the largest difference of which `exp` is a float
+_LONGEST_BAR = 4.0  # log-odds (nats) of a full bar; a feature rarely adds more
+_CERTAIN = 700.0  # nats: `exp` of a larger difference overflows
 _COMMAND_KEYS = "jkxoz"  # keys of the page; classes get other keys
 
 
@@ -59,7 +59,7 @@ def pages(mailbox: Mailbox, session: str, account: Account | None = None) -> Sta
     session
         The secret in the browser's cookie.
     account
-        The account that has the messages; None if their text is not shown.
+        The account with the messages; None to show no text.
     """
     site = _Site(mailbox, session, account)
     routes = [
@@ -111,11 +111,12 @@ class _Site:
         """Return an endpoint that renders a page."""
 
         async def endpoint(request: Request) -> Response:
-            if "token" in request.query_params:  # the printed address, opened for the first time
+            if "token" in request.query_params:  # the first request, with the printed address
                 query = [item for item in request.query_params.multi_items() if item[0] != "token"]
                 address = f"{request.url.path}?{urlencode(query)}".rstrip("?")
                 response = RedirectResponse(address, 303, _SECURITY)
-                response.set_cookie(COOKIE, self.session, httponly=True, samesite="strict")
+                name = cookie_name(request.url.port)
+                response.set_cookie(name, self.session, httponly=True, samesite="strict")
                 return response
             return await asyncio.to_thread(self._guarded, make, request)
 
@@ -124,7 +125,7 @@ class _Site:
     def action(
         self, act: Callable[[dict[str, list[str]]], dict[str, Any]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that runs an action and redirects to the page it came from."""
+        """Return an endpoint that runs an action and redirects to the previous page."""
 
         async def endpoint(request: Request) -> Response:
             body = bytearray()
@@ -157,7 +158,7 @@ class _Site:
             return self._error_page("No such page or message.", 404)
         except StreamNBError as error:
             return self._error_page(str(error), 500)
-        except Exception as error:  # no content of a message may end the server
+        except Exception as error:  # no message may stop the server
             return self._error_page(str(UnexpectedError(error)), 500)
 
     async def missing(self, request: Request, error: Exception) -> Response:
@@ -208,7 +209,7 @@ class _Site:
         )
 
     def _did(self, query: Any) -> dict[str, Any]:
-        """Return the last action of the user, which the page offers to undo."""
+        """Return the user's last action, for the button that undoes it."""
         did, label = query.get("did", ""), query.get("as", "")
         words = query.get("ids", "")[:20_000].split(",")
         ids = [_number(word) for word in words if word.isdecimal() and len(word) < 18]
@@ -284,7 +285,7 @@ class _Site:
         classifier = self.mailbox.classifier
         costs = classifier.costs
         mistake = costs.false_alarm if verdict.label == classifier.positive else costs.miss
-        # Above the bound of the costs alone, by more than rounding.
+        # The bound is above that of the costs by more than rounding.
         is_young = bound > 1 - costs.unsure / max(mistake, costs.unsure, 1e-9) + 0.001
         return (
             f"{verdict.label} is sure from {_percent(bound)} on, since a false alarm costs "
@@ -331,7 +332,7 @@ class _Site:
         )
 
     def _top_words(self) -> dict[Any, list[tuple[Any, float, int, int]]]:
-        """Return the strongest features of each class that can be shown as text."""
+        """Return the strongest features of each class that are text."""
         classifier, count = self.mailbox.classifier, 4 * _TOP_WORDS
         most_features = sum(table.features for table in self.mailbox.counts)
         while True:
@@ -346,13 +347,13 @@ class _Site:
             count *= 8
 
     def _readiness(self, label: Any) -> str:
-        """Return a text about what a class needs to be ready; "ready" if it is."""
+        """Describe the messages that a class needs to be ready; "ready" if it is."""
         with self.mailbox.reading():
             labels = {str(y): y for y in self.mailbox.labels}
             return readiness(self.mailbox.classifier, labels.get(str(label), label))
 
     def _counts_of(self, word: str) -> list[tuple[str, dict[str, float]]]:
-        """Return the counts of a word in each class, also with the prefixes of header fields."""
+        """Return the counts of a word in each class, with and without prefixes of header fields."""
         from streamnb.features.token_counts import TokenCounts
 
         rows = []
@@ -370,7 +371,7 @@ class _Site:
     # Actions
 
     def teach(self, form: dict[str, list[str]]) -> dict[str, Any]:
-        """Learn one message, or the marked ones."""
+        """Learn one message, or all marked messages."""
         single = form.get("one", [""])[0]
         if single:
             number, _, label = single.partition(":")
@@ -378,7 +379,7 @@ class _Site:
         else:
             label = form.get("many", [""])[0]
             numbers = [_number(text) for text in form.get("id", [])]
-        # Some verdicts may have been deleted since the page was shown.
+        # Some verdicts may have been deleted after the page was shown.
         stored = [number for number in dict.fromkeys(numbers) if self.record.entry(number)]
         if label not in self._classes() or not stored:
             raise _MissingError
@@ -456,7 +457,7 @@ def _bar(log_odds: float) -> int:
 
 
 def _percent(probability: float) -> str:
-    """Return a probability with enough digits that it does not look like 100 %."""
+    """Return a probability with enough digits to differ from 100 %."""
     digits = next((n for n in (1, 2, 3, 4) if probability < 1 - 0.5 * 10 ** -(n + 2)), None)
     return "over 99.9999 %" if digits is None else f"{100 * probability:.{digits}f} %"
 
@@ -477,7 +478,7 @@ def class_keys(classes: Iterable[str]) -> dict[str, str]:
 
 
 def _sure_probability(classifier: Classifier, verdict: Verdict) -> float:
-    """Return the probability from which a verdict of this class is sure; at most 1."""
+    """Return the minimum probability of a sure verdict of this class; at most 1."""
     scores = {y: math.log(p) if p > 0 else -_CERTAIN for y, p in verdict.probabilities.items()}
     messages = classifier.messages()
 

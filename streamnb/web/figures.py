@@ -1,4 +1,4 @@
-"""Accuracy of a mailbox: its predictions compared with labels that came later."""
+"""Accuracy of a mailbox: comparison of predictions with later labels."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from streamnb.evaluate.metrics import wilson_interval
+from streamnb.evaluate.outcomes import wilson_interval
 from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.verdict_log import VerdictLog
 
 _MAX_PERIODS = 12  # points of the chart
 _BINS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
-_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # largest values of an axis of shares
+_TICK_STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)  # distances of ticks on an axis of shares
 _MAX_TICKS = 4
-_ROWS_OF_PERIOD = 10  # minimum number of messages in a period if all are of one day
+_ROWS_OF_PERIOD = 10  # minimum number of messages in a period within one day
 
 
 class Proportion(NamedTuple):
@@ -77,7 +77,7 @@ def mistakes(mailbox: Mailbox) -> list[Proportion]:
 def split_periods(rows: list[tuple[float, bool]]) -> list[tuple[str, list[bool]]]:
     """Split rows of times in seconds into at most twelve periods, each with its name.
 
-    Periods are days, or runs of days. If all rows are of one day, periods are runs of messages.
+    Periods are days, or groups of days. If all rows are of one day, periods are groups of messages.
     """
     by_day = [
         (day, [wrong for _, wrong in group])
@@ -96,13 +96,13 @@ def split_periods(rows: list[tuple[float, bool]]) -> list[tuple[str, list[bool]]
 
 
 def _even_bounds(count: int, parts: int) -> list[tuple[int, int]]:
-    """Return start and end of parts of nearly equal size, at most `_MAX_PERIODS`."""
+    """Return start and end of at most `_MAX_PERIODS` parts of nearly equal size."""
     parts = min(parts, _MAX_PERIODS)
     return list(pairwise(count * i // parts for i in range(parts + 1))) if count else []
 
 
 def axis_ticks(largest: float) -> list[float]:
-    """Return round shares from 0 that reach the largest one.
+    """Return round shares from 0 up to the largest share.
 
     Examples
     --------

@@ -18,10 +18,10 @@ _MAX_CHARS = 100_000  # characters of a text to show
 _TAG = re.compile(r"<[^<>]*>")
 _BLANK = re.compile(r"\n\n\s*")
 _HIDDEN = re.compile(r"<(style|script).*?(?:(?=</\1)|\Z)", re.A | re.I | re.S)
-_HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses very long numbers
-_LEVELS = 5  # number of tint levels for each sign
-# Log-odds, in nats, that the page calls strong: they have the darkest tint. At half, most words of
-# a typical verdict have it; at twice, hardly any.
+_HUGE = re.compile(r"&#[0-9a-fx]{100,}", re.I)  # Python refuses to convert very long numbers
+_LEVELS = 5  # number of tints for each sign
+# Log-odds (nats) that the page calls strong and shows with the darkest tint. With half the value,
+# most words of a typical verdict have this tint; with twice the value, hardly any.
 STRONG_LOG_ODDS = 2.0
 
 
@@ -34,7 +34,7 @@ class TintedText(NamedTuple):
 
 
 def fetch_recorded(mailbox: Mailbox, account: Account | None, entry: LoggedVerdict) -> bytes | None:
-    """Return the message of a stored verdict; None if it cannot be reached."""
+    """Return the message of a stored verdict; None if it cannot be found."""
     try:
         name, folder, uid = json.loads(entry.place)
     except (ValueError, TypeError):
@@ -55,7 +55,7 @@ def fetch_recorded(mailbox: Mailbox, account: Account | None, entry: LoggedVerdi
 
 
 def _later_locations(mailbox: Mailbox, account: str, uid: str) -> list[tuple[str, str]]:
-    """Return the later folders and uids at which the watcher has seen a message."""
+    """Return the later folders and uids at which the watcher saw a message."""
     with mailbox.database.reading() as connection:
         return connection.execute(
             "SELECT folder, uid FROM watched WHERE account = ? AND gone IS NULL AND key IN "

@@ -41,7 +41,7 @@ from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.views import Views
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.naive_bayes import ContextNB
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.recalibration import Recalibration

@@ -114,3 +114,74 @@ def test_commands_for_texts_name_what_reads_a_model_of_rows(tmp_path, command):
     assert (status, error.count("\n")) == (4, 1)
     assert "the file holds a MixedNB" in error
     assert "serve --model" in error
+
+
+SPELLINGS = {
+    "upper and lower case": ("Spam", "spam", "Spam, spam"),
+    "zero-width space": ("spam", "\u200bspam", r"'spam', '\u200bspam'"),
+    "mark of the byte order": ("spam", "\ufeffspam", r"'spam', '\ufeffspam'"),
+    "normal forms": ("caf\u00e9", "cafe\u0301", r"'cafe\u0301', 'caf\xe9'"),
+    "wide letters": ("spam", "\uff53pam", r"'spam', '\uff53pam'"),
+    "hyphen": ("not spam", "not-spam", "not spam, not-spam"),
+    "underscore": ("not_spam", "not  spam", "not  spam, not_spam"),
+    "several": ("Not_spam", "not spam", "Not_spam, not spam"),
+    "float": ("1", "1.0", "1, 1.0"),
+    "leading zero": ("1", "01", "01, 1"),
+}
+DISTINCT = [("-1", "1"), ("C", "C++"), ("a", "b"), ("1.5", "15"), ("no", "none"), ("1-2", "12")]
+
+
+def write_labels(path, labels, header="label,text"):
+    rows = [f"{label},{n} word words" for n in range(10) for label in labels]
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def label_notices(tmp_path):
+    """Return the notices of all entrances that read labels."""
+
+    def notices(*labels):
+        write_labels(tmp_path / "t.csv", labels)
+        write_labels(tmp_path / "rows.csv", labels, "label,value")
+        (tmp_path / "e.yaml").write_text(
+            "data: {kind: table, path: rows.csv, label: label}\n"
+            "models: {m: {kind: categorical}}\nsplits: {kind: random, trials: 2}\n"
+        )
+        for command in (
+            ["fit", tmp_path / "t.csv", "-o", tmp_path / "t.snb"],
+            ["replay", tmp_path / "t.csv", "--no-intervals"],
+            ["evaluate", tmp_path / "t.snb", tmp_path / "t.csv", "--no-intervals"],
+            ["experiment", tmp_path / "e.yaml"],
+        ):
+            status, _, error = streamnb_command(*command, "--quiet")
+            assert status == 0
+            yield error
+
+    return notices
+
+
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_two_spellings_of_a_label_are_reported(label_notices, kind):
+    first, second, names = SPELLINGS[kind]
+    for notice in label_notices(first, second, "other"):
+        assert notice.count("\n") == 1
+        assert f"{names} are different classes" in notice
+
+
+@pytest.mark.parametrize("labels", DISTINCT)
+def test_labels_that_only_resemble_each_other_are_not_reported(label_notices, labels):
+    assert set(label_notices(*labels)) == {""}
+
+
+def test_evaluate_reports_labels_that_the_model_lacks(tmp_path, model):
+    data = tmp_path / "data.csv"
+    write_labels(data, ["login", "Log in", "refund"])
+    status, out, error = streamnb_command("evaluate", model, data, "--json")
+    assert status == 0
+    assert json.loads(out)["messages"] == 30
+    assert (
+        "10 of 30 messages count as errors: their labels are not classes of the model (Log in)"
+        in (error)
+    )
+    write_labels(data, ["login", "refund"])
+    assert streamnb_command("evaluate", model, data, "--quiet") == (0, "", "")

@@ -15,7 +15,7 @@ from streamnb import MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 
 
 def tokens(text, **options):

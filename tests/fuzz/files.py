@@ -39,7 +39,7 @@ from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
-from streamnb.partial.partial_counts import _PREFIX, pack, unpack
+from streamnb.partial.partial_counts import _CHECKSUM, pack, unpack
 from streamnb.partial.spec import spec_digest
 
 __all__ = ["TARGETS"]
@@ -165,9 +165,8 @@ def pieces(data: bytes) -> None:
     """A piece is refused, or what is made of it predicts."""
     choice = Choices(data)
     plan = PLANS[choice.below(3)]
-    size = choice.below(65536)
     body = choice.remaining_bytes()
-    raw = _PREFIX.pack(min(size, len(body)), zlib.crc32(body)) + body
+    raw = _CHECKSUM.pack(zlib.crc32(body)) + body
     try:
         assemble(plan, [PartialCounts(0, 0, raw)])
         (piece,) = merge(plan, [PartialCounts(0, 0, raw)])
@@ -192,8 +191,7 @@ def _pieces() -> list[bytes]:
         for piece in count(plan, part):
             header, arrays = unpack(plan, piece.data)
             raw = pack({**header, "spec": spec_digest(plan)}, arrays)
-            size, _ = _PREFIX.unpack_from(raw)
-            results.append(bytes([number]) + struct.pack("<H", size) + raw[_PREFIX.size :])
+            results.append(bytes([number]) + raw[_CHECKSUM.size :])
     return results
 
 

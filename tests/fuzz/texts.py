@@ -21,7 +21,7 @@ from streamnb._core import Scanner, decode_name, encode_name, fingerprint, split
 from streamnb.features.byte_grams import ByteGrams
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
-from streamnb.mail.decode import normalize_nfc
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.response import Response, header_field

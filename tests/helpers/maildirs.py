@@ -1,6 +1,14 @@
-"""A Maildir as a delivery agent and a person with a mail program use it."""
+"""A Maildir as a delivery agent and a person with a mail program use it, and its watcher."""
 
 from pathlib import Path
+
+from streamnb import Mailbox
+from streamnb.mailbox.digest import digest
+from streamnb.mailbox.watch.maildir import MaildirAccount
+from streamnb.mailbox.watch.plan import FolderPlan
+from streamnb.mailbox.watch.watcher import Watcher
+
+JUNK = {"Junk": "spam"}
 
 
 def mail(number, words="hello there"):
@@ -34,3 +42,26 @@ class UserMaildir:
     def move(self, number, folder, flags="S"):
         (path,) = self.find(number)
         path.rename(self.folder(folder) / "cur" / f"{number}.host:2,{flags}")
+
+
+class WatchedMaildir:
+    """A Maildir, a mailbox and a watcher of both."""
+
+    def __init__(self, folder, classes=JUNK, others=("Archive",), account=MaildirAccount, **plan):
+        names = dict.fromkeys([*classes, *others, "Trash", "Look"])
+        self.dir = UserMaildir(folder / "Maildir", names)
+        self.box = Mailbox(folder / "mail.db")
+        self.report_lines = []
+        self.account = account(self.dir.root)
+        self.plan = FolderPlan("INBOX", classes, others, **plan)
+        self.restart()
+
+    def restart(self):
+        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
+
+    def scan(self):
+        self.watcher.scan()
+
+    def label(self, number, words="hello there"):
+        current_label = self.box.label_of(digest(mail(number, words)))
+        return None if current_label is None else current_label[0]

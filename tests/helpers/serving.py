@@ -25,9 +25,15 @@ class Sink:
     """A next hop that keeps its messages, and answers as `answers` says."""
 
     def __init__(self):
-        self.messages, self.commands = [], []
+        self.messages, self.commands, self.connections = [], [], set()
         self.answers = {}  # of a recipient, or of DATA
         self.delay = 0.0
+        self.is_busy = False  # whether it has begun to take a message
+
+    def wait_until_unused(self):
+        """Wait for the end of all connections, whose sockets would outlive the event loop."""
+        with contextlib.suppress(AssertionError):
+            poll(lambda: not self.connections, 2)
 
     async def handle_MAIL(self, server, session, envelope, address, options):  # noqa: N802
         self.commands.append(("MAIL", address, options))
@@ -41,6 +47,7 @@ class Sink:
         return answer
 
     async def handle_DATA(self, server, session, envelope):  # noqa: N802
+        self.is_busy = True
         time.sleep(self.delay)
         self.messages.append((envelope.rcpt_tos, envelope.original_content))
         if isinstance(server, LMTP):
@@ -53,6 +60,14 @@ class Sink:
 
 class LongServer(SMTP):
     line_length_limit = 1 << 20
+
+    def connection_made(self, transport):
+        super().connection_made(transport)
+        getattr(self.event_handler, "connections", set()).add(self)
+
+    def connection_lost(self, error):
+        super().connection_lost(error)
+        getattr(self.event_handler, "connections", set()).discard(self)
 
 
 class LongLmtpServer(LongServer, LMTP):

@@ -8,7 +8,8 @@ from webencodings.labels import LABELS
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB
 from streamnb.mail import Limits, parse
-from streamnb.mail.decode import _codec, decode_part, decode_text, decode_words
+from streamnb.mail.charsets import _codec, decode_part, decode_text
+from streamnb.mail.decode import decode_words
 
 # Language: words of ham; words of spam; (label, Python's codec) pairs.
 LANGUAGES = {
@@ -192,3 +193,128 @@ def test_byte_order_marks_decide():
     for mark_codec in ("utf-8-sig", "utf-16"):
         for label in ("", "iso-8859-1", "utf-8", "koi8-r"):
             assert decode_part("häß".encode(mark_codec), label) == "häß"
+
+
+# Label as real mail spells it; Python's codec; a text.
+MISSPELT = [
+    *((label, "cp1251", "Привет деньги") for label in (
+        "win-1251", "windows1251", "cp-1251", "ms-1251", "ansi-1251", "windows-1251//IGNORE",
+        "=3Dwindows-1251", "3Dwindows-1251", "cp1251_general_ci", "x-cp1251-windows",
+    )),
+    *((label, "koi8-r", "Привет деньги") for label in ("koi8r", "KOI-8-R", "'koi8-r'", "koi8-r;")),
+    *((label, "iso8859-5", "Привет деньги") for label in ("ISO 8859-5", "8859-5", "iso-8859-5:1988")),
+    *((label, "cp866", "Привет деньги") for label in ("ibm-866", "dos-866", "cp-866")),
+    *((label, "gb18030", "这是发票优惠") for label in (
+        "gb18030-0", "gbk2312", "gb-2312", "gb 2312", "GB2312_CHARSET", "windows-936", "euc-cn",
+        "x-euc-cn", "cn-gb", "zh_CN.GBK", "gb2312//TRANSLIT",
+    )),
+    *((label, "big5", "這是垃圾郵件") for label in ("big5-eten", "windows-950", "big-5", "ChineseBig5")),
+    *((label, "cp949", "똠방각하 안녕") for label in (
+        "ksc-5601", "ks_c_5601-1992", "x-windows-949", "5601", "ms-949",
+    )),
+    *((label, "cp932", "①日本語無料") for label in ("windows-932", "cp943c", "x-ms-cp932", "S-JIS")),
+    *((label, "euc_jp", "日本語無料") for label in ("eucjp-ms", "eucJP-win", "cp51932", "EUC_JP")),
+    *((label, "cp874", "สวัสดี เงิน") for label in ("cp874", "windows874", "tis-620-2533")),
+    ("x-unicode-2-0-utf-7", "utf-7", "für alle"),
+    ("cp65001", "utf-8", "für alle"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "codec", "text"), MISSPELT)
+def test_labels_are_known_in_any_spelling(label, codec, text):
+    assert decode_text(text.encode(codec), label) == text
+
+
+ESCAPED = [
+    (b'\x1b$B-!-"F|K\\\x1b(B end', "①②日本 end"),  # NEC's row 13
+    (b"\x1b$B|b|n\x1b(B end", "髙黑 end"),  # IBM's rows
+    (b"\x1b(I5]W2]\x1b(B end", "ｵﾝﾗｲﾝ end"),
+    (b"\x0e5]W2]\x0f end", "ｵﾝﾗｲﾝ end"),
+    (b"\x1b$BF|K\\\nend", "日本\nend"),  # the line ends without a return to ASCII
+    (b"\x1b$B F|K\\ \x1b(J end", " 日本  end"),
+    (b"\x1b$(D\x30\x21\x1b(B end", "丂 end"),
+]
+
+
+@pytest.mark.parametrize(
+    "label", ["iso-2022-jp", "csISO2022JP", "iso-2022-jp-2", "cp50220", "utf-8", "us-ascii", ""]
+)
+@pytest.mark.parametrize(("data", "text"), ESCAPED)
+def test_japanese_has_the_characters_of_all_makers(data, text, label):
+    if b"\x1b$" in data or label.startswith(("iso", "cs", "cp")):
+        assert decode_text(data, label) == text
+
+
+@pytest.mark.parametrize(
+    ("label", "data", "text"),
+    [
+        ("iso-2022-kr", b"\x1b$)C\x0e0!3*\x0f end", "가나 end"),
+        ("", b"\x1b$)C\x0e0!3*\x0f end", "가나 end"),
+        ("iso-2022-cn", b"\x1b$)A\x0e=;;;\x0f end", "交换 end"),
+        ("hz-gb-2312", b"This ~{<:Ky2;S{~} end", "This 己所不欲 end"),
+    ],
+)
+def test_other_charsets_with_escapes_are_read(label, data, text):
+    assert decode_text(data, label) == text
+
+
+@pytest.mark.parametrize("label", ["iso-2022-jp", "shift_jis", "euc-jp"])
+@pytest.mark.parametrize("codec", ["cp932", "euc_jp", "iso2022_jp", "utf-8"])
+def test_labels_of_japanese_may_be_those_of_another_charset(label, codec):
+    text = "これは日本語の無料のお知らせです"
+    assert decode_text(text.encode(codec), label) == text
+
+
+@pytest.mark.parametrize("label", ["utf-16", "utf-16le", "utf-16be", "ucs-2", "unicode"])
+@pytest.mark.parametrize("codec", ["utf-8", "ascii", "utf-16-le", "utf-16-be", "utf-16"])
+def test_labels_of_utf16_say_neither_its_order_nor_that_it_is_utf16(label, codec):
+    text = "Free money for all" if codec == "ascii" else "für alle, für immer"
+    assert decode_text(text.encode(codec), label) == text
+
+
+UNDECLARED = {
+    "cp1251": "Здравствуйте! Предлагаем вам выгодный кредит без справок и поручителей.",
+    "koi8-r": "Здравствуйте! Предлагаем вам выгодный кредит без справок и поручителей.",
+    "cp866": "Здравствуйте! Предлагаем вам выгодный кредит без справок и поручителей.",
+    "gb18030": "我们公司可以为你们开发票，有需要的人请来电话，这是最好的机会，大家都在用。",
+    "big5": "我們公司可以為你們開發票，有需要的人請來電話，這是最好的機會，大家都在用。",
+    "cp949": "안녕하세요 고객님, 지금 바로 이 기회를 잡으시고 무료로 상담을 받아 보세요.",
+    "cp932": "これはとてもよい機会ですから、いますぐこちらのページをごらんください。",
+    "euc_jp": "これはとてもよい機会ですから、いますぐこちらのページをごらんください。",
+    "cp1253": "Αγαπητέ πελάτη, μπορείτε να κερδίσετε ένα μεγάλο δώρο σήμερα.",
+    "cp1255": "שלום לכולם, יש לנו הצעה מיוחדת עבורכם, אל תחמיצו את ההזדמנות הזאת.",
+    "cp1256": "السلام عليكم ورحمة الله، لدينا عرض خاص لكم اليوم، لا تفوتوا هذه الفرصة.",
+    "cp874": "สวัสดีครับ เรามีข้อเสนอพิเศษสำหรับคุณในวันนี้ อย่าพลาดโอกาสนี้นะครับ",
+    "cp1252": "Où êtes-vous allés cet été, à la mer ou à la forêt ? Größe und Straße.",
+}
+
+
+@pytest.mark.parametrize("label", ["", "us-ascii", "x-unknown", "unknown-8bit", "utf-8"])
+@pytest.mark.parametrize("codec", UNDECLARED)
+def test_text_without_a_true_label_is_read_by_its_characters(codec, label):
+    text = UNDECLARED[codec]
+    charset = b"; charset=" + label.encode() if label else b""
+    mail = parse(
+        b"Subject: %b\nContent-Type: text/plain%b\n\n%b\n"
+        % (text[:12].encode(codec), charset, text.encode(codec))
+    )
+    assert mail.text == text + "\n"
+    if label != "utf-8":  # one that is a lie for the body is believed for the subject
+        assert mail.get("subject").strip() == text[:12].strip()
+
+
+@pytest.mark.parametrize("declaration", [
+    b"<meta charset=gb2312>",
+    b"<meta http-equiv=Content-Type content='text/html; charset=gb2312'>",
+    b"<?xml version='1.0' encoding='gb2312'?>",
+    b"<style>" + b".a{color:red}" * 300 + b"</style><meta charset=gb2312>",
+])  # fmt: skip
+@pytest.mark.parametrize("label", [b"", b"; charset=us-ascii", b"; charset=x-unknown"])
+def test_pages_declare_the_charset_of_all_text_without_a_true_label(declaration, label):
+    text = "发票优惠"
+    mail = parse(
+        b"Subject: %b\nContent-Type: text/html%b\n\n%b%b"
+        % (text.encode("gbk"), label, declaration, text.encode("gbk"))
+    )
+    assert mail.get("subject") == text
+    assert text in mail.text

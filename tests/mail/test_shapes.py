@@ -401,3 +401,91 @@ def test_folded_words_are_one(kind, body, line_end, encoding):
     assert {"Viagra", "now"} <= set(MailTokenizer().transform_one(raw))
     flowed = b"Content-Type: text/plain; format=flowed\n\nVia \ngra now\n"
     assert {"Via", "gra"} <= set(MailTokenizer().transform_one(flowed))
+
+
+@pytest.mark.parametrize("content_type", [
+    "html", "text\\html", "text.html", "'text/html'", "<text/html>", "txt/html", "test/html",
+    "=?utf-8?q?text/html?=", "type=text/html", "text", "/html", "charset=utf-8; text/html",
+    "text/htm", "text/xml", "application/xml", "application/vnd.wap.xhtml+xml",
+])  # fmt: skip
+def test_misspelt_types_are_read_by_the_content(content_type):
+    page = "<html><body>Shown<p style='display:none'>Concealed</p></body></html>"
+    tokens = set(
+        MailTokenizer().transform_one(
+            f"Subject: x\nContent-Type: {content_type}\n\n{page}".encode()
+        )
+    )
+    assert {"Shown", "hidden:Concealed"} <= tokens
+    assert "body" not in tokens
+
+
+@pytest.mark.parametrize("name", ["b64", "base64/8bit", "binary; base64", "7bit, base64", "bas64"])
+def test_base64_is_known_by_any_name(name):
+    body = base64.encodebytes(b"Shown words of a longer text. " * 4)
+    message = b"Content-Transfer-Encoding: %b\n\n%b" % (name.encode(), body)
+    assert {"Shown", "words"} <= set(MailTokenizer().transform_one(message))
+
+
+@pytest.mark.parametrize("name", ["QP", "quote-printable", "quoted-printeable", "x-qp", "quoted"])
+def test_quoted_printable_is_known_by_any_name(name):
+    message = f"Content-Transfer-Encoding: {name}\n\nSho=\nwn w=C3=B6rds"
+    assert {"Shown", "wörds"} <= set(MailTokenizer().transform_one(message.encode()))
+
+
+@pytest.mark.parametrize("cut", range(1, 24))
+@pytest.mark.parametrize("kind", ["b", "q"])
+def test_encoded_words_may_be_cut_anywhere(kind, cut):
+    text = "Приветмир".encode()
+    encoded = {
+        "b": base64.b64encode(text).decode(),
+        "q": "".join(f"={byte:02X}" for byte in text),
+    }[kind]
+    cut = cut if kind == "b" else 3 * (cut % len(text))
+    subject = f"=?utf-8?{kind}?{encoded[:cut]}?=\n =?utf-8?{kind}?{encoded[cut:]}?="
+    assert parse(f"Subject: {subject}\n\n".encode()).get("subject") == "Приветмир"
+
+
+def test_encoded_words_have_any_length():
+    words = "Привет" + " мир" * 500
+    encoded = base64.b64encode(words.encode()).decode()
+    assert parse(f"Subject: =?utf-8?b?{encoded}?=\n\n".encode()).get("subject") == words
+
+
+@pytest.mark.parametrize("encoding", ["8bit", "base64"])
+@pytest.mark.parametrize("name", ["a.eml", "Fwd.EML"])
+def test_attached_files_of_messages_are_read_as_messages(name, encoding):
+    inner = b"Subject: inner\nContent-Type: text/html\n\n<p>Shown</p>\n"
+    body = base64.encodebytes(inner) if encoding == "base64" else inner
+    message = (
+        b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"
+        b"Content-Type: application/octet-stream; name=%b\nContent-Transfer-Encoding: %b\n\n%b\n--b--"
+        % (name.encode(), encoding.encode(), body)
+    )
+    tokens = set(MailTokenizer().transform_one(message))
+    assert "Shown" in tokens
+    assert "p" not in tokens
+
+
+@pytest.mark.parametrize("mark", ["b", '"b"'])
+def test_the_first_boundary_may_follow_the_header_at_once(mark):
+    message = f"Content-Type: multipart/mixed; boundary={mark}\nSubject: x\n--b\n"
+    message += "Content-Type: text/html\n\n<p>Shown</p>\n--b--\n"
+    tokens = set(MailTokenizer().transform_one(message.encode()))
+    assert {"subject:x", "Shown"} <= tokens
+    assert not {"p", "damaged:b"} & tokens
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
+def test_files_in_utf16_are_read(codec):
+    mark = "" if codec == "utf-16" else "\ufeff"
+    message = f"{mark}Subject: hi\r\n\r\nShown\r\n".encode(codec)
+    assert parse(message).get("subject") == "hi"
+    assert parse(message).text == "Shown\n"
+
+
+@pytest.mark.parametrize("kind", ["enriched", "richtext"])
+def test_tags_of_enriched_text_are_no_words(kind):
+    message = f"Content-Type: text/{kind}\n\n<bold>Sho<italic>wn</italic></bold>"
+    tokens = set(MailTokenizer().transform_one(message.encode()))
+    assert "Shown" in tokens
+    assert "bold" not in tokens

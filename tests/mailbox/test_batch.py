@@ -17,9 +17,9 @@ from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.undo import redo
+from streamnb.transactions import TransientError
 
 WORDS = [
     "buy",

@@ -301,7 +301,7 @@ def test_lost_names_of_classes_are_asked_for_only_if_they_help(tmp_path, is_empt
     assert ("--class" in error, "(messages left of each, in this order: 6, 5)" in error) == (
         not is_empty, not is_empty
     )  # fmt: skip
-    assert ("nothing was made" in error) == is_empty
+    assert ("no database was created" in error) == is_empty
     assert not new.exists()
 
 

@@ -26,11 +26,11 @@ from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
-from streamnb.mailbox.transactions import TransientError
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
 from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
 from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
+from streamnb.transactions import TransientError
 
 pytestmark = pytest.mark.postgres
 
@@ -353,6 +353,21 @@ def test_a_connection_that_was_ended_is_made_anew(url, server):
         mailbox.database.connection.real.execute("SET idle_session_timeout = 100")
         time.sleep(0.4)
         assert mailbox.learn(b"Subject: c\n\nb", "ham").result == "learned"
+
+
+def test_a_server_that_became_read_only_is_left_for_the_one_that_is_not(url, server):
+    """After a failover, an open connection can lead to what is now a standby."""
+    read_only = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY"
+    with Mailbox(url, wait=2) as mailbox:
+        for i in range(2):
+            mailbox.database.connection.real.execute(read_only)
+            mailbox.classify(b"x")
+            assert mailbox.learn(b"Subject: a%d\n\nb" % i, "ham").result == "learned"
+        assert not mailbox.verify()
+    with Mailbox(f"{url}%20-cdefault_transaction_read_only%3Don", create=False) as mailbox:
+        with pytest.raises(StateError, match="target_session_attrs=read-write"):
+            mailbox.learn(b"Subject: c\n\nb", "ham")
+        mailbox.classify(b"x")
 
 
 def test_what_fails_within_a_transaction_is_not_called_done(url):

@@ -3,13 +3,15 @@
 import math
 import os
 import random
+import shutil
+import sqlite3
 import threading
 
 import pytest
 from commands import streamnb_command
 
 from streamnb import Mailbox, MailClassifier
-from streamnb.errors import ConfigError, ModelFileError, StateError
+from streamnb.errors import ConfigError, ModelFileError, StateError, StreamNBError
 from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.blend import GAINS, Opinion, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
@@ -340,3 +342,52 @@ def test_an_empty_database_name_is_no_database(tmp_path):
     status, _, error = streamnb_command("status", "--db", "")
     assert (status, error.count("\n")) == (2, 1)
     assert "--db" in error
+
+
+@pytest.fixture
+def site_db(users):
+    with Mailbox(users / "site.db") as box:
+        for i in range(60):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    return users / "site.db"
+
+
+@pytest.mark.parametrize("damage", ["overwritten", "replaced", "removed"])
+def test_a_damaged_database_of_the_site_leaves_users_their_own(users, site_db, damage):
+    """A server warns, and classifies and learns without the site's help; a command fails."""
+    warnings = []
+    base = SiteModel(site_db, warn=warnings.append)
+    mailboxes = Mailboxes(None, base)
+    with mailboxes.borrow("ann") as box:
+        for i in range(60):
+            box.learn(SPAM % i, "spam")
+            box.learn(HAM % i, "ham")
+    if damage != "overwritten":
+        site_db.unlink()
+    if damage != "removed":
+        site_db.write_bytes(b"damaged" * 1000)
+    for _ in range(2):
+        assert mailboxes.judge("ann", SPAM % 99, None).mark == "S"
+        assert base.is_stale
+        with pytest.raises(StreamNBError):  # of the site: she has nothing of her own
+            mailboxes.judge("new", SPAM % 99, None)
+    with mailboxes.borrow("ann") as box:
+        assert box.learn(SPAM % 77, "spam").result == "learned"
+    assert warnings
+    with Mailbox(users / "ann.db", base=SiteModel(site_db)) as box, pytest.raises(StreamNBError):
+        box.classify(SPAM % 99)
+    mailboxes.close()
+
+
+def test_a_replaced_database_of_the_site_is_closed_after_its_last_reader(users, site_db):
+    base = SiteModel(site_db, warn=lambda line: None)
+    with base._opened() as earlier:
+        connection = earlier.source.database.connection
+        shutil.copy(site_db, users / "copy.db")
+        os.replace(users / "copy.db", site_db)
+        assert base.opinion(SPAM % 1).scores
+        connection.execute("SELECT 1")
+    with pytest.raises(sqlite3.ProgrammingError):
+        connection.execute("SELECT 1")
+    base.close()

@@ -210,7 +210,7 @@ def test_matrices_of_every_form(model):
         estimator = model().partial_fit(form, list("xyx"))
         assert estimator.counts == expected.counts
         scores = [list(expected.joint_log_likelihood(dict(enumerate(row))).values()) for row in X]
-        assert estimator._score_rows(form).tolist() == scores  # bit for bit
+        assert estimator.joint_log_likelihood_many(form).tolist() == scores  # bit for bit
         assert estimator.predict(form).tolist() == list("xyx")
         assert estimator.score(form, list("xyx")) == 1
 
@@ -239,7 +239,9 @@ def test_scikit_learn_agrees_to_the_last_digits(model):
         reference = theirs_of(alpha=alpha).fit(X, y, sample_weight=w)
         test = rng.poisson(1, (20, columns))
         expected = reference.predict_joint_log_proba(test)
-        np.testing.assert_allclose(estimator._score_rows(test), expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            estimator.joint_log_likelihood_many(test), expected, rtol=1e-12, atol=1e-12
+        )
         np.testing.assert_allclose(
             estimator.predict_log_proba(test),
             reference.predict_log_proba(test),
@@ -662,8 +664,11 @@ def test_many_discriminative_messages_are_learned_in_turn():
             dict(zip(entries.coords[1].tolist(), entries.data.tolist(), strict=True)), str(y[row])
         )
     assert many.counts == single.counts
-    scores = [single._scores({int(c): 1}) for c in range(12)]
-    np.testing.assert_array_equal(many._score_rows(sparse.csr_array(np.eye(12))), scores)
+    scores = [single.joint_log_likelihood({column: 1}) for column in range(12)]
+    np.testing.assert_array_equal(
+        many.joint_log_likelihood_many(sparse.csr_array(np.eye(12))),
+        [[row[label] for label in "abc"] for row in scores],
+    )
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6))

@@ -266,7 +266,7 @@ HOSTILE = {
     "broken JSON": (b'{"text": "a"}\n{"text": \n', [], 3, "new:2: not a JSON object"),
     "deep JSON": (b'{"text": "a"}\n' + b"[" * 99_999 + b"\n", [], 3, "new:2: not a JSON object"),
     "no text in JSON": (b'{"text": "a"}\n{"text": 3}\n', [], 3, "new:2: no text in the key 'text'"),
-    "output as Parquet": (b"text\nrefund\n", ["-o", "x.parquet"], 2, "Parquet cannot be written"),
+    "output as Parquet": (b"text\nrefund\n", ["-o", "x.parquet"], 2, "parquet cannot be written"),
     "output in Zstandard": (b"text\nrefund\n", ["-o", "x.csv.zst"], 2, ".zst cannot be written"),
     "two formats": (b"text\nrefund\n", ["--json", "--format", "csv"], 2, "cannot be combined"),
     "no folder": (b"text\nrefund\n", ["-o", "/no/such/out.csv"], 5, "cannot be written"),

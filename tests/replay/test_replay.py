@@ -405,20 +405,44 @@ def test_feed_can_be_left_early(sample):
 
 
 def test_a_reader_that_dies_is_an_error_not_a_hang(sample, monkeypatch):
-    entries = [
-        entry._replace(path="die") if n == 40 else entry
-        for n, entry in enumerate(open_corpus(sample))
-    ]
+    main_process = os.getpid()
 
     def dying(entry):
-        if entry.path == "die":
+        if os.getpid() != main_process:
             os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.02)  # so that the main process does not read all messages alone
         return b"x"
 
     monkeypatch.setattr("streamnb.replay.workers.read", dying)
-    # The first chunks go to the other process, the one with the fatal message among them.
     with pytest.raises(StreamNBError, match="ended unexpectedly"):
-        list(stream_features(entries, Tokenizer(), 2))
+        list(stream_features(list(open_corpus(sample)) * 20, Tokenizer(), 2))
+
+
+def test_readers_end_with_a_main_process_that_is_killed():
+    program = """if True:
+        import multiprocessing, os, signal
+        from streamnb import Tokenizer
+        from streamnb.corpus import open_corpus
+        from streamnb.replay.workers import stream_features
+        source = stream_features(list(open_corpus("corpora/sample")) * 20, Tokenizer(), 4)
+        next(source)
+        print(*(process.pid for process in multiprocessing.active_children()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    command = [sys.executable, "-c", program]
+    killed = subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False)
+    readers = [int(number) for number in killed.stdout.split()]
+    assert len(readers) == 3
+    # The output ends when no process has it open, and so not before the last reader has ended.
+    assert not any(map(_is_running, readers))
+
+
+def _is_running(process_id):
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 BAD_CONFIGURATIONS = {

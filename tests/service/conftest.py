@@ -25,6 +25,7 @@ def smtp_sink():
     sink.address = f"smtp:127.0.0.1:{controller.port}"
     sink.controller = controller
     yield sink
+    sink.wait_until_unused()
     with contextlib.suppress(AssertionError):
         controller.stop()
 
@@ -41,6 +42,7 @@ def lmtp_sink(tmp_path):
     controller.start()
     sink.address = f"lmtp:{tmp_path / 'sink'}"
     yield sink
+    sink.wait_until_unused()
     controller.stop()
 
 

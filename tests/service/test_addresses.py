@@ -11,6 +11,8 @@ from serving import HAM, SPAM
 from streamnb import Mailbox
 from streamnb.errors import ConfigError
 from streamnb.mailbox.service.addresses import AddressBook
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
+from streamnb.mailbox.site_model import SiteModel
 
 ALIASES = """
 # three domains, one of them an alias of another
@@ -18,6 +20,8 @@ info@example.org    ann@example.org
 @example.net        @example.org
 @shop.test          shop
 bob@shop.test       bob@example.org
+ann+desk@other.test desk
+@bücher.test        books
 """
 
 
@@ -42,11 +46,68 @@ def aliases(tmp_path):
         ("anybody@shop.test", "shop", "shop"),
         ("bob@shop.test", "bob@example.org", "bob@example.org"),
         ("", "", ""),
+        # spellings of one address
+        ('"Bob"@other.test', "bob", "bob@other.test"),
+        ('"Bob+x.y"@other.test', "bob", "bob@other.test"),
+        ("bob@other.test.", "bob", "bob@other.test"),
+        ("@a.test,@b.test:bob@other.test", "bob", "bob@other.test"),
+        ("bob@café.test", "bob", "bob@xn--caf-dma.test"),
+        ("bob@cafe\u0301.test", "bob", "bob@xn--caf-dma.test"),
+        ("BOB@XN--CAF-DMA.test", "bob", "bob@xn--caf-dma.test"),
+        ("bob@[192.0.2.1]", "bob", "bob@[192.0.2.1]"),
+        ("jose\u0301@other.test", "josé", "josé@other.test"),
+        # extensions
+        ("+bob@other.test", "+bob", "+bob@other.test"),
+        ("bob+@other.test", "bob", "bob@other.test"),
+        ("bob+a+b@other.test", "bob", "bob@other.test"),
+        ("ann+desk@other.test", "desk", "desk"),
+        ("ann+else@other.test", "ann", "ann@other.test"),
+        ("any@bücher.test", "books", "books"),
+        ("any@xn--bcher-kva.test", "books", "books"),
     ],
 )
 def test_an_address_has_one_user(aliases, address, by_name, by_address):
     assert AddressBook(False, str(aliases)).user(address) == by_name
     assert AddressBook(True, str(aliases)).user(address) == by_address
+
+
+@pytest.mark.parametrize(
+    ("delimiters", "address", "user"),
+    [
+        ("-", "bob-lists@a.test", "bob"),
+        ("-", "bob+lists@a.test", "bob+lists"),
+        ("+-", "bob+a-b@a.test", "bob"),
+        ("+-", "bob-a+b@a.test", "bob"),
+        ("-", "mary-ann@a.test", "mary-ann"),  # she has a database
+        ("-", "mary-ann-lists@a.test", "mary"),
+        ("", "bob+lists@a.test", "bob+lists"),
+    ],
+)
+def test_a_site_has_its_own_delimiters(tmp_path, monkeypatch, delimiters, address, user):
+    monkeypatch.setenv("STREAMNB_USERS", str(tmp_path))
+    Mailbox(tmp_path / "mary-ann.db").close()
+    assert AddressBook(delimiters=delimiters).user(address) == user
+
+
+@pytest.mark.parametrize(
+    "address", ["josé@a.test", "SRS0=hh=tt=b.test=ann@a.test", '"two words"@a.test', "a" * 250]
+)
+def test_who_cannot_have_a_database_gets_the_verdict_of_the_site(tmp_path, monkeypatch, address):
+    """Such as users with letters beyond ASCII, and bounces to rewritten senders."""
+    monkeypatch.setenv("STREAMNB_USERS", str(tmp_path))
+    with Mailbox(tmp_path / "site.db") as site:
+        for i in range(60):
+            site.learn(SPAM % i, "spam")
+            site.learn(HAM % i, "ham")
+    mailboxes = Mailboxes(None, SiteModel(tmp_path / "site.db"))
+    user = mailboxes.addresses.user(address)
+    response = mailboxes.judge(user, SPAM % 99, None)
+    mailboxes.record(user, SPAM % 99, response, "lmtp")
+    assert response.mark == "S"
+    assert [path.name for path in tmp_path.glob("*.db")] == ["site.db"]
+    mailboxes.close()
+    with pytest.raises(NoMailboxError):
+        Mailboxes(None).judge(user, SPAM % 99, None)
 
 
 def test_equal_local_parts_of_two_domains_are_two_users():

@@ -53,7 +53,7 @@ def of_class(label):
     )
 
 
-def block(repository, name, language=""):
+def block(repository, name, language=r"\w*"):
     text = "".join(
         path.read_text("utf-8") for path in (repository / "docs" / "guides").glob("*.md")
     )
@@ -85,7 +85,7 @@ class Site:
     def __init__(self, repository, tmp_path, route):
         self.port, self.filter_port, self.back_port = free_port(), free_port(), free_port()
         self.route = route
-        self.guide = lambda name, language="": block(repository, name, language)
+        self.guide = lambda name, language=r"\w*": block(repository, name, language)
         self.dovecot = Dovecot(configuration=self.dovecot_configuration)
         self.base = self.dovecot.base
         for name in ("sieve", "bin", "opt", "users"):

@@ -11,12 +11,14 @@ from serving import FIELD, SPAM, MailServer, as_sent, poll
 
 from streamnb import Mailbox
 from streamnb.cli.serve import _hop
+from streamnb.mailbox.service import proxy as proxy_module
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.next_hop import HopClient
 from streamnb.mailbox.service.proxy import proxy
-from streamnb.mailbox.service.server import Listener, accept
+from streamnb.mailbox.service.server import Activity, Listener, accept
 
 LARGE = as_sent(SPAM % 1 + b"buy cheap pills " * 70 * 100)  # 110 kB
 SMALL = as_sent(SPAM % 2)
@@ -164,3 +166,39 @@ def test_smtp_asks_for_a_message_later_if_no_memory_becomes_free(mailboxes, smtp
         assert first.getreply()[0] == 250
     assert len(smtp_sink.messages) == 1
     assert budget.used == 0
+
+
+def test_a_stop_as_a_client_leaves_still_closes_the_connection_to_the_next_hop(
+    mailboxes, smtp_sink, monkeypatch
+):
+    closed = []
+
+    async def leave_and_stop():
+        is_closing, may_close = asyncio.Event(), asyncio.Event()
+
+        async def close_late(close):
+            is_closing.set()
+            await may_close.wait()
+            close()
+            closed.append(close)
+
+        monkeypatch.setattr(proxy_module, "_in_thread", close_late)
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        handling = asyncio.create_task(proxy(_hop(smtp_sink.address), mailboxes)(near, Activity()))
+        far.close()
+        await asyncio.wait_for(is_closing.wait(), 60)
+        handling.cancel()
+        await asyncio.sleep(0)
+        may_close.set()
+        await asyncio.wait({handling})
+
+    asyncio.run(leave_and_stop())
+    assert len(closed) == 1
+
+
+def test_a_client_that_has_left_is_given_no_new_connection_to_the_next_hop(smtp_sink):
+    client = HopClient(_hop(smtp_sink.address), pytest.fail)
+    client.close()
+    client.extensions()
+    assert client._client is None

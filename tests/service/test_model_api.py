@@ -9,7 +9,15 @@ import pytest
 from commands import streamnb_command
 from serving import Web, poll, port_of
 
-from streamnb import CategoricalNB, GaussianNB, MailClassifier, MultinomialNB, TextClassifier
+from streamnb import (
+    AODE,
+    CategoricalNB,
+    GaussianNB,
+    MailClassifier,
+    MixedNB,
+    MultinomialNB,
+    TextClassifier,
+)
 
 TICKETS = [("cannot log in", "account"), ("forgot my password", "account"),
            ("invoice is wrong", "billing"), ("charged twice", "billing")]  # fmt: skip
@@ -71,6 +79,32 @@ def test_rows_are_predicted_by_a_model_of_rows(predicting, tmp_path, kind, label
         "predictions": [prediction] * 3
     }
     assert web("POST", "/predict", json.dumps({"text": "x"}))[0] == 400
+
+
+@pytest.mark.parametrize("kind", [CategoricalNB, GaussianNB, MixedNB, AODE])
+def test_a_key_that_the_model_has_not_learned_is_an_error(predicting, tmp_path, kind):
+    model = kind()
+    for number in range(8):
+        model.learn_one({"size": 1 + number % 2, "colour": number, 3: 1}, "ab"[number % 2])
+    model.save(tmp_path / "rows.snb")
+    web = predicting(tmp_path / "rows.snb")
+    for row, hint in {
+        '{"SIZE": 2}': "did you mean 'size'?",
+        '{"colour": 1, "sice": 2}': "did you mean 'size'?",
+        '{"weight": 2}': "it has 3, colour, size",
+        '{"": 2}': "it has 3, colour, size",
+    }.items():
+        for body in (f'{{"row": {row}}}', f'{{"rows": [{{"size": 1}}, {row}]}}'):
+            status, answer = web("POST", "/predict", body)
+            assert (status, list(answer)) == (400, ["error"])
+            assert hint in answer["error"]
+    for row in ({}, {"size": 2}, {"3": 1, "colour": None}):
+        expected = model.predict_proba_one({3 if key == "3" else key: row[key] for key in row})
+        status, prediction = web("POST", "/predict", json.dumps({"row": row}))
+        assert (status, prediction["probabilities"]) == (200, expected)
+    schema = json.dumps(web("GET", "/openapi.json")[1])
+    assert all(f'"{name}": ' in schema for name in ("size", "colour", "3"))
+    assert '"additionalProperties": false' in schema
 
 
 @pytest.mark.parametrize(

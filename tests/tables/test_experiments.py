@@ -261,7 +261,7 @@ def test_epsilon_is_that_of_the_text(tmp_path):
         score = norm.logpdf(
             X, loc=class_rows.mean(axis=0), scale=class_rows.std(axis=0) + 0.01
         ).sum(axis=1) + np.log((y == k).mean())
-        assert model._score_rows(X)[:, k] == pytest.approx(score, rel=1e-9)
+        assert model.joint_log_likelihood_many(X)[:, k] == pytest.approx(score, rel=1e-9)
 
 
 def test_prequential(experiments):
@@ -474,6 +474,36 @@ def test_an_odd_cell_among_numbers_is_refused(tmp_path, cell, delimiter):
     assert np.isnan(examples.table.values[4, 0])
 
 
+@pytest.mark.parametrize(
+    ("pattern", "unit"),
+    [
+        ("{}%", "%"), ("{} %", "%"), ("${}", "$"), ("-${}", ""), ("{} kg", "kg"), ("EUR {}", "EUR"),
+        ("{} \u20ac", "\u20ac"), ("\u00a3 {}.50", "\u00a3"), ("u{}", ""), ("item {}", ""), ("2024-01-{}", ""),
+    ],
+)  # fmt: skip
+def test_numbers_with_a_unit_are_reported(tmp_path, pattern, unit):
+    cells = [pattern.format(number) for number in range(10, 30)]
+    rows = "".join(f"{cell},{'pq'[i % 2]}\n" for i, cell in enumerate(cells))
+    notes = read_examples(written(tmp_path / "t.csv", f"a,y\n{rows}")).notes
+    assert len(notes) == bool(unit)
+    assert all(f"a number with {unit!r}; remove it" in note for note in notes)
+    repeated = "".join(f"{cell},{'pq'[i % 2]}\n" for i, cell in enumerate(cells[:4] * 5))
+    assert read_examples(written(tmp_path / "t.csv", f"a,y\n{repeated}")).notes == []
+
+
+@pytest.mark.parametrize("name", ["", "id", "Unnamed: 0"])
+@pytest.mark.parametrize(
+    ("start", "step", "is_reported"), [(0, 1, True), (7, 1, True), (0, 2, False)]
+)
+def test_a_column_that_counts_the_rows_is_reported(tmp_path, name, start, step, is_reported):
+    rows = "".join(f"{start + step * i},{i % 3},{'pq'[i % 2]}\n" for i in range(10))
+    config = written(tmp_path / "t.csv", f"{name},a,y\n{rows}")
+    notes = read_examples(config).notes
+    assert len(notes) == is_reported
+    assert all(f"the column {name!r} counts the rows" in note for note in notes)
+    assert read_examples(TableConfig(path=config.path, columns=("a",))).notes == []
+
+
 def test_a_column_with_few_numbers_is_text_and_that_is_said(tmp_path):
     config = written(tmp_path / "t.csv", "a,y\nx,p\n2,q\nz,p\n")
     examples = read_examples(config)
@@ -620,7 +650,7 @@ BAD_IDX = {
         "cannot be read|truncated",
     ),
     "bomb": (gzip.compress(bytes(10_000_000)), "not an IDX file"),
-    "number": (idx(np.zeros((5, 2, 2))), "4 labels of 5 images"),
+    "number": (idx(np.zeros((5, 2, 2))), "4 labels, but 5 images"),
 }
 
 
@@ -712,7 +742,7 @@ MISUSES = {
     "asked in numbers": (
         ["{weather}", "--set", "queries=[{windy: yes}]"],
         2,
-        "queries: 'windy': True is not text, as FALSE, TRUE are; put it in quotes",
+        "queries: 'windy': True is not text, but FALSE, TRUE are text; put it in quotes",
     ),
     "nothing": (
         ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],

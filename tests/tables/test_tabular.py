@@ -422,7 +422,7 @@ def test_gaussian_agrees_with_scikit_learn(seed, smoothing):
         assert own_model.predict_log_proba(X) == pytest.approx(
             their_model.predict_log_proba(X), rel=1e-8, abs=1e-10
         )
-        assert own_model._score_rows(X) == pytest.approx(
+        assert own_model.joint_log_likelihood_many(X) == pytest.approx(
             their_model.predict_joint_log_proba(X), rel=1e-10
         )
         assert own_model.classes_.tolist() == their_model.classes_.tolist()
@@ -451,12 +451,12 @@ def test_categorical_agrees_with_scikit_learn(seed, alpha):
     y = np.concatenate((rng.integers(0, 3, 50), [0, 1, 2]))
     their_model = sklearn.naive_bayes.CategoricalNB(alpha=alpha).fit(X, y)
     own_model = CategoricalNB(alpha=alpha).fit(X, y)
-    assert own_model._score_rows(X) == pytest.approx(
+    assert own_model.joint_log_likelihood_many(X) == pytest.approx(
         their_model.predict_joint_log_proba(X), rel=1e-12
     )
     w = rng.integers(1, 4, len(y))
     their_model.fit(X, y, w)
-    assert own_model.fit(X, y, w)._score_rows(X) == pytest.approx(
+    assert own_model.fit(X, y, w).joint_log_likelihood_many(X) == pytest.approx(
         their_model.predict_joint_log_proba(X), rel=1e-12
     )
 

@@ -11,7 +11,7 @@ import pytest
 from commands import STREAMNB, streamnb_command
 from hypothesis import given
 from hypothesis import strategies as st
-from maildirs import UserMaildir, mail
+from maildirs import UserMaildir, WatchedMaildir, mail
 
 from streamnb import Mailbox
 from streamnb.cli import main
@@ -27,7 +27,6 @@ from streamnb.errors import (
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.watch.maildir import _HEADER_BYTES, MaildirAccount
-from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
 
 OTHER_FILTERS = (
@@ -38,27 +37,10 @@ OTHER_FILTERS = (
 SCENES = []
 
 
-class Scene:
-    """A Maildir, a mailbox and a watcher of both."""
-
+class Scene(WatchedMaildir):
     def __init__(self, folder, **plan):
         SCENES.append(self)
-        self.dir = UserMaildir(folder / "Maildir")
-        self.box = Mailbox(folder / "mail.db")
-        self.report_lines = []
-        self.account = MaildirAccount(self.dir.root)
-        self.plan = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",), **plan)
-        self.restart()
-
-    def restart(self):
-        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
-
-    def scan(self):
-        self.watcher.scan()
-
-    def label(self, number):
-        current_label = self.box.label_of(digest(mail(number)))
-        return None if current_label is None else current_label[0]
+        super().__init__(folder, **plan)
 
 
 @pytest.fixture(autouse=True)
@@ -391,7 +373,7 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
         Watcher.scan(scene.watcher)
 
     stopped = []
-    monkeypatch.setattr(scene.watcher, "look", look)
+    monkeypatch.setattr(scene.watcher, "scan", scan)
     monkeypatch.setattr("streamnb.mailbox.watch.account.pause", lambda *_: None)
     _run(scene.watcher, scene.account, 0, False, stopped, True)
     report_lines = capsys.readouterr().out

@@ -6,7 +6,7 @@ import pytest
 from commands import streamnb_command
 from hypothesis import example, given
 from hypothesis import strategies as st
-from maildirs import UserMaildir, mail
+from maildirs import UserMaildir, WatchedMaildir, mail
 
 from streamnb import Mailbox
 from streamnb.errors import CorpusError
@@ -22,28 +22,14 @@ WORDS = {
 }  # fmt: skip
 
 
-class Scene:
-    """A Maildir with folders, a mailbox and a watcher of both."""
-
+class Scene(WatchedMaildir):
     def __init__(self, folder, **plan):
-        self.dir = UserMaildir(folder / "Maildir", ("Trash", "Archive", "Look", *FOLDERS))
-        self.box = Mailbox(folder / "mail.db")
-        self.report_lines = []
-        self.account = MaildirAccount(self.dir.root)
-        self.plan = FolderPlan("INBOX", FOLDERS, ("Archive",), **plan)
-        self.watcher = Watcher(self.box, self.account, self.plan, self.report_lines.append)
-
-    def scan(self):
-        self.watcher.scan()
+        super().__init__(folder, FOLDERS, **plan)
 
     def teach(self, classes=WORDS):
         for i in range(100):
             for label in classes:
                 self.box.learn(mail(1000 + i, WORDS[label]), label)
-
-    def label(self, number, words="hello there"):
-        current_label = self.box.label_of(digest(mail(number, words)))
-        return None if current_label is None else current_label[0]
 
 
 @pytest.fixture

@@ -3,14 +3,11 @@
 import shutil
 
 import pytest
-from maildirs import UserMaildir, mail
+from maildirs import WatchedMaildir
 
-from streamnb import Mailbox
-from streamnb.mailbox.digest import digest
 from streamnb.mailbox.watch.account import ListedMessage
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
-from streamnb.mailbox.watch.watcher import Watcher
 
 
 class KeywordAccount(MaildirAccount):
@@ -28,15 +25,12 @@ class KeywordAccount(MaildirAccount):
         }
 
 
-class Sequence:
+class Sequence(WatchedMaildir):
     """A watched Maildir, and the actions of a mail program on its message 1."""
 
     def __init__(self, tmp_path):
-        self.dir = UserMaildir(tmp_path / "Maildir", ("Junk", "Trash", "Archive", "Work"))
-        self.box = Mailbox(tmp_path / "mail.db")
-        self.account = KeywordAccount(self.dir.root)
-        plan = FolderPlan("INBOX", {"Junk": "spam", "Work": "work"}, ("Archive", "Trash"))
-        self.watcher = Watcher(self.box, self.account, plan, lambda line: None)
+        classes = {"Junk": "spam", "Work": "work"}
+        super().__init__(tmp_path, classes, ("Archive", "Trash"), KeywordAccount)
 
     def run(self, step):
         action, _, target = step.partition(" ")
@@ -68,13 +62,8 @@ class Sequence:
         elif action == "keyword":
             self.account.keywords["1"] = target
         elif action == "restart":
-            plan = self.watcher.plan
-            self.watcher = Watcher(self.box, self.account, plan, lambda line: None)
-
-    @property
-    def label(self):
-        current = self.box.label_of(digest(mail(1)))
-        return None if current is None else current[0]
+            self.plan = self.watcher.plan
+            self.restart()
 
 
 SEQUENCES = {
@@ -173,6 +162,6 @@ def test_sequences_end_in_the_label_a_person_gave(tmp_path, name, is_once):
         if is_once:
             sequence.run("restart")
         sequence.run(step)
-    assert sequence.label == label
+    assert sequence.label(1) == label
     assert sequence.box.verify() == []
     sequence.box.close()

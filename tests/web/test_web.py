@@ -115,11 +115,11 @@ def home(tmp_path):
             box.learn(from_("Ann <a@example.org>", mail(2000 + i, HAM)), "ham")
         plan = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",), move=True)
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
-        watcher.look()
+        watcher.scan()
         home.deliver(1, from_("Mixed <m@example.com>", mail(1, UNSURE)))
         home.deliver(2, from_("Pills <p@example.com>", mail(2, SPAM)))
         home.deliver(3, from_("Ann <a@example.org>", mail(3, HAM)))
-        watcher.look()
+        watcher.scan()
     return home
 
 
@@ -241,6 +241,20 @@ def test_figures_words_and_lessons(page, tmp_path):
     assert page.ask("GET", "/static/../app.py")[0] == 404
 
 
+def test_pages_of_several_databases_are_open_in_one_browser(tmp_path):
+    """A browser keeps the cookies of a host without their ports."""
+    with contextlib.ExitStack() as stack:
+        pages = [
+            stack.enter_context(contextlib.closing(Page("--db", tmp_path / f"{i}.db")))
+            for i in range(2)
+        ]
+        cookies = dict(page.cookie.split("=", 1) for page in pages)
+        header = "; ".join(f"{name}={value}" for name, value in cookies.items())
+        for page in pages:
+            assert page.ask("GET", "/", Cookie=header)[0] == 200
+            assert page.ask("GET", "/", Cookie=header.replace("=", "=x"))[0] == 401
+
+
 def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
     for headers in ({"Cookie": ""}, {"Cookie": "streamnb-token=wrong"}):
         assert page.ask("GET", "/", **headers)[0] == 401
@@ -275,9 +289,9 @@ def test_the_verdict_now_includes_the_sites_model(tmp_path):
     with Mailbox(tmp_path / "mail.db", base=SiteModel(tmp_path / "site.db")) as box:
         plan = FolderPlan("INBOX", {"Junk": "spam"})
         watcher = Watcher(box, MaildirAccount(home.root), plan, lambda line: None)
-        watcher.look()
+        watcher.scan()
         home.deliver(2, mail(2, SPAM))
-        watcher.look()
+        watcher.scan()
         number = VerdictLog(box).entries("all")[0].id
     page = Page(home.root, "--db", tmp_path / "mail.db", "--base", tmp_path / "site.db")
     try:
@@ -304,10 +318,10 @@ def test_hostile_mail_on_every_page(tmp_path, full):
         watcher = Watcher(
             box, MaildirAccount(home.root), FolderPlan("INBOX", {"Junk": "spam"}), lambda line: None
         )
-        watcher.look()
+        watcher.scan()
         for i, message in enumerate(mails):
             home.deliver(i, message)
-        watcher.look()
+        watcher.scan()
         ids = [item.id for item in VerdictLog(box).entries(most=1000)]
         assert len(ids) > 0.75 * len(mails)  # some differ only in bytes that no reader sees
     page = Page(home.root, "--db", tmp_path / "mail.db")

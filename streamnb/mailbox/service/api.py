@@ -1,4 +1,4 @@
-"""Requests of programs to mailboxes by HTTP, answered in JSON."""
+"""HTTP requests to mailboxes, with answers in JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from streamnb.mailbox.status import status
 
 
 class Change(NamedTuple):
-    """A label that a request changed, "" if there is none now, and the result as in `Outcome`."""
+    """The label after a change by a request ("" for none), and the result as in `Outcome`."""
 
     label: str
     result: str
@@ -42,6 +42,10 @@ Action = Callable[[Mailbox, Request, bytes], tuple[Any, Change | None]]
 
 class RequestError(StreamNBError):
     """A parameter of a request is not valid."""
+
+
+class BodyError(RequestError):
+    """The body of a request is not the message itself."""
 
 
 def _number(request: Request, name: str, low: float, high: float) -> float | None:
@@ -97,7 +101,7 @@ def _forget(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Ch
     try:
         key = digest(message) if hexadecimal is None else of_hex(hexadecimal)
     except ValueError:
-        raise RequestError("digest: 64 hexadecimal digits") from None
+        raise RequestError("digest: expected 64 hexadecimal digits") from None
     outcome = mailbox.forget_digest(key)
     return outcome._asdict(), Change("", outcome.result)
 
@@ -106,25 +110,42 @@ def _status(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Ch
     return status(mailbox).as_json(), None
 
 
+_WRAPPERS = ("multipart/form-data", "application/json")
 _PARAMETERS: dict[Action, tuple[str, ...]] = {
     _classify: ("user", "reasons", "threshold", "learn"),
     _learn: ("user", "label", "labelled_by", "feedback"),
     _forget: ("user", "digest"),
     _status: ("user",),
 }
-_STATUSES = ((RequestError, 400), (BusyError, 503), (StreamNBError, 500))
+_STATUSES = ((BodyError, 415), (RequestError, 400), (BusyError, 503), (StreamNBError, 500))
+
+
+def _check_body(request: Request, message: bytes) -> None:
+    """Raise BodyError if a program has wrapped the message, for example as a form's field."""
+    if not message:
+        return
+    advice = "send the message itself as the body, as curl --data-binary @FILE does"
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise BodyError(f"the body is encoded ({encoding:.40}); {advice}")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind in _WRAPPERS:
+        raise BodyError(f"the body is {kind}, not a message; {advice}")
+    if kind == "application/x-www-form-urlencoded" and b"\n" not in message:
+        raise BodyError(f"the body has no line end, as curl --data @FILE sends it; {advice}")
 
 
 def _act(
     mailboxes: Mailboxes, action: Action, request: Request, message: bytes, monitor: Monitor
 ) -> tuple[int, Any]:
-    """Return the HTTP status, and the answer or the exception in its place."""
+    """Return the HTTP status, and the answer or the exception."""
     try:
         for name in request.query_params:
             if name not in _PARAMETERS[action]:
                 raise RequestError(f"{name!r:.40}: not a parameter of this request")
             if len(request.query_params.getlist(name)) > 1:
                 raise RequestError(f"{name}: it occurs twice")
+        _check_body(request, message)
         writes = action in (_learn, _forget) or "learn" in request.query_params
         user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
         with mailboxes.borrow(user, writes=writes) as mailbox:
@@ -136,12 +157,12 @@ def _act(
         return next(code for kind, code in _STATUSES if isinstance(error, kind)), error
     except NoMailboxError as error:
         return 404, error
-    except Exception as error:  # no content of a message may end the server
+    except Exception as error:  # no message may stop the server
         return 500, UnexpectedError(error)
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body of a request, up to the limit of a message. The rest is read and dropped."""
+    """Return the body of a request up to the limit of a message; read and drop the rest."""
     body = bytearray()
     async for part in request.stream():
         body += part[: MAX_MESSAGE - len(body)]
@@ -160,10 +181,10 @@ _ERROR_HANDLERS: Any = {HTTPException: answer_error, Exception: answer_error}
 
 
 class RequestMetrics:
-    """The metrics of requests, and applications that publish them."""
+    """The metrics of requests, and the paths /metrics and /health."""
 
     def __init__(self, monitor: Monitor | None) -> None:
-        self.monitor = monitor or Monitor()
+        self.monitor: Monitor = monitor or Monitor()
         self.registry: CollectorRegistry = self.monitor.registry or CollectorRegistry()
         self._requests = Counter(
             "streamnb_requests", "Requests.", ["what", "status"], registry=self.registry
@@ -184,9 +205,9 @@ class RequestMetrics:
     def application(
         self, routes: list[Route], outage: Callable[[], str | None] = lambda: None
     ) -> Starlette:
-        """Return the application of some routes, /metrics and /health.
+        """Return an application with these routes, /metrics and /health.
 
-        `outage` returns why requests fail at present, None if they do not.
+        `outage` returns the reason why requests fail at present, or None.
         """
 
         async def metrics(request: Request) -> Response:
@@ -206,7 +227,7 @@ class RequestMetrics:
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
-    """Return the application with which programs ask and teach mailboxes."""
+    """Return the web application by which programs classify and learn messages."""
     monitor = monitor or Monitor()
     metrics = RequestMetrics(monitor)
     verdicts = Counter("streamnb_verdicts", "Verdicts.", ["mark"], registry=metrics.registry)

@@ -1,4 +1,4 @@
-"""The client of a mailbox: it uses the running `streamnb serve`, or else opens the database."""
+"""The client of a mailbox. It uses a running `streamnb serve`, or opens the database."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from streamnb.mailbox.mailbox import Mailbox
 
-_LEAST_MEMORY = 128 << 20  # bytes; with less memory, numpy ends the process while OpenBLAS starts
-# seconds for the whole reply of a server; after that, the client opens the database
+_LEAST_MEMORY = 128 << 20  # bytes; with less memory, OpenBLAS ends the process when it starts
+# seconds to wait for the whole reply of a server, before the client opens the database
 _TIMEOUT = 2.0
-_BYTES_PER_S = 1 << 23  # bytes of a message from which on the timeout is longer
+_BYTES_PER_S = 1 << 23  # bytes of a message per additional second of the timeout
 
 
 def _check_memory() -> None:
-    """Raise StateError if the libraries would end the process, and a mail would be lost."""
+    """Raise StateError if memory is too small: OpenBLAS would end the process and lose a mail."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if 0 <= allowed < _LEAST_MEMORY:
         raise StateError(
@@ -42,17 +42,17 @@ class MailboxClient:
     database
         The database. None for the default database, or that of the user.
     wait
-        Seconds to wait for other processes, if the database itself is opened.
+        Seconds to wait for other processes, if the client opens the database.
     options
-        How messages are judged.
+        The options of verdicts.
     learn
-        Whether sure verdicts are then learned, with the program as their source.
+        Whether to learn messages with a sure verdict, as a program's label.
     user
-        The user whose database it is. None if there are not many users.
+        The owner of the database. None for a server of one database.
     record
         Whether the server records its verdicts.
     base
-        The site's model, if the database itself is opened.
+        The site's model, if the client opens the database.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MailboxClient:
         self.base = base
         self.user = user
         self.mailbox: Mailbox | None = None  # None until this process opens the database
-        # `streamnb-filter` sets this after the server has not answered in time.
+        # `streamnb-filter` sets this variable if the server did not answer in time.
         self._use_server = not os.environ.get("STREAMNB_UNSERVED")
         self._unrecorded: tuple[bytes, Response] | None = None
 
@@ -92,7 +92,7 @@ class MailboxClient:
             try:
                 return self.ask_server(message)
             except (OSError, ValueError, TypeError, LookupError):
-                self._use_server = False  # there is no server, or it fails
+                self._use_server = False  # the server is absent or fails
         if self.mailbox is None:
             _check_memory()
             from streamnb.mailbox.site_model import open_with_site_model
@@ -106,7 +106,7 @@ class MailboxClient:
         return response
 
     def finish(self) -> None:
-        """Record the last verdict, and learn the message on request. A server does so itself.
+        """Record the last verdict, and learn the message if requested. A server does both itself.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class MailboxClient:
         except FileNotFoundError:
             if self.user is None:
                 raise
-            return 0, 0  # the user's database does not exist yet
+            return 0, 0  # the user has no database yet
         return status.st_dev, status.st_ino
 
     def ask_server(self, message: bytes) -> Response:
@@ -148,7 +148,7 @@ class MailboxClient:
         )
         timeout = _TIMEOUT + len(message) / _BYTES_PER_S
         deadline = time.monotonic() + timeout
-        os.stat(self.socket)  # without a server, the import below would be useless
+        os.stat(self.socket)  # raises OSError without a server, before the slow import
         import socket
 
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:

@@ -1,4 +1,4 @@
-"""HTTP for programs and browsers on this machine: authentication, and the connections."""
+"""HTTP for programs and browsers on this machine: authentication and connections."""
 
 from __future__ import annotations
 
@@ -23,26 +23,29 @@ from uvicorn.server import ServerState
 
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.mailbox.location import companion_path
+from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import Activity, ConnectionHandler
+from streamnb.mailbox.service.sockets import is_ip
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
 
-COOKIE = "streamnb-token"
+_COOKIE = "streamnb-token"
 logging.getLogger("uvicorn").addHandler(logging.NullHandler())
-# Otherwise clients without a token could fill the log.
+# The library's log is off, because clients without a token could fill it.
 logging.getLogger("uvicorn").propagate = False
 _HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
-_LONGEST = 120.0  # longest life of a connection in seconds
+_LONGEST = 120.0  # age in seconds after which a connection ends with its next answer
+_CLOSE = (b"connection", b"close")
 _GRACE = 10.0  # seconds for a request to end when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
-_HERE = ("localhost", "127.0.0.1", "[::1]")
+HOST_NAME = "localhost"  # the only name of this server unless others are given
 
 
 def database_token(database: str | os.PathLike[str]) -> str:
-    """Return the secret token for access to a database over HTTP. The first call makes it.
+    """Return the secret token for access to a database over HTTP. The first call creates it.
 
-    It is in a file next to the database, readable only by its owner.
+    The token is in a file next to the database, readable only by its owner.
     """
     path = companion_path(database, ".token")
     token = secrets.token_urlsafe(32)
@@ -69,22 +72,27 @@ def database_token(database: str | os.PathLike[str]) -> str:
 
 @dataclass(eq=False, repr=False)
 class AuthMiddleware:
-    """Middleware that passes on requests from this machine with the right token.
+    """Middleware that passes requests from this machine with the right token.
 
     Parameters
     ----------
     app
         The application.
     token
-        Function that returns a user's token. The user is None if there is only one. Raises
+        Function that returns a user's token; the user is None for a single database. It raises
         LookupError for an unknown user.
     session
-        The secret that a browser's cookie can have in place of the token. None without browsers:
-        errors are then in JSON.
+        The secret in a browser's cookie, which replaces the token. None without browsers; errors
+        are then in JSON.
     path_tokens
-        Further tokens, by the path for which they are valid.
+        Further tokens by path: each is valid for its path only.
     open_paths
         Paths that need no token.
+    host_names
+        Names of this server. Requests can also name any numeric address.
+    budget
+        Memory that the bodies of all requests share. If it is used up, a large request waits, and
+        gets status 503 after the time limit.
     """
 
     app: App
@@ -92,26 +100,32 @@ class AuthMiddleware:
     session: str | None = None
     path_tokens: Mapping[str, str] = field(default_factory=dict)
     open_paths: frozenset[str] = frozenset()
+    host_names: frozenset[str] = frozenset([HOST_NAME])
+    budget: MemoryBudget = field(default_factory=MemoryBudget)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Refuse a request, or pass it on."""
+        """Refuse a request or pass it."""
         if scope["type"] != "http":
             return
         refusal = self._refusal(scope)
         if refusal is not None:
             await self._response(*refusal)(scope, receive, send)
             return
-        remaining = _LARGEST
+        memory = self.budget.message()
 
         async def bounded() -> Any:
-            nonlocal remaining
             message = await receive()
-            remaining -= len(message.get("body", b""))
-            if remaining < 0:
+            size = len(message.get("body", b""))
+            if memory.size + size > _LARGEST:
                 raise HTTPException(413, "the message is too large")
+            if not await memory.take(size):
+                raise HTTPException(503, "too many large messages at once; try again later")
             return message
 
-        await self.app(scope, bounded, send)
+        try:
+            await self.app(scope, bounded, send)
+        finally:
+            memory.release()
 
     def _response(self, status: int, reason: str) -> Response:
         headers = {"connection": "close"}
@@ -120,12 +134,14 @@ class AuthMiddleware:
         return PlainTextResponse(f"{reason}\n", status, headers)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Return status and reason of a refusal, or None to pass the request on."""
+        """Return status and reason of a refusal, or None to pass the request."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         host = headers.get(b"host", "")
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if name not in _HERE:  # a page of another site whose name now resolves to this machine
-            return 421, f"the Host {host!r:.100} is not this server; use one of {', '.join(_HERE)}"
+        name = (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
+        # a page of another site whose name now resolves to this machine
+        if name not in self.host_names and not is_ip(name.strip("[]")):
+            names = ", ".join(sorted(self.host_names))
+            return 421, f"the Host {host!r:.100} is not this server; use 127.0.0.1 or {names}"
         origin = headers.get(b"origin")
         if origin is not None and origin != f"http://{host}":
             return (
@@ -140,7 +156,7 @@ class AuthMiddleware:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         users = query.get("user", [None])
         valid = [self.path_tokens[path]] if path in self.path_tokens else []
-        with suppress(LookupError):  # a client without a token does not learn which users exist
+        with suppress(LookupError):  # a client without a token must not find out which users exist
             valid.append(self.token(users[0]))
         scheme, _, token = headers.get(b"authorization", "").partition(" ")
         sent = [token if scheme.lower() == "bearer" else "", *query.get("token", [])]
@@ -153,9 +169,18 @@ class AuthMiddleware:
         return None
 
 
+def cookie_name(port: int | None) -> str:
+    """Return the name of the cookie of a page at a port.
+
+    Browsers send cookies to all ports of a host, so pages of several databases would replace
+    each other's.
+    """
+    return _COOKIE if port is None else f"{_COOKIE}-{port}"
+
+
 def _cookies(header: str) -> list[str]:
     pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return [value for name, _, value in pairs if name == COOKIE]
+    return [value for name, _, value in pairs if name.startswith(_COOKIE)]
 
 
 def http(app: App) -> ConnectionHandler:
@@ -176,51 +201,78 @@ def http(app: App) -> ConnectionHandler:
     state = ServerState()
 
     async def talk(connection: socket.socket, activity: Activity | None = None) -> None:
-        requested, ended = asyncio.Event(), asyncio.Event()
-
-        class Protocol(H11Protocol):
-            def handle_events(self) -> None:
-                super().handle_events()
-                if self.cycle is not None:
-                    requested.set()
-
-            def send_400_response(self, msg: str) -> None:
-                """Answer data that is not HTTP, in JSON instead of the library's plain text."""
-                body = json.dumps({"error": msg}).encode()
-                head = (
-                    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
-                    f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-                )
-                self.transport.write(head.encode() + body)
-                self.transport.close()
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                super().connection_lost(exc)
-                requested.set()
-                ended.set()
-
+        activity = activity or Activity()
         transport, protocol = await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: Protocol(config, state, {}), connection
+            lambda: _Protocol(activity, config, state, {}), connection
         )
         try:
-            async with asyncio.timeout(_HEADER):
-                await requested.wait()
-            async with asyncio.timeout(_LONGEST):
-                await ended.wait()
-        except TimeoutError:
-            transport.abort()
-        # the server stops: the request in hand is finished and answered
-        except asyncio.CancelledError:
-            cycle = protocol.cycle
-            # no request has begun, and perhaps none comes
-            if cycle is not None and cycle.more_body:
-                transport.abort()
-            protocol.shutdown()
             try:
-                async with asyncio.timeout(_GRACE):
-                    await ended.wait()
+                async with asyncio.timeout(_HEADER):
+                    await protocol.requested.wait()
             except TimeoutError:
                 transport.abort()
+            for _ in range(2):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LONGEST):
+                        await protocol.ended.wait()
+                protocol.close_after_answer()
+            await protocol.finish()
+        except asyncio.CancelledError:  # the server stops, or other connections wait
+            await protocol.finish()
             raise
 
     return talk
+
+
+class _Protocol(H11Protocol):
+    """A connection that reports the start of its first request, and its own end."""
+
+    def __init__(self, activity: Activity, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.activity = activity
+        self.requested, self.ended = asyncio.Event(), asyncio.Event()
+        self._is_old = False
+
+    def handle_events(self) -> None:
+        self.activity.touch()
+        super().handle_events()
+        if self.cycle is not None:
+            self.requested.set()
+        if self._is_old:
+            self.close_after_answer()
+
+    def close_after_answer(self) -> None:
+        """Mark the next answer as the last one, so the client connects again."""
+        self._is_old = True
+        if self.cycle is not None and _CLOSE not in self.cycle.scope["headers"]:
+            # the library copies it from the request to the answer
+            self.cycle.scope["headers"] = [*self.cycle.scope["headers"], _CLOSE]
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer data that is not HTTP, in JSON instead of the library's plain text."""
+        body = json.dumps({"error": msg}).encode()
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.requested.set()
+        self.ended.set()
+
+    async def finish(self) -> None:
+        """Answer the current request and close the connection, within a time limit."""
+        if self.ended.is_set():
+            return
+        # no request has begun, and perhaps none comes
+        if self.cycle is not None and self.cycle.more_body:
+            self.transport.abort()
+        self.shutdown()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self.ended.wait()
+        except TimeoutError:
+            self.transport.abort()

@@ -1,4 +1,4 @@
-"""The mailboxes of a server: a single one, or those of many users, opened when needed."""
+"""The mailboxes of a server: a single one, or those of many users, opened on demand."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 
-from streamnb.errors import BusyError, StateError, StreamNBError, printable
+from streamnb.errors import BusyError, ConfigError, StateError, StreamNBError, printable
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
@@ -22,7 +23,7 @@ from streamnb.mailbox.service.response import JudgeOptions, Response, judge
 from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.stored_classifier import Outcome
 
-_SLOW_FAILURE_S = 1.0  # seconds; if an error takes longer, later messages fail at once
+_SLOW_FAILURE_S = 1.0  # seconds: after an error that took longer, later messages fail at once
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0  # seconds between attempts to reach a database
 
 
@@ -45,8 +46,8 @@ def record_verdict(
     message, response
         The message and its verdict.
     place
-        Name of the way by which the message came, and the mail server's queue id if it is known.
-        The Message-ID is added.
+        Name of the listener, and the mail server's queue id if it is known. The Message-ID is
+        added.
     learn
         Whether to learn the message if the verdict is sure.
 
@@ -68,7 +69,7 @@ def record_verdict(
 
 
 class NoMailboxError(LookupError):
-    """The user has no database, or the server does not serve the database."""
+    """The user has no database, or this server does not serve the database."""
 
 
 @dataclass(eq=False, repr=False)
@@ -82,11 +83,11 @@ class Mailboxes:
     base
         The site's model, for all users.
     open_limit
-        Number of users' mailboxes that are open at once. The least recently used is closed first.
+        Maximum number of open mailboxes of users. The least recently used is closed first.
     addresses
-        The users of mail addresses.
+        The map from mail addresses to users.
     find_base
-        Returns the site's model if it was made since the server started. None to look for none.
+        Returns the site's model if it was created after the server started. None for no search.
     """
 
     single: Mailbox | None
@@ -96,9 +97,12 @@ class Mailboxes:
     find_base: Callable[[], SiteModel | None] | None = None
 
     def __post_init__(self) -> None:
-        self.pending: list[Future[None]] = []  # work that continues after the replies were sent
+        self.pending: list[Future[None]] = []  # work that continues after the replies
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = ForkSafeLock()
+        self._guest: Mailbox | None = None
+        self._guest_lock = ForkSafeLock()
+        self._folder: TemporaryDirectory[str] | None = None  # folder of the guest's database
         self._closed = threading.Event()
         self._outage: str | None = None  # the error of a database that cannot be reached
 
@@ -116,22 +120,22 @@ class Mailboxes:
     def borrow(
         self, user: str | None, file: tuple[int, int] | None = None, writes: bool = False
     ) -> Iterator[Mailbox]:
-        """Open the mailbox of a user, or the only one, for the time of a `with` block.
+        """Open the mailbox of a user, or the only mailbox, during a `with` block.
 
         Parameters
         ----------
         user
-            The user. None if there are not many.
+            The user. None for the only mailbox.
         file
-            Device and inode that the database must have. None for any.
+            Required device and inode of the database. None for any.
         writes
-            Whether the block writes. A lock held by another process is then no outage, because
+            Whether the block writes. Then a lock of another process is not an outage, because
             messages can still be classified.
 
         Raises
         ------
         NoMailboxError
-            If there is no such user, or the database is another one.
+            If the user does not exist, or the database is another one.
         BusyError
             If the only database cannot be reached.
         """
@@ -161,17 +165,47 @@ class Mailboxes:
                 self._release(user)
 
     def judge(self, user: str | None, message: bytes, options: JudgeOptions | None) -> Response:
-        """Return the verdict of a user's mailbox, or of the only one."""
-        with self.borrow(user) as mailbox:
-            return judge(mailbox, message, options or JudgeOptions())
+        """Return the verdict of a user's mailbox, or of the only one.
+
+        An address that cannot have a database gets the verdict of the site's model.
+        """
+        options = options or JudgeOptions()
+        with self._borrow_guest() if self._is_guest(user) else self.borrow(user) as mailbox:
+            response = judge(mailbox, message, options)
+        if response.label is None and self.base is not None and self.base.error is not None:
+            raise self.base.error
+        return response
 
     def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
-        """Record a verdict of `judge` after it was sent."""
+        """Record a verdict of `judge` after it was sent, if the user can have a database."""
+        if self._is_guest(user):
+            return
         with self.borrow(user, writes=True) as mailbox:
             record_verdict(mailbox, message, response, place, learn=False)
 
+    def _is_guest(self, user: str | None) -> bool:
+        """Return whether only the site's model gives the verdicts of a user."""
+        return user is not None and _database_path(user) is None and self._site() is not None
+
+    @contextmanager
+    def _borrow_guest(self) -> Iterator[Mailbox]:
+        """Open a mailbox that has learned nothing, with the site's model."""
+        with self._guest_lock:
+            # a system may clean its folder of temporary files
+            if self._guest is None or self._guest.database.replaced():
+                self._folder = TemporaryDirectory(prefix="streamnb-")
+                self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)
+        self._guest.base = self.base
+        yield self._guest
+
+    def _site(self) -> SiteModel | None:
+        """Return the site's model, also if it was made since the server started."""
+        if self.base is None and self.find_base is not None:
+            self.base = self.find_base()
+        return self.base
+
     def _begin_outage(self, error: StreamNBError) -> None:
-        """Let calls fail at once from now on, and retry in the background to reach the database."""
+        """Make calls fail at once, and try in the background to reach the database."""
         with self._lock:
             if self._outage is None:
                 self._outage = str(error)
@@ -182,7 +216,7 @@ class Mailboxes:
         while self.single is not None and not self._closed.wait(delay_s):
             try:
                 judge(self.single, b"")
-            # without this, an error would end the retries and make the outage permanent
+            # an error must not end the retries, or the outage would be permanent
             except Exception as error:
                 self._outage = str(error) or type(error).__name__
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
@@ -196,7 +230,7 @@ class Mailboxes:
             entry.borrowers += 1
             self._open.move_to_end(user)
         try:
-            # lock of this user alone, so that a slow database does not delay others
+            # this lock is per user, so a slow database does not delay other users
             with entry.lock:
                 return self._opened(user, entry)
         except BaseException:
@@ -207,14 +241,16 @@ class Mailboxes:
         if entry.mailbox is not None and entry.borrowers == 1 and entry.mailbox.database.replaced():
             entry.mailbox.close()
             entry.mailbox = None
-        if self.base is None and self.find_base is not None:
-            self.base = self.find_base()
+        base = self._site()
         if entry.mailbox is not None:
-            entry.mailbox.base = self.base
+            entry.mailbox.base = base
         else:
-            if self.base is None and not os.path.exists(user_path(user)):
+            path = _database_path(user)
+            if path is None:
+                raise NoMailboxError(f"{user!r:.100}: this name cannot have a database")
+            if base is None and not os.path.exists(path):
                 raise NoMailboxError(f"{user}: this user has no database yet")
-            entry.mailbox = Mailbox(user_path(user), True, WAIT, base=self.base)
+            entry.mailbox = Mailbox(path, True, WAIT, base=base)
         return entry.mailbox
 
     def _release(self, user: str) -> None:
@@ -238,6 +274,16 @@ class Mailboxes:
                 if entry.mailbox is not None:
                     entry.mailbox.close()
             self._open.clear()
+        if self._guest is not None and self._folder is not None:
+            self._guest.close()
+            self._folder.cleanup()
+
+
+def _database_path(user: str) -> str | None:
+    """Return the path of a user's database, None if the name cannot have one."""
+    with suppress(ConfigError):
+        return user_path(user)
+    return None
 
 
 @dataclass

@@ -1,29 +1,26 @@
-"""The memory for messages that all connections of a server share."""
+"""The memory budget for messages, shared by all connections of a server."""
 
 from __future__ import annotations
 
 import asyncio
 
-FREE_BYTES = 1 << 18  # bytes of each message outside the budget; nearly all mail is smaller
-_SIZE = (
-    1 << 27
-)  # bytes of all messages beyond that; a message is copied three times while it is forwarded
+FREE_BYTES = 1 << 18  # bytes of each message that do not count; nearly all mail is smaller
+_SIZE = 1 << 27  # bytes of all messages beyond that; forwarding copies a message three times
 _WAIT_S = 60.0  # seconds that a message waits for memory; mail servers wait for five minutes
 
 
 class MemoryBudget:
     """The bytes that the messages of all connections may use together.
 
-    If it is used up, messages wait until others have ended. The first waiting message is read
-    further, beyond the budget, so that two large messages never wait for each other. A budget
-    belongs to one event loop.
+    If the budget is used up, messages wait for others to end. The first waiting message can exceed
+    the budget, so two large messages never wait for each other. A budget belongs to one event loop.
 
     Parameters
     ----------
     size
         Bytes.
     free_bytes
-        Bytes of each message that do not use the budget.
+        Bytes of each message that do not count.
     wait_s
         Maximum seconds that a message waits.
     """
@@ -31,10 +28,10 @@ class MemoryBudget:
     def __init__(
         self, size: int = _SIZE, free_bytes: int = FREE_BYTES, wait_s: float = _WAIT_S
     ) -> None:
-        self.size = size
+        self.size: int = size
         self.free_bytes = free_bytes
         self.wait_s = wait_s
-        self.used = 0
+        self.used: int = 0
         self._overdrawn: MessageMemory | None = None
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -69,11 +66,11 @@ class MemoryBudget:
 
 
 class MessageMemory:
-    """The bytes of one message; made by `MemoryBudget.message`."""
+    """The bytes of one message; created by `MemoryBudget.message`."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
-        self.size = 0
+        self.size: int = 0
         self._charged = 0
 
     def take_now(self, size: int) -> bool:
@@ -96,7 +93,7 @@ class MessageMemory:
         return True
 
     def release(self) -> None:
-        """Give all bytes back, before the next message or at the end."""
+        """Return all bytes to the budget, before the next message or at the end."""
         charged, self._charged, self.size = self._charged, 0, 0
         if charged:
             self.budget._give(self, charged)

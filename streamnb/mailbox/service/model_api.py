@@ -1,4 +1,4 @@
-"""Predictions of a model file by HTTP, in JSON."""
+"""Predictions of a model file over HTTP, in JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from difflib import get_close_matches
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -20,7 +21,7 @@ from streamnb.errors import UnexpectedError
 from streamnb.mailbox.service.api import RequestError, RequestMetrics
 from streamnb.mailbox.service.monitor import Monitor
 
-_MOST_EXAMPLES = 10_000  # of a request
+_MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -71,13 +72,20 @@ class RowPredictor:
     """Predictions of a model of rows, which are objects of scalars."""
 
     key = "row"
-    schema: dict[str, Any] = {  # noqa: RUF012 (nothing changes it)
-        "type": "object",
-        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
-    }
 
     def __init__(self, model: Any) -> None:
         self.model = model
+        # Keys of JSON are text. The names of a table's columns can be numbers.
+        self._features: dict[str, Any] | None = None
+        value = {"type": ["string", "number", "boolean", "null"]}
+        self.schema: dict[str, Any] = {"type": "object", "additionalProperties": value}
+        statistics = getattr(model, "statistics", None)  # which models of tables have
+        if statistics is not None:
+            self._features = {str(name): name for name in statistics.feature_names()}
+            self.schema |= {
+                "properties": dict.fromkeys(sorted(self._features), value),
+                "additionalProperties": False,
+            }
 
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, and the probability of each class."""
@@ -90,12 +98,28 @@ class RowPredictor:
                 )
         if reasons:
             raise RequestError("reasons: only a model of texts gives reasons")
+        if self._features is not None:
+            example = {self._feature(name): value for name, value in example.items()}
         try:
             probabilities = self.model.predict_proba_one(example)
         except (TypeError, ValueError) as error:
             raise RequestError(f"row: {error!s:.200}") from None
         label = max(probabilities, key=probabilities.__getitem__, default=None)
         return _prediction(label, probabilities)
+
+    def _feature(self, key: str) -> Any:
+        """Return the name of the model's feature with a key; RequestError if there is none."""
+        features = self._features or {}
+        if key in features:
+            return features[key]
+        folded_names = {name.casefold(): name for name in features}
+        close = get_close_matches(key.casefold(), folded_names, 1)
+        hint = (
+            f"did you mean {folded_names[close[0]]!r:.60}?"
+            if close
+            else f"it has {', '.join(sorted(features))[:200]}"
+        )
+        raise RequestError(f"row: the model has no feature {key!r:.60}; {hint}")
 
 
 def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
@@ -107,7 +131,7 @@ def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
 
 
 def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
-    """Return the answer to a request: one prediction, or a list of them.
+    """Return the answer to a request: a prediction or a list of predictions.
 
     Raises
     ------
@@ -190,7 +214,7 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
     Parameters
     ----------
     current
-        Returns the model as it is now.
+        Returns the current model.
     monitor
         The metrics.
     """
@@ -202,7 +226,7 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
             return 200, predict_all(current(), body)
         except RequestError as error:
             return 400, {"error": str(error)}
-        except Exception as error:  # no request may end the server
+        except Exception as error:  # no request may stop the server
             return 500, {"error": str(UnexpectedError(error))}
 
     async def predict(request: Request) -> Response:

@@ -18,15 +18,15 @@ from streamnb.mailbox.service.mailboxes import NoMailboxError
 from streamnb.mailbox.service.response import Response
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Gauge
+    from prometheus_client import CollectorRegistry
 
-_REPEAT_S = 60.0  # seconds for which a warning of the same kind is not repeated
-_MAX_KINDS = 1000  # of warnings that are remembered: clients choose some of the words
-_LONGEST_REASONS = 300  # characters of a line's reasons
+_REPEAT_S = 60.0  # seconds before a warning of the same kind is repeated
+_MAX_KINDS = 1000  # maximum number of kinds of warnings, because clients choose some of the words
+_LONGEST_REASONS = 300  # characters of the reasons in a line
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
-# Causes of missing verdicts, for the metrics; "error" for all others.
+# Causes of missing verdicts in the metrics; "error" for all others.
 _CAUSES = ((NoMailboxError, "no_database"), (BusyError, "busy"), (StreamNBError, "database"))
 
 _notices = logging.getLogger("streamnb.serve")
@@ -34,7 +34,7 @@ _messages = logging.getLogger("streamnb.mail")
 
 
 class _Formatter(logging.Formatter):
-    """Prefix lines with the time, unless journald adds it or the line has it."""
+    """A formatter that prefixes lines with the time, unless journald or the line has it."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = record.getMessage()
@@ -71,6 +71,8 @@ class _NoMetric:
 
     def observe(self, value: float) -> None: ...
 
+    def set_function(self, function: Callable[[], float]) -> None: ...
+
 
 class Monitor:
     """Logs and counts the messages, refusals and connections of a server.
@@ -78,72 +80,70 @@ class Monitor:
     Parameters
     ----------
     log_format
-        "text" for a line of key=value pairs for each message, "json" for a line of JSON, None for
-        no such line. Warnings are logged in any case.
+        Format of the line for each message: "text" for key=value pairs, "json" for JSON, None for
+        no line. Warnings are always logged.
     metrics
-        Whether metrics are kept, in `registry`; this needs prometheus_client.
+        Whether to collect metrics, in `registry`. It needs prometheus_client.
     """
 
     def __init__(self, log_format: str | None = None, metrics: bool = False) -> None:
         self.log_format = log_format
         self.registry: CollectorRegistry | None = None
-        self._stale: Gauge | None = None
         self._last_warned: dict[str, float] = {}  # by kind of warning, in monotonic seconds
-        none: Any = _NoMetric()
-        self._judged = self._seconds = self._refused = self._unmarked = self._open = none
-        self._labels = self._accepting = none
         self.not_accepting: list[str] = []  # listeners that let connections wait
         if metrics:
-            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+            from prometheus_client import CollectorRegistry
 
-            registry = self.registry = CollectorRegistry()
-            self._judged = Counter(
-                "streamnb_messages",
-                "Messages with a verdict, by class and by whether the verdict was sure.",
-                ["listener", "class", "sure"],
-                registry=registry,
-            )
-            self._unmarked = Counter(
-                "streamnb_unmarked",
-                "Messages passed on without a verdict.",
-                ["listener", "cause"],
-                registry=registry,
-            )
-            self._refused = Counter(
-                "streamnb_refusals",
-                "Messages and connections refused.",
-                ["listener", "cause"],
-                registry=registry,
-            )
-            self._seconds = Histogram(
-                "streamnb_message_seconds",
-                "Seconds from the end of a message to its answer.",
-                ["listener"],
-                registry=registry,
-                buckets=SECONDS,
-            )
-            self._open = Gauge(
-                "streamnb_connections", "Open connections.", ["listener"], registry=registry
-            )
+            self.registry = CollectorRegistry()
+        self._judged = self._counter(
+            "streamnb_messages",
+            "Messages with a verdict, by class and by whether the verdict was sure.",
+            ["listener", "class", "sure"],
+        )
+        self._unmarked = self._counter(
+            "streamnb_unmarked", "Messages passed on without a verdict.", ["listener", "cause"]
+        )
+        self._refused = self._counter(
+            "streamnb_refusals", "Messages and connections refused.", ["listener", "cause"]
+        )
+        self._labels = self._counter(
+            "streamnb_labels",
+            "Labels that messages were given through the server, by class and result.",
+            ["listener", "class", "result"],
+        )
+        self._seconds = self._histogram(
+            "streamnb_message_seconds", "Seconds from the end of a message to its answer."
+        )
+        self._open = self._gauge("streamnb_connections", "Open connections.", "listener")
+        self._accepting = self._gauge(
+            "streamnb_accepting", "0 if connections wait and none is accepted.", "listener"
+        )
+        self._stale = self._gauge(
+            "streamnb_stale_files",
+            "Files whose earlier content is used, because the new one is damaged.",
+            "file",
+        )
 
-            self._accepting = Gauge(
-                "streamnb_accepting",
-                "0 if connections wait and none is accepted.",
-                ["listener"],
-                registry=registry,
-            )
-            self._labels = Counter(
-                "streamnb_labels",
-                "Labels that messages were given through the server, by class and result.",
-                ["listener", "class", "result"],
-                registry=registry,
-            )
-            self._stale = Gauge(
-                "streamnb_stale_files",
-                "Files whose earlier content is used, because the new one is damaged.",
-                ["file"],
-                registry=registry,
-            )
+    def _counter(self, name: str, text: str, labels: list[str]) -> Any:
+        if self.registry is None:
+            return _NoMetric()
+        from prometheus_client import Counter
+
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, label: str) -> Any:
+        if self.registry is None:
+            return _NoMetric()
+        from prometheus_client import Gauge
+
+        return Gauge(name, text, [label], registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Any:
+        if self.registry is None:
+            return _NoMetric()
+        from prometheus_client import Histogram
+
+        return Histogram(name, text, ["listener"], registry=self.registry, buckets=SECONDS)
 
     def count_databases(self, count: Any) -> None:
         """Register the gauge `streamnb_databases`, whose value is `count()`."""
@@ -155,8 +155,7 @@ class Monitor:
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
         """Export whether the earlier content of a file is used, because the new is damaged."""
-        if self._stale is not None:
-            self._stale.labels(name).set_function(is_stale)
+        self._stale.labels(name).set_function(is_stale)
 
     def warn(self, kind: str, detail: object = "") -> None:
         """Log a warning; one of the same kind at most once a minute."""
@@ -190,15 +189,16 @@ class Monitor:
             The action on the message: "marked", "unmarked", "rejected", "refused", "deferred" or
             "answered".
         started
-            Time at which the message was complete, by `time.monotonic()`.
+            Time at which the message was completely received, by `time.monotonic()`.
         message
             The beginning of the message, with its Message-ID.
         recipient
-            Address of its recipient, or the user. None if it is not known.
+            Address of the recipient, or the user. None if unknown.
         queue_id
-            The mail server's queue id, if it is known.
+            Queue id of the mail server, if known.
         user
-            The user whose database judged. None if there is one database, or several judged.
+            The user whose database gave the verdict. None for a single database, or if several
+            databases gave it.
         """
         seconds = time.monotonic() - started
         self._seconds.labels(listener).observe(seconds)
@@ -236,20 +236,20 @@ class Monitor:
     def learned(
         self, listener: str, label: str, result: str, message: bytes, user: str | None = None
     ) -> None:
-        """Log and count a label that a program or the server itself gave to a message.
+        """Log and count a label from a program or from the server itself.
 
         Parameters
         ----------
         listener
-            Name of the listener by which it came.
+            Name of the listener that received the label.
         label
             The class; "" if the message was unlearned.
         result
             The result, as in `Outcome`.
         message
-            The message; empty if its digest was given.
+            The message; empty if only its digest is known.
         user
-            The user whose database learned it. None if there is one database.
+            The user whose database learned it. None for a single database.
         """
         self._labels.labels(listener, label, result).inc()
         if self.log_format is None:
@@ -260,7 +260,7 @@ class Monitor:
         _messages.info("%s", self._line({**fields, "label": label, "action": result}))
 
     def show_accepting(self, listeners: dict[str, bool]) -> None:
-        """Export which listeners accept the connections that come."""
+        """Export which listeners accept connections."""
         for name, accepts in listeners.items():
             self._accepting.labels(name).set(int(accepts))
             if not accepts:

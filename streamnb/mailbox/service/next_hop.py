@@ -16,15 +16,17 @@ from streamnb.errors import root_cause
 from streamnb.mailbox.service.sockets import Address
 
 PATIENCE_S = 300.0  # seconds without data from either side; RFC 5321, 4.5.3.2 recommends it
+# seconds for the answer to a whole message; RFC 5321, 4.5.3.2.6
+ANSWER_S = 600.0
 LATER = "451 4.3.0 the next hop cannot be reached; try again later"
 _GREETING_S = 30.0  # seconds to connect to the next hop
-# seconds to read a refusal that the next hop sent before it closed the connection
+# seconds to read a refusal that was sent before the next hop closed the connection
 _LAST_WORDS_S = 0.05
 _GOODBYE_S = 2.0  # seconds for the answer to QUIT
 # the first dot of a line is doubled for transport: RFC 5321, 4.5.2
 _DOTS = re.compile(rb"(\A|\r\n)\.")
-_COMMAND_LENGTH = 480  # characters after a verb: a command has at most 512 (RFC 5321, 4.5.3.1.4)
-_EXTENSIONS = ("8bitmime", "smtputf8")  # extensions assumed if the next hop cannot be reached
+_COMMAND_LENGTH = 480  # characters after the verb; RFC 5321, 4.5.3.1.4 allows 512 for a command
+_EXTENSIONS = ("8bitmime", "smtputf8")  # extensions offered if the next hop cannot be reached
 _EXTENSION_OF_OPTION = {"body": "8bitmime", "ret": "dsn", "envid": "dsn"}
 
 
@@ -58,9 +60,9 @@ class HopClient:
     Attributes
     ----------
     turn
-        Lock of the thread that uses the connection.
+        Lock that the thread that uses the connection holds.
     is_begun
-        True between an accepted MAIL and the end of that transaction.
+        True from an accepted MAIL to the end of its transaction.
     forwarded
         Attributes of the current message's original client (Postfix's XFORWARD).
     """
@@ -75,6 +77,8 @@ class HopClient:
         self._is_closing = False
 
     def _connected(self) -> smtplib.SMTP:
+        if self._is_closing:
+            raise smtplib.SMTPServerDisconnected("the client has gone")
         if self._client is None:
             self._client = _connect(self.hop)
         return self._client
@@ -86,11 +90,11 @@ class HopClient:
                 return self._connected().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
                 self._lose(error)
-                # MAIL is refused if the next hop still cannot be reached
+                # MAIL is refused later if the next hop still cannot be reached
                 return dict.fromkeys(_EXTENSIONS, "")
 
     def begin(self, sender: str, options: Sequence[str]) -> str:
-        """Begin a message. Return the next hop's reply to MAIL."""
+        """Begin a message; return the next hop's reply to MAIL."""
         with self.turn:
             if self.is_begun:  # the client dropped its message without RSET
                 self.reset()
@@ -104,6 +108,8 @@ class HopClient:
                 return "553 5.6.7 the next hop does not support messages with this option"
             self._forward(extensions)
             reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *accepted]))
+            if reply.startswith("421"):  # the next hop closes the connection
+                self._drop()
             # the next hop closed the connection between two messages
             if was_connected and self._client is None:
                 return self.begin(sender, options)
@@ -111,7 +117,7 @@ class HopClient:
             return reply
 
     def _forward(self, extensions: dict[str, str]) -> None:
-        """Send the original client's attributes that the next hop supports. Ignore a refusal."""
+        """Send the client's attributes that the next hop supports; ignore a refusal."""
         names = extensions.get("xforward", "").upper().split()
         pairs = [f"{name}={value}" for name, value in self.forwarded.items() if name in names]
         wrapper = TextWrapper(_COMMAND_LENGTH, break_long_words=False, break_on_hyphens=False)
@@ -132,7 +138,7 @@ class HopClient:
             self.is_begun = False
 
     def send(self, recipients: Sequence[str], content: bytes) -> dict[str, str]:
-        """Send the content of the current message. Return the reply for each recipient."""
+        """Send the content of the current message; return the reply for each recipient."""
         with self.turn:
             is_begun, self.is_begun = self.is_begun, False
             if not is_begun or self._client is None:
@@ -142,7 +148,7 @@ class HopClient:
     def send_anew(
         self, sender: str, options: Sequence[str], recipients: Sequence[str], content: bytes
     ) -> dict[str, str]:
-        """Send a message in a transaction of its own. Return the reply for each recipient."""
+        """Send a message in its own transaction; return the reply for each recipient."""
         with self.turn:
             reply = self.begin(sender, options)
             if not reply.startswith("2"):
@@ -160,7 +166,7 @@ class HopClient:
         if client is None:
             return LATER
         try:
-            client.command_encoding = "utf-8"  # SMTPUTF8; all else is ASCII anyway
+            client.command_encoding = "utf-8"  # for SMTPUTF8; other commands are ASCII
             return _reply_line(*client.docmd(command))
         except ValueError:  # it was not sent
             return "553 5.1.3 this address cannot be forwarded"
@@ -179,15 +185,18 @@ class HopClient:
                 self._command("RSET")
                 return dict.fromkeys(recipients, _reply_line(code, text))
             is_ended = content.endswith(b"\r\n") or not content
-            if client.sock is not None:  # smtplib would close the connection and lose the reply
+            if client.sock is not None:  # smtplib would close the connection and lose a reply
                 client.sock.sendall(_DOTS.sub(rb"\1..", content))
                 client.sock.sendall(b".\r\n" if is_ended else b"\r\n.\r\n")
+                client.sock.settimeout(ANSWER_S)
             for _ in range(len(recipients) if self.hop.lmtp else 1):
                 replies.append(_reply_line(*client.getreply()))
+            if client.sock is not None:
+                client.sock.settimeout(PATIENCE_S)
         except (OSError, smtplib.SMTPException) as error:
             refusal = "" if replies else _last_refusal(client)
             later = self._lose(error)
-            # replies received so far are passed on
+            # pass the replies that were received
             replies += [refusal or later] * len(recipients)
         if not self.hop.lmtp:
             replies = replies[:1] * len(recipients)
@@ -196,17 +205,20 @@ class HopClient:
     def _lose(self, error: Exception) -> str:
         if not self._is_closing:
             self.warn(f"{self.hop.address}: the next hop: {root_cause(error):.200}")
+        self._drop()
+        return LATER
+
+    def _drop(self) -> None:
         client, self._client = self._client, None
         self.is_begun = False
         if client is not None:
             client.close()
-        return LATER
 
     def close(self) -> None:
         """Close the connection to the next hop.
 
-        If another thread still uses it, its message is cut off, so the next hop does not accept
-        it.
+        If another thread uses it, its message is truncated, so the next hop does not accept the
+        message.
         """
         self._is_closing = True
         if not self.turn.acquire(blocking=False):
@@ -230,8 +242,7 @@ class HopClient:
 def _connect(hop: NextHop) -> smtplib.SMTP:
     """Return a connection to the next hop, after the greeting."""
     address = hop.address
-    # Python's LMTP client is its SMTP client with another greeting, which also supports Unix
-    # sockets.
+    # Python's LMTP client is its SMTP client with another greeting, and supports Unix sockets.
     kind = smtplib.LMTP if hop.lmtp or address.path else smtplib.SMTP
     name = socket.gethostname()
     client = kind(local_hostname=name, timeout=_GREETING_S)
@@ -249,7 +260,8 @@ def _connect(hop: NextHop) -> smtplib.SMTP:
             raise smtplib.SMTPConnectError(502, "it does not support extended SMTP (EHLO)")
         if client.sock is not None:
             client.sock.settimeout(PATIENCE_S)
-            # otherwise the end of a message would wait for the acknowledgement of its beginning
+            # Without TCP_NODELAY, the end of a message waits for the acknowledgement of its
+            # beginning.
             if address.path is None:
                 client.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
@@ -265,7 +277,7 @@ def _is_known(extensions: dict[str, str], option: str) -> bool:
 
 
 def _are_hints(options: set[str]) -> bool:
-    """Return whether the message means the same without these options of MAIL."""
+    """Return whether options of MAIL can be omitted without changing the message's meaning."""
     return all(option.partition("=")[0].lower() in ("size", "body") for option in options)
 
 

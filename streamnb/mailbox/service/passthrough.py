@@ -11,10 +11,10 @@ from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import FIELD, Response, header_field
 from streamnb.patterns import lazy_pattern
 
-_LINE = 1 << 16  # bytes of a line that are checked together
+_LINE = 1 << 16  # number of bytes of a line to check at a time
 _FIRST_LINE_END = lazy_pattern(rb"\r?\n")
-_BARE_CRS = lazy_pattern(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF belong to the line end
-_CHUNK = 1 << 20  # bytes per read after the classified part
+_BARE_CRS = lazy_pattern(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF are part of the line end
+_CHUNK = 1 << 20  # bytes to read at a time after the classified part
 
 
 def pass_through(
@@ -31,22 +31,22 @@ def pass_through(
     source, target
         Files to read the message from and to write it to.
     classify
-        Returns the verdict on the first 64 MiB of a message. None to add no verdict.
+        Function that returns the verdict on the first 64 MiB of a message. None to add no verdict.
     unsure_field
         Another header field, added if the verdict is unsure.
     line_end
-        Line end of the added fields. None for that of the message's first line.
+        Line end of the added fields. None for the line end of the first line.
 
     Returns
     -------
     Exception or None
-        The error of `classify`: the message was then copied without a verdict. None if there was
-        no error.
+        The error of `classify`, in which case the message was copied without a verdict. None
+        without an error.
 
     Raises
     ------
     OSError
-        If the message cannot be read or written: the caller must keep it.
+        If the message cannot be read or written. The caller must then keep the message.
     """
     head = _read_head(source)
     names = [FIELD]
@@ -65,7 +65,7 @@ def pass_through(
     lines.end = line_end or lines.end
     removed = "|".join(map(re.escape, names)).encode("ascii", "replace")
     added = b"".join(field.encode("ascii", "replace") + lines.end for field in fields)
-    # A name ends at a colon, or at blanks up to the end of the checked bytes.
+    # A field name ends at a colon, or at blanks up to the end of the checked bytes.
     forged = re.compile(rb"%b(?:%b)[ \t]*(?::|[ \t]\Z)" % (FIELD_START, removed), re.I)
     _copy_header(lines, target, added, forged)
     lines.copy_rest(target)
@@ -74,7 +74,7 @@ def pass_through(
 
 
 def _read_head(source: BinaryIO) -> bytes:
-    """Read the part of a message to classify, in pieces, so that memory is reserved as needed."""
+    """Read the part of a message to classify, in pieces to reserve only the needed memory."""
     head = bytearray()
     while part := source.read(min(_CHUNK, MAX_MESSAGE - len(head))):
         head += part
@@ -87,11 +87,11 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
     last_read = last_written = b"\n"
     while line := lines.next():
         if last_read in b"\r\n":
-            is_cut_run = last_read == b"\r" == line[:1]  # CRs that were not checked together
+            is_cut_run = last_read == b"\r" == line[:1]  # a run of CRs in two pieces
             is_empty = not is_cut_run and line.lstrip(b"\r") == b"\n"
             is_continued = is_cut_run or line[:1] in (b" ", b"\t")
-            # An mbox separator stays first. So does a continuation line before the first field:
-            # after the added field, it would continue that field.
+            # An mbox separator stays first. A continuation line before the first field stays first,
+            # too, because it would continue the added field.
             is_separator = is_first and line.startswith(b"From ")
             if not is_placed and last_read == b"\n" and not is_continued and not is_separator:
                 target.write(added)
@@ -102,16 +102,16 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
             is_forged = is_forged if is_continued else forged.match(line) is not None
             is_first = False
         last_read = line[-1:]
-        if is_forged:  # the end of a line that began before it stays
+        if is_forged:  # keep the end of the preceding line
             line = b"\n" if last_read == b"\n" != last_written else b""
         target.write(line)
         last_written = line[-1:] or last_written
-    if not is_placed:  # the message has no line, so the field comes last
+    if not is_placed:  # the message has no line, so add the field at the end
         target.write((b"" if last_written == b"\n" else lines.end) + added)
 
 
 class _Lines:
-    """Lines of a message whose beginning was already read.
+    """The lines of a message whose beginning has been read.
 
     Parameters
     ----------
@@ -131,11 +131,11 @@ class _Lines:
     def next(self) -> bytes:
         r"""Return the next line, or at most 64 KiB of it; b"" at the end.
 
-        A bare CR ends a line too, because some programs treat it so, and a forged field can follow
+        A bare CR ends a line, too, because some programs read it so, and a forged field can follow
         it.
         """
         end = self.head.find(b"\n", self.position, self.position + _LINE) + 1
-        if not end and len(self.head) - self.position < _LINE:  # read on to find the line's end
+        if not end and len(self.head) - self.position < _LINE:  # find the end of the line
             self.head, self.position = self.head[self.position :] + self.source.read(_CHUNK), 0
             end = self.head.find(b"\n", 0, _LINE) + 1
         begin, end = self.position, end or min(self.position + _LINE, len(self.head))
@@ -143,7 +143,7 @@ class _Lines:
         bare_crs = _BARE_CRS.search(line)
         if bare_crs is not None:
             line = line[: bare_crs.end()]
-        elif len(line) == _LINE:  # the next byte decides whether CRs are part of a line end
+        elif len(line) == _LINE:  # the next byte decides whether the CRs are part of a line end
             line = line.rstrip(b"\r") or line
         self.position = begin + len(line)
         return line

@@ -1,12 +1,12 @@
-r"""The text protocol of the Unix socket of `streamnb serve`, which the client in C uses too.
+r"""The text protocol of the Unix socket of `streamnb serve`, also used by the client in C.
 
 A request is one line, ``streamnb/1 KEY=VALUE ...``, followed by `size` bytes of a message::
 
     streamnb/1 file=2049:1311 size=5210 reasons=3 threshold=0.9 learn=1
     From: ...
 
-`file` is the device and inode of the database. It is 0:0 for the server's own database, if the
-client may not look at the file. `user` names the user of a server of many users.
+`file` is the device and inode of the database, or 0:0 for the server's own database if the client
+cannot access the file. `user` is the name of a user of a server of many users.
 
 The reply is one of:
 
@@ -37,7 +37,7 @@ _PROTOCOL = "streamnb/1"
 
 
 class Request(NamedTuple):
-    """A request to judge a message.
+    """A request for the verdict on a message.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class Request(NamedTuple):
     options
         The options of the verdict.
     learn
-        Whether to learn the message as a program if the verdict is sure.
+        Whether to learn the message, with a program's label, if the verdict is sure.
     user
-        The user whose database it is. None for a server of one database.
+        The owner of the database. None for a server of one database.
     record
-        Whether the verdict is recorded, for its owner to review.
+        Whether to record the verdict for a review by the owner.
     """
 
     file: tuple[int, int]
@@ -179,7 +179,7 @@ def _unescape(text: str) -> str:
 def peer_uid(connection: socket.socket, path: str) -> int:
     """Return the user id of the process at the other end of a Unix socket.
 
-    On systems other than Linux, return the owner of the socket's path.
+    On other systems than Linux, return the owner of the socket's path.
     """
     import socket
     import struct

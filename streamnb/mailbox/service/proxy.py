@@ -1,8 +1,8 @@
-"""A filter between two mail servers: it receives a message by SMTP or LMTP and forwards it.
+"""A filter between two mail servers that receives messages by SMTP or LMTP and forwards them.
 
-Every command is sent to the next hop, and its answer is returned. So nothing is accepted that the
-next hop has not accepted, and no message is lost. A message can arrive twice if this process is
-killed between the next hop's 250 and its own.
+It sends each command to the next hop, and returns the next hop's answer. So it accepts a message
+only if the next hop has accepted it, and no message is lost. A message can arrive twice if the
+process is killed after it received the next hop's 250 and before it sent its own.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from streamnb.mailbox.service.response import JudgeOptions, Response, header_fie
 from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
 
 LARGEST = 50 << 20  # bytes of a message
-_TOO_LARGE = "552 Error: "  # how aiosmtpd's reply to a larger one begins
+_TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
 _LONGEST_LINE = 1 << 20
-_RECORD_AFTER_S = 0.05  # seconds after an answer
-_STRESS_S = 10.0  # seconds that a client can be silent within a message while others wait
-_MOST_RECIPIENTS = 1000  # of a message; RFC 5321 asks for at least 100
-_MOST_LINES = 1_000_000  # of a message
+_RECORD_AFTER_S = 0.05  # seconds from an answer to the recording of its verdict
+_STRESS_S = 10.0  # seconds of silence within a message allowed while other clients wait
+_MOST_RECIPIENTS = 1000  # recipients of a message; RFC 5321 requires at least 100
+_MOST_LINES = 1_000_000  # lines of a message
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 # Postfix's attributes of the original client: https://www.postfix.org/XFORWARD_README.html
 _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
 _HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
-# Otherwise clients could fill the log.
+# aiosmtpd's log is off, because clients could fill it.
 logging.getLogger("mail.log").addHandler(logging.NullHandler())
 
 
@@ -54,7 +54,7 @@ def proxy(
     monitor: Monitor | None = None,
     lmtp: bool = False,
     options: JudgeOptions | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: Callable[[], ssl.SSLContext] | None = None,
     budget: MemoryBudget | None = None,
 ) -> ConnectionHandler:
     """Return the SMTP or LMTP server for incoming connections.
@@ -62,20 +62,20 @@ def proxy(
     Parameters
     ----------
     hop
-        The next hop, which gets every message.
+        The next hop, which receives all messages.
     mailboxes
-        The mailboxes. With many users, each recipient's own gives the verdict.
+        The mailboxes. With many users, each recipient's mailbox gives the verdict.
     monitor
         Log and metrics.
     lmtp
-        Whether clients speak LMTP, not SMTP.
+        Whether clients use LMTP, not SMTP.
     options
         The options of verdicts.
     tls
-        Context for STARTTLS. None to offer no STARTTLS.
+        Returns the context for STARTTLS of a new connection. None to offer no STARTTLS.
     budget
         Memory that all connections share. If it is used up, a large message waits. After the time
-        limit, its client gets a 452 and sends the message later.
+        limit, its client receives a 452 and sends the message later.
     """
     budget = budget or MemoryBudget()
     log = monitor or Monitor()
@@ -95,7 +95,7 @@ def proxy(
                 ident="streamnb",
                 data_size_limit=LARGEST,
                 enable_SMTPUTF8=True,
-                tls_context=tls,
+                tls_context=tls and tls(),
                 timeout=PATIENCE_S,
                 auth_exclude_mechanism=["LOGIN", "PLAIN"],
             )
@@ -106,28 +106,33 @@ def proxy(
         _, server = await loop.connect_accepted_socket(create, connection)
         try:
             await asyncio.shield(closed)
-        except asyncio.CancelledError:  # the server stops, or other clients wait for a connection
+        except asyncio.CancelledError:  # the server stops, or other clients wait
             server.end()
             await asyncio.wait({closed}, timeout=DRAIN_S)
             raise
         finally:
             if server.transport is not None:
                 server.transport.close()
-            await _in_thread(relay.close)
+            closing = asyncio.ensure_future(_in_thread(relay.close))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:  # the server stops when the client has left
+                await asyncio.wait({closing}, timeout=DRAIN_S)
+                raise
 
     return handle
 
 
 class _Connection(SMTP):
-    """The server side of one connection, with limits for lines and an orderly end."""
+    """The server side of one connection, with limits of lines and an orderly end."""
 
     line_length_limit = _LONGEST_LINE
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
     is_ending = False
-    received = lines = 0  # since the last command that started work
-    _waiting_data: list[bytes] | None = None  # while the message waits for memory
+    received = lines = 0  # bytes and lines since the last command that started work
+    _waiting_data: list[bytes] | None = None  # received data, while the message waits for memory
     _waiter: asyncio.Future[None]
 
     def data_received(self, data: bytes) -> None:
@@ -169,11 +174,12 @@ class _Connection(SMTP):
         self.received += len(data)
         if b"\n" in data:
             self._touch()
+            self._restart_timeout()
         self.lines += data.count(b"\n")
-        # the library stores each line separately, so no more of this message is read
+        # stop reading this message, because the library stores each line separately
         if self.lines > _MOST_LINES:
             self.line_length_limit = 0
-        if self.received > 2 * LARGEST:  # the library stores an endless line as a whole
+        if self.received > 2 * LARGEST:  # the library stores a line of any length as a whole
             self._refuse(b"421 4.3.0 too much\r\n")
             return
         super().data_received(data)
@@ -185,6 +191,16 @@ class _Connection(SMTP):
         else:
             await self.push(self.event_handler.forward(argument or ""))
 
+    def _restart_timeout(self) -> None:
+        """Wait for the client's next line; the library waits from its last command."""
+        if self.transport is not None:
+            self._reset_timeout()
+
+    def wait_for_hop(self) -> None:
+        """Turn this server's time limit off until the next hop answers."""
+        if self._timeout_handle is not None:
+            self._timeout_handle.cancel()
+
     def begin(self) -> None:
         """Expect another message."""
         self.received = self.lines = 0
@@ -192,13 +208,14 @@ class _Connection(SMTP):
         self.line_length_limit = _LONGEST_LINE
 
     async def push(self, status: AnyStr) -> None:
-        """Send a reply, and end the connection behind the last one if it is to end."""
+        """Send a reply; after the last one, end the connection if it must end."""
         if str(status).startswith(_TOO_LARGE):
             self.event_handler.refuse_size()
         if self.line_length_limit == 0 and str(status).startswith("500 Line too long"):
             await super().push(f"552 5.3.4 more than {_MOST_LINES:,} lines")
         else:
             await super().push(status)
+        self._restart_timeout()
         self._touch()
         if not self.in_transaction:
             self.memory.release()
@@ -215,14 +232,14 @@ class _Connection(SMTP):
 
     @property
     def in_transaction(self) -> bool:
-        """Return whether a message has begun and is not yet answered."""
+        """Return whether a message has begun and has no answer yet."""
         return self.envelope is not None and self.envelope.mail_from is not None
 
     def _touch(self) -> None:
         self.activity.touch(IDLE_S if not self.in_transaction else _STRESS_S, self.in_transaction)
 
     def end(self) -> None:
-        """End the connection: at once if it is evicted or idle, else after the message in hand."""
+        """End the connection: at once if it is evicted or idle, else after the current message."""
         self.is_ending = True
         relay = self.event_handler
         if not self.in_transaction or (self.activity.is_evicted and not relay.is_handing_on):
@@ -257,7 +274,7 @@ class _Relay:
 
     def __post_init__(self) -> None:
         self.client = HopClient(self.hop, self.monitor.warn)
-        # Whether each recipient has its own verdict or answer.
+        # True if each recipient has a separate verdict or answer.
         has_several_answers = self.mailboxes.single is None or self.hop.lmtp
         self._one_at_a_time = not self.lmtp and has_several_answers
         self._mail_options: list[str] = []
@@ -268,16 +285,16 @@ class _Relay:
 
     @property
     def is_handing_on(self) -> bool:
-        """Return whether a message is being sent to the next hop."""
+        """Return whether the relay is sending a message to the next hop."""
         return self._handing is not None and not self._handing.done()
 
     def refuse_size(self) -> None:
-        """Log and count a message that is larger than the server takes."""
+        """Log and count a message that exceeds the size limit."""
         listener = "lmtp" if self.lmtp else "smtp"
         self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
 
     def forward(self, argument: str) -> str:
-        """Store attributes of the original client for the next message. Return the reply."""
+        """Store attributes of the original client for the next message; return the reply."""
         attributes = {}
         for word in argument.split():
             match = _ATTRIBUTE.fullmatch(word)
@@ -359,19 +376,25 @@ class _Relay:
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
         message = envelope.original_content or b""
-        # some servers would treat it as the end of the message
+        # some servers would read it as the end of the message
         if message.count(b"\n") != message.count(b"\r\n"):
             return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
         recipients = list(envelope.rcpt_tos)
+        server.wait_for_hop()  # type: ignore[attr-defined]  # a _Connection
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
-        # it runs also after the client has closed the connection
+        # it continues after the client has closed the connection
         replies = await asyncio.shield(self._handing)
         self._recording = asyncio.create_task(self._record_soon())
         server.memory.release()  # type: ignore[attr-defined]  # a _Connection
         return "\r\n".join(replies)
 
+    async def handle_exception(self, error: Exception) -> str:
+        """Return the reply after an error of the program: the client sends the message again."""
+        self.monitor.warn(f"a message was deferred: {type(error).__name__}", error)
+        return "451 4.3.0 an error of the filter; try again later"
+
     async def _record_soon(self) -> None:
-        await asyncio.sleep(_RECORD_AFTER_S)  # the answer is sent first
+        await asyncio.sleep(_RECORD_AFTER_S)  # send the answer first
         await _in_thread(self._record)
 
     # Called in threads
@@ -379,9 +402,9 @@ class _Relay:
     def _hand_on(self, recipients: list[str], message: bytes) -> list[str]:
         """Classify a message and forward it.
 
-        With many users, each recipient's own mailbox gives the verdict, and the next hop gets one
+        With many users, each recipient's mailbox gives the verdict, and the next hop receives one
         message for each different verdict. Return one reply for each recipient in LMTP, else a
-        single one.
+        single reply.
         """
         started = time.monotonic()
         results = self._judge(recipients, message)
@@ -410,12 +433,12 @@ class _Relay:
     def _judge(
         self, recipients: list[str], message: bytes
     ) -> dict[str | None, Response | Exception]:
-        """Return the verdict, or the error, of each recipient's mailbox, by user."""
+        """Return the verdict or error of each recipient's mailbox, by user."""
         results: dict[str | None, Response | Exception] = {}
         for user in dict.fromkeys(map(self._user, recipients)):
             try:
                 results[user] = self.mailboxes.judge(user, message[:MAX_MESSAGE], self.options)
-            except Exception as error:  # whatever went wrong, the message must be passed on
+            except Exception as error:  # pass the message after any error
                 results[user] = error
         return results
 
@@ -451,12 +474,12 @@ class _Relay:
         return self.mailboxes.addresses.user(recipient) if single is None else None
 
     def _record(self) -> None:
-        """Record the last verdicts, whose messages are answered already."""
+        """Record the last verdicts, after the answers were sent."""
         unrecorded, self._unrecorded = self._unrecorded, []
         for recipient, message, response, place in unrecorded:
             try:
                 self.mailboxes.record(self._user(recipient), message, response, place)
-            except Exception as error:  # the message was answered: the connection goes on
+            except Exception as error:  # the message is answered, so the connection continues
                 self.monitor.warn(f"not recorded: {error!s:.300}")
 
     def close(self) -> None:
@@ -476,11 +499,11 @@ def _mark(message: bytes, result: Response | Exception) -> bytes:
 def _queue_id(attributes: dict[str, str]) -> str:
     """Return the mail server's queue id, or "" if it sent none."""
     text = attributes.get("IDENT", "")
-    if text.startswith("["):  # [UNAVAILABLE]
+    if text.startswith("["):  # Postfix sends [UNAVAILABLE]
         return ""
     return _HEX_PAIR.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 async def _in_thread(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that can block in a thread, so that other connections continue."""
+    """Call a function that can block in a thread; other connections continue."""
     return await asyncio.get_running_loop().run_in_executor(_POOL, act, *arguments)

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 FIELD = "X-Streamnb"
 
-_ALWAYS_SURE = (1.0, 1.0, 1e9)  # costs that always choose the most probable class
+_ALWAYS_SURE = (1.0, 1.0, 1e9)  # costs with which the most probable class always wins
 _WORDS = {"S": "Spam", "H": "Ham", "U": "Unsure"}
 _UNESCAPED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-# limit in bytes of an encoded class, because a header line has at most 998 bytes
+# limit in bytes of an encoded class: a header line has at most 998 bytes
 _LONGEST_NAME = 900
 
 
@@ -26,7 +26,7 @@ class JudgeOptions(NamedTuple):
     reasons
         Number of reasons to return.
     threshold
-        Probability from which on a class is sure. None to decide by the costs.
+        Minimum probability of a sure verdict. None to decide by the costs.
     costs
         Costs of a false alarm, a missed spam and an unsure message. None for the classifier's.
     """
@@ -37,11 +37,11 @@ class JudgeOptions(NamedTuple):
 
     @property
     def decision_costs(self) -> tuple[float, float, float] | None:
-        """The costs to decide with; None for the classifier's."""
+        """The costs of the decision; None for the classifier's costs."""
         return self.costs if self.threshold is None else _ALWAYS_SURE
 
     def is_sure(self, probability: float) -> bool:
-        """Return whether a probability reaches the threshold; True without one."""
+        """Return whether a probability reaches the threshold; True if there is no threshold."""
         return self.threshold is None or probability >= self.threshold
 
 
@@ -58,17 +58,17 @@ class Response(NamedTuple):
     status
         Exit status: 0 for spam, 1 for any other class, 2 for unsure.
     score
-        Log-odds of spam, in nats. If there are classes other than ham and spam, the log-odds of
-        the class.
+        Log-odds of spam, in nats. With classes other than ham and spam, the log-odds of the most
+        probable class.
     label
         The most probable class. None if the mailbox has learned nothing.
     probability
         The probability of `label`.
     reasons
         Features, each with its contribution to the score in nats. Positive ones are evidence for
-        spam or, if there are classes other than ham and spam, for the class.
+        the class of the score.
     ready
-        Whether the class has enough correct predictions to act on it without review.
+        Whether the class has enough correct predictions, so programs can act without review.
     """
 
     mark: str
@@ -88,7 +88,7 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     if verdict.label is None:
         return Response("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
-    # Between ham and spam alone, the score is that of spam.
+    # With only ham and spam, the score is that of spam.
     inverted = set(map(str, verdict.probabilities)) <= {"ham", "spam"} and label != "spam"
     sign = -1.0 if inverted else 1.0
     score = sign * verdict.log_odds
@@ -97,7 +97,7 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     return Response(
         "U" if unsure else mark,
         2 if unsure else int(label != "spam"),
-        min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 turns -0.0 into 0.0
+        min(max(score, -1e9), 1e9) + 0.0,  # JSON has no infinity; + 0.0 changes -0.0 to 0.0
         label,
         verdict.probability,
         [

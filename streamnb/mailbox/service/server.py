@@ -17,6 +17,7 @@ from typing import Any
 from streamnb.errors import StateError
 from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
+from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.service.sockets import (
@@ -33,8 +34,8 @@ _REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
 _PENDING_S = 10.0  # seconds to record and learn the last messages when the server stops
 _CHECK_S = 1.0  # seconds between checks that the database is still the same file
 _PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
-WAITING_S = 5.0  # seconds that a connection waits until its listener counts as not accepting
-IDLE_S = 2.0  # seconds that a connection may be idle while another one waits
+WAITING_S = 5.0  # seconds of a connection's wait after which its listener counts as not accepting
+IDLE_S = 2.0  # seconds of idleness allowed while another connection waits
 
 
 class Activity:
@@ -43,11 +44,11 @@ class Activity:
     Attributes
     ----------
     allowed_s
-        Seconds of idleness that are allowed while others wait.
+        Seconds of idleness allowed while other connections wait.
     is_busy
-        Whether a message is being processed. The server finishes it before it stops.
+        Whether the connection processes a message. The server finishes the message before it stops.
     is_evicted
-        Whether the connection must end because others wait.
+        Whether the connection must end because other connections wait.
     is_ending
         Whether the connection must end after the current message.
     """
@@ -59,18 +60,18 @@ class Activity:
         self._last = time.monotonic()
 
     def touch(self, allowed_s: float = IDLE_S, is_busy: bool = False) -> None:
-        """Store that the connection was used, and its allowed idleness from now on."""
+        """Store the time of use of the connection, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
         self.is_busy = is_busy
         self._last = time.monotonic()
 
     def overdue_s(self) -> float:
-        """Return the seconds of idleness beyond the allowed time; can be negative."""
+        """Return the seconds of idleness minus the allowed time; it can be negative."""
         return time.monotonic() - self._last - self.allowed_s
 
 
-# Serves a connection and closes it. If it is cancelled, because the server stops or others wait
-# (`Activity.is_evicted`), it finishes the current message.
+# A function that serves a connection and closes it. It is cancelled if the server stops or others
+# wait (`Activity.is_evicted`); then it finishes the current message.
 ConnectionHandler = Callable[[socket.socket, Activity], Coroutine[Any, Any, None]]
 
 
@@ -87,14 +88,14 @@ class Listener:
     handler
         Serves a connection.
     limit
-        Maximum number of connections served at once. Others wait in the kernel.
+        Maximum number of simultaneous connections. Others wait in the kernel.
     address_limit
-        Maximum number of connections from one address. With None it is a quarter of `limit`,
-        without a limit for this machine.
+        Maximum number of connections from one address. None for a quarter of `limit`, and no limit
+        for this machine.
     trusted
         Networks that can connect in addition to this machine. None for all.
     is_owned
-        Whether the socket was made here, not by systemd: its path is removed in the end.
+        Whether this process, not systemd, created the socket. Its path is then removed at the end.
     accepted
         Number of connections accepted so far.
     """
@@ -110,7 +111,7 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """Return its address as text."""
+        """Return the address of the socket as text."""
         name = self.socket.getsockname()
         return name if isinstance(name, str) else str(Address(None, *name[:2]))
 
@@ -135,7 +136,7 @@ def serve(
     announce: Callable[[str], None],
     monitor: Monitor | None = None,
 ) -> None:
-    """Serve all listeners until SIGTERM or SIGINT, then finish the current messages.
+    """Serve all listeners until SIGTERM, SIGINT or SIGHUP, then finish the current messages.
 
     Parameters
     ----------
@@ -182,8 +183,9 @@ async def _serve(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` sets it
+            loop.add_signal_handler(number, stop.set)
     accepting = [asyncio.create_task(accept(listener, monitor)) for listener in listeners]
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
@@ -208,19 +210,19 @@ async def _serve(
 
 
 class _AcceptWatch:
-    """Looks whether connections wait at a listener that accepts none.
+    """Detects listeners that accept no connections while some wait.
 
-    It asks the kernel, so it also sees a fault of the loop that accepts.
+    It asks the kernel, so it detects a fault of the accepting loop, too.
     """
 
     def __init__(self, listeners: Sequence[Listener], monitor: Monitor) -> None:
         self._listeners = listeners
         self._monitor = monitor
         self._accepted = [listener.accepted for listener in listeners]
-        self._accepted_at = [time.monotonic()] * len(listeners)  # or none was waiting
+        self._accepted_at = [time.monotonic()] * len(listeners)  # or no connection waited
 
     def check(self) -> None:
-        """Look at all listeners, and tell the monitor."""
+        """Check all listeners, and report to the monitor."""
         now = time.monotonic()
         accepting: dict[str, bool] = {}
         for i, listener in enumerate(self._listeners):
@@ -232,7 +234,7 @@ class _AcceptWatch:
 
 
 def _is_waited_for(listening: socket.socket) -> bool:
-    """Return whether a connection waits to be accepted."""
+    """Return whether a connection waits at a socket."""
     poll = select.poll()
     poll.register(listening, select.POLLIN)
     return bool(poll.poll(0))
@@ -282,7 +284,8 @@ class _Connections:
                 await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
                 is_waited_for = waiting.done()
             finally:
-                # Until it has ended: it then removes the reader of the socket, also another's.
+                # Wait for its end, because at its end it removes the socket's reader, even that of
+                # another task.
                 waiting.cancel()
                 await asyncio.wait({waiting})
             if is_waited_for and len(self.tasks) >= self.listener.limit:
@@ -291,7 +294,7 @@ class _Connections:
                 await asyncio.wait(self.tasks, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
 
     def _end_idlest(self) -> float:
-        """End the connection idle for longest, if overdue. Return the seconds by which it is."""
+        """End the connection that is idle for longest, if it is overdue; return `overdue_s`."""
         candidates = {
             task: activity.overdue_s()
             for task, (_, activity) in self.tasks.items()
@@ -307,7 +310,7 @@ class _Connections:
         return candidates[idlest]
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        if task not in self._ending:  # a second cancel would interrupt the current message
+        if task not in self._ending:  # a second cancellation would interrupt the current message
             self._ending.add(task)
             task.cancel()
 
@@ -334,7 +337,7 @@ async def _wait_readable(listening: socket.socket) -> None:
 
 
 async def _accept_one(listening: socket.socket) -> socket.socket:
-    """Accept a connection. `loop.sock_accept` would lose one if it is cancelled meanwhile."""
+    """Accept a connection. A cancelled `loop.sock_accept` can lose one."""
     while True:
         with contextlib.suppress(BlockingIOError, InterruptedError):
             connection, _ = listening.accept()
@@ -351,58 +354,82 @@ async def accept(listener: Listener, monitor: Monitor) -> None:
             await connections.make_room()
             try:
                 connection = await _accept_one(listener.socket)
-            except OSError as error:  # probably the limit of open files is reached
+            except OSError as error:  # probably the limit of open files
                 monitor.warn("connections cannot be accepted", f"{error.strerror}; trying again")
                 await asyncio.sleep(_PAUSE_S)
                 continue
             listener.accepted += 1
             connections.add(connection)
     finally:
-        if listener.is_owned:  # later clients are refused, and try again
+        if listener.is_owned:  # clients that come later are refused, and try again
             listener.socket.close()
         await connections.drain()
 
 
-def socket_handler(mailboxes: Mailboxes, monitor: Monitor | None = None) -> ConnectionHandler:
-    """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`."""
-    monitor = monitor or Monitor()
-    pool = ThreadPoolExecutor(64, "streamnb-ask")  # a locked database does not delay other clients
-    pending = mailboxes.pending
+def socket_handler(
+    mailboxes: Mailboxes, monitor: Monitor | None = None, budget: MemoryBudget | None = None
+) -> ConnectionHandler:
+    """Return the handler for `streamnb classify`, `filter` and `streamnb-filter`.
 
-    async def answer(connection: socket.socket, activity: Activity) -> None:
+    If the memory of the budget is used up, a large message waits. Its client then opens the
+    database itself.
+    """
+    answer = _SocketAnswers(mailboxes, monitor or Monitor(), budget or MemoryBudget())
+    return drained(answer.converse)
+
+
+class _SocketAnswers:
+    """Answers the requests of the Unix socket."""
+
+    def __init__(self, mailboxes: Mailboxes, monitor: Monitor, budget: MemoryBudget) -> None:
+        self.mailboxes = mailboxes
+        self.monitor = monitor
+        self.budget = budget
+        # a locked database does not delay other clients
+        self._pool = ThreadPoolExecutor(64, "streamnb-ask")
+
+    async def converse(self, connection: socket.socket, activity: Activity) -> None:
+        """Answer the request of one connection."""
         reader, writer = await asyncio.open_connection(sock=connection, limit=protocol.LONGEST_LINE)
+        memory = self.budget.message()
         try:
             async with asyncio.timeout(_REQUEST_S):
                 request = protocol.read_request(await reader.readline())
                 activity.touch()
-                message = await reader.readexactly(request.size)
-                activity.touch(_REQUEST_S, is_busy=True)
-                started = time.monotonic()
-                loop = asyncio.get_running_loop()
-                result = await loop.run_in_executor(pool, _judge, mailboxes, request, message)
-                if isinstance(result, Response):
-                    writer.write(protocol.write_reply(result))
-                elif not isinstance(result, StateError):  # the client then opens the database
-                    writer.write(protocol.write_error(result))
-                monitor.message("ask", result, "answered", started, message, request.user)
-                if isinstance(result, Response) and (request.record or request.learn):
-                    pending[:] = [future for future in pending if not future.done()]
-                    work = mailboxes, request, message, result, monitor
-                    pending.append(pool.submit(_record, *work))
-                await writer.drain()
+                if await memory.take(request.size):
+                    message = await reader.readexactly(request.size)
+                    activity.touch(_REQUEST_S, is_busy=True)
+                    await self._answer(request, message, writer)
         except (OSError, EOFError, ValueError, LookupError):
-            # the client closed the connection, sent no valid request, or needs another database
+            # The client closed the connection, sent an invalid request, or needs another database.
             pass
         finally:
+            memory.release()
             writer.close()
 
-    return drained(answer)
+    async def _answer(
+        self, request: protocol.Request, message: bytes, writer: asyncio.StreamWriter
+    ) -> None:
+        started = time.monotonic()
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self._pool, _judge, self.mailboxes, request, message)
+        if isinstance(result, Response):
+            writer.write(protocol.write_reply(result))
+        elif not isinstance(result, StateError):  # the client then opens the database
+            writer.write(protocol.write_error(result))
+        self.monitor.message("ask", result, "answered", started, message, request.user)
+        if isinstance(result, Response) and (request.record or request.learn):
+            pending = self.mailboxes.pending
+            pending[:] = [future for future in pending if not future.done()]
+            work = self.mailboxes, request, message, result, self.monitor
+            pending.append(self._pool.submit(_record, *work))
+        await writer.drain()
 
 
 def drained(
     converse: Callable[[socket.socket, Activity], Coroutine[Any, Any, None]],
 ) -> ConnectionHandler:
-    """Return a handler that finishes the current message when it is cancelled."""
+    """Return a handler that finishes its current message after a cancellation."""
 
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
         activity = activity or Activity()
@@ -444,7 +471,7 @@ def _judge(mailboxes: Mailboxes, request: protocol.Request, message: bytes) -> R
             return judge(mailbox, message, request.options)
     except NoMailboxError:
         raise
-    except Exception as error:  # no message may end the server
+    except Exception as error:  # no message may stop the server
         return error
 
 
@@ -460,5 +487,5 @@ def _record(
             outcome = record_verdict(mailbox, message, response, "filter", request.learn)
         if outcome is not None:
             monitor.learned("ask", response.label or "", outcome.result, message, request.user)
-    except Exception as error:  # no message may end the server
+    except Exception as error:  # no message may stop the server
         monitor.warn(f"not recorded: {error!s:.300}")

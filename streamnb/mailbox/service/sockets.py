@@ -1,4 +1,4 @@
-"""Addresses and listening sockets, which are opened here or passed by systemd."""
+"""Addresses and listening sockets, opened by this process or passed by systemd."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from streamnb.errors import (
 )
 
 _FIRST_PASSED = 3  # descriptor of the first socket from systemd (sd_listen_fds(3))
+_MOST_FILES = 8192  # open files; more than all connections and open mailboxes have
 _BACKLOG = 128  # maximum number of connections that wait in the kernel
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -88,6 +89,11 @@ def _parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
     return getattr(ip, "ipv4_mapped", None) or ip
 
 
+def is_ip(host: str) -> bool:
+    """Return whether a host is a numeric address, not a name."""
+    return _parse_ip(host) is not None
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a host is a numeric address of this machine's loopback."""
     ip = _parse_ip(host)
@@ -150,7 +156,7 @@ def _listen_at(path: str, mode: int) -> socket.socket:
             if stat.S_ISSOCK(os.stat(path).st_mode):
                 if _is_answered(path):
                     raise AlreadyRunningError(f"{path}: another `streamnb serve` is running")
-                os.unlink(path)  # left behind by a server that was killed
+                os.unlink(path)  # the socket of a killed server
         umask = os.umask(0o777 & ~mode)
         try:
             listening.bind(path)
@@ -167,12 +173,12 @@ def _listen_at(path: str, mode: int) -> socket.socket:
 def _is_answered(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
-        # Other errors mean that the server is busy.
+        # With other errors, the server is busy.
         return probe.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
 
 
 def inherited_sockets() -> dict[str, list[socket.socket]]:
-    """Return the sockets from systemd, by FileDescriptorName. A unit can have several.
+    """Return the sockets from systemd by FileDescriptorName; a name can have several.
 
     Raises
     ------
@@ -191,13 +197,35 @@ def inherited_sockets() -> dict[str, list[socket.socket]]:
         descriptor = _FIRST_PASSED + i
         with convert_os_errors(ConfigError, f"LISTEN_FDS: {descriptor} is not a socket"):
             passed = socket.socket(fileno=descriptor)
+        if not _is_listening(passed):  # for example, from a unit with Accept=yes
+            raise ConfigError(
+                f"LISTEN_FDS: {descriptor} is not a listening stream socket; set ListenStream and "
+                "Accept=no in the unit of the socket"
+            )
         passed.setblocking(False)
         sockets.setdefault(names[i] if i < len(names) else "", []).append(passed)
     return sockets
 
 
+def _is_listening(passed: socket.socket) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    return passed.type == socket.SOCK_STREAM  # the system does not report it
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files to the highest allowed value: each open mailbox has three."""
+    import resource  # not on Windows
+
+    current, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if highest == resource.RLIM_INFINITY else min(highest, _MOST_FILES)
+    if current != resource.RLIM_INFINITY and current < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, highest))
+
+
 def notify_systemd(state: str) -> None:
-    """Send the state of this process to systemd, if it has set NOTIFY_SOCKET (sd_notify(3))."""
+    """Send the state of this process to systemd if NOTIFY_SOCKET is set (sd_notify(3))."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return

@@ -26,9 +26,9 @@ from streamnb.naive_bayes.reliability import ClassReliability
 # Prefixes of words in header fields: bogofilter's and streamnb's, if they differ.
 _OUR_PREFIXES = {b"subj:": b"subject:", b"rtrn:": b"return-path:", b"rcvd:": b"received:"}
 _BOGOFILTER_PREFIXES = {prefix: original for original, prefix in _OUR_PREFIXES.items()}
-# Number of messages of a class in a list that count as one correct prediction. A class of 200
-# messages is ready. At half the value, lists of 200 messages give sure verdicts, 1 to 2 % of them
-# wrong; at twice the value, a list of 1,000 messages, a third of them spam, leaves all spam
+# Number of messages of a class in a list that count as one correct prediction. So a class with 200
+# messages is ready. At half the value, lists of 200 messages give sure verdicts, of which 1 to 2 %
+# are wrong. At twice the value, a list of 1,000 messages, a third of them spam, leaves all spam
 # unsure.
 _MESSAGES_PER_CORRECT = 10
 # Number of messages at which the words of a list have half the weight of those in a large list.
@@ -36,14 +36,14 @@ _MESSAGES_PER_CORRECT = 10
 # a list of 1,000 is 5 % higher; at half, a list of 200 makes three times as many sure mistakes.
 _HALF_TRUST = 100.0
 _VIEWS = ("header", "body")
-# The slope of each view for a large list. A model that learns plain counts calibrates the body to
-# 1 to 2 and more than the header, since words of a header are much alike in meaning. At 1 for the
-# body, lists of 1,000 messages leave twice as many mails of enron5 unsure as bogofilter does; at 3,
+# The slope of each view for a large list. A model of plain counts learns slopes of 1 to 2 for the
+# body, and smaller ones for the header, whose words are more redundant. With 1 for the body, lists
+# of 1,000 messages leave twice as many mails of enron5 unsure as bogofilter does. With 3,
 # spamassassin has a third more mistakes.
 _SLOPES = {"header": 1.0, "body": 1.5}
-# bogofilter's prefix of words in header fields without one of their own, and of all text of a
-# message without an empty line behind its header. Such words stand for those of bodies that are
-# not in the list.
+# bogofilter's prefix of words in header fields that have no prefix of their own, and of all text of
+# a message without an empty line after its header. These words replace words of bodies that are not
+# in the list.
 _ANY_FIELD = "head"
 _BODY_PREFIXES = ("url", "html", "type", "name")  # prefix of words outside the header
 
@@ -90,10 +90,10 @@ def write_dump(mailbox: Mailbox, omitted: dict[str, int]) -> Iterator[bytes]:
 
 
 def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
-    """Set the calibration by the number of messages behind the counts.
+    """Set the calibration by the number of counted messages.
 
-    Otherwise all messages would be unsure until the owner has labelled many, because the
-    calibration would be that of an untrained model.
+    With the calibration of an untrained model, all messages would be unsure until the owner has
+    labelled many.
     """
     model = classifier.model
     size = 2 * min(weights)

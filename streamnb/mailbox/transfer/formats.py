@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.classifier import Classifier
+from streamnb.corpus.text_files import as_regular_file
 from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
@@ -41,14 +40,14 @@ def export(
     kind
         One of `FORMATS`. "lines" is sorted JSON with everything; equal mailboxes give equal bytes.
         "model" is a model file for `streamnb explain` and programs. "bogofilter" is a word list
-        for `bogoutil -l`, with the number of messages that have each word.
+        for `bogoutil -l`, with the number of messages of each word.
     messages
         Whether "lines" includes the ledger.
 
     Returns
     -------
     dict
-        The number of messages of each class that the format cannot hold.
+        The number of messages of each class that the format cannot store.
     """
     omitted: dict[str, int] = {}
     database_files = {
@@ -106,8 +105,8 @@ def import_file(
     kind
         One of `FORMATS`; None to detect it.
     replace
-        Whether to remove afterwards an earlier import of this file, or of the only imported file.
-        For counts without messages, such as bogofilter's.
+        Whether to remove the earlier import after this one: that of a file with this name, or of
+        the only imported file. Use it for counts without messages, such as bogofilter's.
 
     Raises
     ------
@@ -115,22 +114,15 @@ def import_file(
         If the file has another format, or `replace` is set and several files were imported.
     """
     replaced = _imported_digests(mailbox, path) if replace else []
-    with contextlib.ExitStack() as stack, convert_os_errors(StateError, f"{path}: cannot be read"):
-        real = path
-        if path == "-":
-            copy = stack.enter_context(tempfile.NamedTemporaryFile(prefix="streamnb-"))
-            if sys.stdin is None:
-                raise StateError("-: standard input is closed")
-            shutil.copyfileobj(sys.stdin.buffer, copy)
-            copy.flush()
-            real = copy.name
+    with convert_os_errors(StateError, f"{path}: cannot be read"):
+        real = str(as_regular_file(path)) if path == "-" else path
         head = _head(real)
         _refuse_other_filters(head, path)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
         # rows are read lazily
         result = ledger_export.merge_export(mailbox, reader[kind](real, path))
-    if result.rows_added:  # otherwise this file was imported before
+    if result.rows_added:  # no row is added if this file was imported before
         for digest in replaced:
             mailbox.forget_digest(digest)
     return result
@@ -190,7 +182,7 @@ def merge(mailbox: Mailbox, other: Mailbox) -> ledger_export.MergeResult:
 def _model_export(path: str, name: str) -> ledger_export.LedgerExport:
     try:
         classifier = Classifier.load(path)
-    except ModelFileError as error:  # the error can name a copy of standard input
+    except ModelFileError as error:  # the error may name a copy of standard input
         raise ModelFileError(str(error).replace(path, name)) from None
     tables = [model.counts for model in classifier.models]
 

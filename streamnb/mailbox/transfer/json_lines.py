@@ -1,8 +1,8 @@
 """A mailbox as sorted JSON lines: equal mailboxes give equal bytes.
 
-The first line is the classifier. A line for each feature has its counts, for people to read. A
-line for each message has its receipt and features. An import adds these up. The last line has the
-number of lines before it.
+The first line is the classifier. A line for each feature has its counts, for people to read. A line
+for each message has its receipt and features, which an import sums. The last line has the number of
+lines before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
 
 _HEAD = "streamnb mailbox"
-_MAX_LINE = 1 << 28  # bytes of a line: a row of an import can hold a whole model
+_MAX_LINE = 1 << 28  # bytes of a line: a row of an import can have the counts of a whole model
 
 
 def _json(value: Any) -> bytes:
@@ -85,7 +85,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) 
     # Class indices in the order of labels, which does not depend on the order of learning.
     receipt = model.remap_classes(row.receipt, active)
     tokens = None
-    if row.tokens is not None:  # sorted, so that places in this database make no difference
+    if row.tokens is not None:  # sorted, so the result does not depend on places in this database
         views = [view.select(np.argsort(view.fingerprints)) for view in row.tokens]
         tokens = base64.b64encode(pack_tokens(views)).decode()
     return {
@@ -173,7 +173,7 @@ def read_lines(path: str, name: str) -> LedgerExport:
 def _check_whole(path: str, name: str) -> None:
     """Raise StateError unless the last line has the number of lines.
 
-    A file that was cut off between two lines would be read as a smaller mailbox.
+    A file that is truncated between two lines would be read as a smaller mailbox.
     """
     with open(path, "rb") as file:
         ((number, last),) = deque(iterate_lines(file, _MAX_LINE), 1)

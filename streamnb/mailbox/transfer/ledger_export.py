@@ -37,7 +37,7 @@ class LedgerExport:
     origin
         The file or database, for errors.
     classifier
-        The classifier without counts. Its calibration is the sum of the rows' changes.
+        The classifier without counts. Its calibration is the sum of the changes of the rows.
     labels
         The classes, by the indices in the rows.
     rows
@@ -89,12 +89,12 @@ def export_of_mailbox(other: Mailbox) -> LedgerExport:
                 ):
                     if not isinstance(name, bytes):
                         raise StateError(
-                            f"{other.path}: the database is damaged: a name of a "
-                            "feature; restore it from a backup"
+                            f"{other.path}: the database is damaged: the name of a feature is "
+                            "not valid; restore it from a backup"
                         )
                     yield view, fingerprint % (1 << 64), name
 
-    other.check_places()  # otherwise damaged blocks would be copied
+    other.check_places()  # without this check, damaged blocks would be copied
     return LedgerExport(str(other.path), other.classifier, list(other.labels), rows, names)
 
 
@@ -105,7 +105,7 @@ def file_digest(path: str) -> bytes:
 
 
 def split_names(view: int, fingerprints: Any, text: bytes, ends: Any) -> Names:
-    """Yield the named features of a view from their concatenated names and the ends of these."""
+    """Yield the named features of a view from their concatenated names and the names' ends."""
     start = 0
     for fingerprint, end in zip(fingerprints.tolist(), ends.tolist(), strict=True):
         yield view, fingerprint, text[start:end]
@@ -121,7 +121,7 @@ def export_of_counts(
     names: Callable[[], Names],
     identity: bytes,
 ) -> LedgerExport:
-    """Return counts without a ledger as rows: one row for each class, as if it were one message.
+    """Return counts without a ledger as rows: one row for each class, in the form of a message.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def export_of_counts(
     views
         Fingerprints (V,) and counts (V, K) of each view.
     identity
-        Identifies the import: a second import of it adds nothing.
+        Identifies the import, so a second import adds nothing.
     """
     parts = classifier.model.deltas_since(classifier.model.clone())
 
@@ -141,7 +141,7 @@ def export_of_counts(
                 continue
             tokens = tuple(column_of(*view, k) for view in views)
             receipt = Receipt(0, weights[k], (1.0,) * len(views), deltas)
-            deltas = {}  # the first row carries the calibration
+            deltas = {}  # the first row has the calibration
             key = hashlib.sha256(identity + str(labels[k]).encode()).digest()
             yield Row(
                 0, key, k, IMPORT, f"import {origin}", time.time(), 0.0, None, None, "", receipt,
@@ -152,11 +152,11 @@ def export_of_counts(
 
 
 def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
-    """Add an export's rows to a mailbox, with the same result as learning both, exactly.
+    """Add an export's rows to a mailbox. The result is exactly that of learning both.
 
     A message that both have is not added again. If its labels differ, a person's label replaces a
-    program's, and a later label an earlier one. An empty mailbox takes over the calibration;
-    another one keeps its own.
+    program's; of two labels by persons or by programs, the later one stays. An empty mailbox gets
+    the calibration of the export; another mailbox keeps its own.
     """
     check_kind(export.classifier, export.origin)
     counts_by_outcome: Counter[str] = Counter()
@@ -190,7 +190,7 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
 
 @contextmanager
 def _blaming(origin: str) -> Iterator[None]:
-    """Re-raise errors of the database that an import causes as errors of the import."""
+    """Re-raise database errors caused by an import as errors of the import."""
     try:
         yield
     except StateError as error:
@@ -252,7 +252,7 @@ def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
 
 
 def _settle(mailbox: Mailbox, row: Row) -> str:
-    """Add a row unless the mailbox's label wins. Return the field of `MergeResult` to count."""
+    """Add a row unless the mailbox's label has precedence; return a field of `MergeResult`."""
     current = mailbox.ledger.active(row.digest)
     if current is None:
         mailbox.add_row(row)

@@ -1,1 +1,1 @@
-"""Watching an account: learning from its owner's moves, and sorting new mail."""
+"""Watching of accounts: learning from a person's moves, and sorting new mail."""

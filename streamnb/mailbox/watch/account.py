@@ -34,7 +34,7 @@ class Account(Protocol):
     name: str
 
     def folder_names(self) -> list[str]:
-        """Return the names of all folders that a person may move mail to."""
+        """Return the names of all folders into which a person may move mail."""
 
     def has_folder(self, folder: str) -> bool:
         """Return whether a folder exists, including those that `folder_names` leaves out."""
@@ -46,19 +46,19 @@ class Account(Protocol):
         """Return whether a folder lies below another one in the hierarchy of names."""
 
     def folder_state(self, folder: str) -> object:
-        """Return a value that differs after the folder has changed; None if unknown."""
+        """Return a value that changes with the folder; None if unknown."""
 
     def list_messages(self, folder: str) -> dict[str, ListedMessage]:
-        """Return the messages of a folder by uid. A uid never denotes another message later."""
+        """Return the messages of a folder by uid. A uid is never used for another message."""
 
     def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
-        """Return the headers of the messages that still exist; None for an unreadable one."""
+        """Return the headers of the messages that still exist; None for an unreadable message."""
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
-        """Return a message, at most its first `MAX_MESSAGE` bytes; None if it is gone."""
+        """Return at most `MAX_MESSAGE` bytes of a message; None if it does not exist."""
 
     def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
-        """Move a message into another folder, marked as junk or not. Return False if it is gone."""
+        """Move a message, marked as junk or not; return False if it does not exist."""
 
     def create_folder(self, folder: str) -> None:
         """Create a folder unless it exists."""

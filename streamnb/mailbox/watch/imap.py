@@ -1,4 +1,4 @@
-"""An IMAP account, through IMAPClient. It marks nothing as read, and no move loses a message."""
+"""An IMAP account, by IMAPClient. It marks no message as read, and no move loses a message."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from streamnb.mailbox.watch.folder_names import (
     names_by_text,
 )
 
-_TIMEOUT_S = 30.0  # seconds without an answer of the server
+_TIMEOUT_S = 30.0  # seconds to wait for an answer of the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
 _BATCH = 200  # messages fetched by one command
 _UID_RANGE = 50_000  # number of UIDs searched by one command
 _BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
-_IDLE_S = 25 * 60.0  # RFC 2177 allows 29 minutes
-_IDLE_STEP_S = 5.0  # seconds of idling at a time
-_MAX_IDLE_REFUSALS = 3  # number of failures in a row after which the server is polled
+_IDLE_S = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
+_IDLE_STEP_S = 5.0  # seconds of one idle step
+_MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-# SPECIAL-USE (RFC 6154) and other attributes of folders that are not listed.
-_UNLISTED = set(rb"\trash \drafts \sent \all \flagged \noselect \nonexistent".split())
+# SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
+_UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())
 _MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only contain other folders
-_JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords of IANA, Thunderbird and KMail
+_JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords by IANA, Thunderbird and KMail
 _NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
 
 
 class ImapAccount:
-    """The folders of an account on a server. A lost connection is opened again when needed.
+    """The folders of an account on a server. A lost connection is reopened on demand.
 
     Parameters
     ----------
     address
         The account.
     access
-        Its password and certificates.
+        The source of the password, and the certificates.
 
     Raises
     ------
@@ -68,11 +68,12 @@ class ImapAccount:
         self._selected: tuple[str, bool] | None = None
         self._uid_validity = 0
         self._size: tuple[Any, Any] = None, None  # EXISTS and UIDNEXT of the selected folder
-        # the same values at the time of its listing
+        # the same values when the folder was listed
         self._listed_sizes: dict[str, tuple[Any, Any]] = {}
-        self._idle_refusals = 0  # in a row
-        self._stored_names: dict[str, str] = {}  # of folders, in modified UTF-7
-        self._delimiters: dict[str, str] = {}  # of the hierarchy, by folder
+        self._idle_refusals = 0  # consecutive refusals
+        self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
+        self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
+        self._personal_namespace: tuple[str, str] | None = None  # prefix and delimiter
         self._password = access.password(address)
         self._client: Any = None
         self.connect()
@@ -90,7 +91,7 @@ class ImapAccount:
             self._client = imapclient.IMAPClient(
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT_S
             )
-            self._client.folder_encode = False  # `folder_names` has the codec for all accounts
+            self._client.folder_encode = False  # folder_names.py has the codec for all accounts
             if not address.tls and not self.access.plaintext:
                 if not self._client.has_capability("STARTTLS"):
                     self._disconnect()
@@ -99,7 +100,18 @@ class ImapAccount:
                         hint = "for a server on this machine, use --plaintext"
                     raise MailServerError(f"{self.name}: the server offers no TLS; {hint}")
                 self._client.starttls(context)
-            self._client.login(address.user, self._password)
+            self._log_in()
+
+    def _log_in(self) -> None:
+        """Log in by LOGIN, or by AUTHENTICATE PLAIN if LOGIN is off or the text is not ASCII."""
+        user, password = self.address.user, self._password
+        needs_plain = not (user + password).isascii() or self._client.has_capability(
+            "LOGINDISABLED"
+        )
+        if needs_plain and self._client.has_capability("AUTH=PLAIN"):
+            self._client.sasl_login("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+        else:
+            self._client.login(user, password)
 
     def close(self) -> None:
         """Log out, if connected."""
@@ -150,7 +162,7 @@ class ImapAccount:
             yield
 
     def _is_alive(self) -> bool:
-        """Return whether a server still answers after it refused a command."""
+        """Return whether the server answers after it refused a command."""
         try:
             self._client.noop()
         except Exception:
@@ -178,14 +190,35 @@ class ImapAccount:
         self._selected = folder, writable
 
     def canonical_name(self, folder: str) -> str:
-        """Return the canonical name of a folder, also for lower-case INBOX and modified UTF-7."""
+        """Return the canonical name of a folder.
+
+        `folder` can be INBOX in any case, or modified UTF-7. It can lack the prefix of the server's
+        names, and have "/" in place of their delimiter.
+        """
         if folder.upper() == "INBOX":
             return "INBOX"
         if not self._stored_names:
             self._list_folders()
         text = decode_folder_name(folder)
-        is_encoded = folder not in self._stored_names and text in self._stored_names
-        return text if is_encoded else folder
+        prefix, delimiter = self._namespace()
+        names = [folder, text, folder.replace("/", delimiter), text.replace("/", delimiter)]
+        names += [prefix + name for name in names]
+        default = folder if folder.startswith(prefix) else prefix + text
+        return next((name for name in names if name in self._stored_names), default)
+
+    def _namespace(self) -> tuple[str, str]:
+        """Return the prefix of the names of all folders except the inbox, and the delimiter.
+
+        On some servers all folders are below the inbox, with the prefix "INBOX.".
+        """
+        if self._personal_namespace is None:
+            personal = None
+            with contextlib.suppress(MailRefusedError), self._connected():
+                if self._client.has_capability("NAMESPACE"):
+                    personal = self._client.namespace().personal
+            prefix, delimiter = personal[0] if personal else (b"", b"/")
+            self._personal_namespace = decode_folder_name(_text(prefix)), _text(delimiter or "/")
+        return self._personal_namespace
 
     def folder_names(self) -> list[str]:
         """Return the names of the folders that a person may move mail to.
@@ -207,10 +240,10 @@ class ImapAccount:
         listed = []
         with self._connected():
             for flags, delimiter, name in self._client.list_folders():
-                stored = name.decode("latin-1") if isinstance(name, bytes) else name
+                stored = _text(name)
                 attributes = {flag.lower() for flag in flags}
                 if not attributes & _MISSING:
-                    folders[stored] = _delimiter(delimiter)
+                    folders[stored] = _text(delimiter or "/")
                 if not attributes & _UNLISTED:
                     listed.append(stored)
         self._stored_names = names_by_text(folders)
@@ -233,7 +266,7 @@ class ImapAccount:
             if not self._client.has_capability("CONDSTORE"):
                 return None
             if self._selected is not None and self._selected[0] == folder:
-                # otherwise a server can report the counters of the last command
+                # without this, a server may report the counters of an earlier command
                 self._client.noop()
             items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ"]
             status = self._client.folder_status(self._stored_name(folder), items)
@@ -243,11 +276,22 @@ class ImapAccount:
         """Return the messages of a folder by UIDVALIDITY and UID, without deleted ones."""
         messages: dict[str, ListedMessage] = {}
         with self._connected():
-            self._selected = None  # selecting the folder again shows its current state
+            self._selected = None  # a new selection shows the current state
             self._select(folder)
             self._listed_sizes[folder] = self._size
-            for batch in _batches(self._all_uids(), 10 * _BATCH):
-                for uid, data in self._client.fetch(batch, ["FLAGS"]).items():
+            uids = self._all_uids()
+            numbers = {uid: number for number, uid in enumerate(sorted(uids), 1)}
+            for batch in _batches(uids, 10 * _BATCH):
+                response = self._fetch(batch, ["FLAGS"])
+                # A report about the message with this number, without its UID, replaced the flags.
+                doubtful = [
+                    uid
+                    for uid, data in response.items()
+                    if data.get(b"SEQ") == uid and numbers[uid] != uid
+                ]
+                for uid in doubtful:
+                    response |= self._fetch([uid], ["FLAGS"])
+                for uid, data in response.items():
                     flags = _flags(data)
                     if b"\\deleted" not in flags:
                         messages[f"{self._uid_validity}/{uid}"] = ListedMessage(
@@ -255,8 +299,13 @@ class ImapAccount:
                         )
         return messages
 
+    def _fetch(self, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any]]:
+        """Fetch items of messages; ignore simultaneous reports about other messages."""
+        response = self._client.fetch(uids, items)
+        return {uid: response[uid] for uid in uids if uid in response}
+
     def _all_uids(self) -> list[int]:
-        """Return all UIDs of the selected folder, searched in ranges: a line has a limit."""
+        """Return all UIDs of the selected folder, searched in ranges because a line is limited."""
         _, end = self._size
         if end is None or end > 100 * _UID_RANGE:
             return list(self._client.search("ALL"))
@@ -279,14 +328,14 @@ class ImapAccount:
         with self._connected():
             self._select(folder)
             for batch in _batches(self._valid_uids(uids), _BATCH):
-                for uid, data in self._client.fetch(batch, [_HEADERS]).items():
-                    header = data.get(b"BODY[HEADER]<0>")
+                for uid, data in self._fetch(batch, [_HEADERS]).items():
+                    header = _section(data, b"BODY[HEADER]")
                     if header is not None:
                         headers[f"{self._uid_validity}/{uid}"] = header
         return headers
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
-        """Return a message; None if it is gone."""
+        """Return a message; None if it does not exist."""
         with self._connected():
             self._select(folder)
             uids = self._valid_uids([uid])
@@ -295,11 +344,8 @@ class ImapAccount:
 
     def _fetch_bodies(self, uids: list[int]) -> dict[int, bytes]:
         item = f"BODY.PEEK[]<0.{MAX_MESSAGE}>"
-        return {
-            uid: data[b"BODY[]<0>"]
-            for uid, data in self._client.fetch(uids, [item]).items()
-            if data.get(b"BODY[]<0>") is not None
-        }
+        bodies = {uid: _section(data, b"BODY[]") for uid, data in self._fetch(uids, [item]).items()}
+        return {uid: body for uid, body in bodies.items() if body is not None}
 
     def iter_messages(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each message of a folder, without deleted ones."""
@@ -309,7 +355,7 @@ class ImapAccount:
             uids = self._all_uids()
         for some_uids in _batches(uids, _BATCH):
             with self._connected():
-                response = self._client.fetch(some_uids, ["RFC822.SIZE", "FLAGS"])
+                response = self._fetch(some_uids, ["RFC822.SIZE", "FLAGS"])
                 sizes = {
                     uid: int(data.get(b"RFC822.SIZE", 0))
                     for uid, data in response.items()
@@ -346,7 +392,7 @@ class ImapAccount:
     def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
         """Move a message into another folder, with the keyword $Junk if `junk`.
 
-        A server with MOVE does it in one step. Without MOVE, the original is marked as deleted
+        With the extension MOVE, it is one step. Without MOVE, the original is marked as deleted
         only after its copy was found, and no other message is expunged.
         """
         with self._connected():
@@ -363,7 +409,7 @@ class ImapAccount:
                 else:
                     self._copy_and_delete(folder, uids[0], target)
             except Exception:
-                # otherwise $Junk would look like a person's label
+                # without this, $Junk would look like a person's label
                 with contextlib.suppress(Exception):
                     self._client.select_folder(self._stored_name(folder))
                     if junk:
@@ -428,8 +474,8 @@ class ImapAccount:
     def _idle(self, seconds: float, should_stop: Callable[[], bool]) -> bool:
         """Idle for `seconds`, and return whether the server reported a change.
 
-        A report that arrives with the server's answer to IDLE stays in a buffer until idling ends,
-        so steps are short.
+        A report that arrives with the answer to IDLE stays in a buffer until idling ends, so steps
+        are short.
         """
         end = time.monotonic() + seconds
         reports: list[Any] = []
@@ -449,16 +495,15 @@ class ImapAccount:
 def _error_line(error: BaseException) -> str:
     """Return the server's or library's message as one line of at most 200 characters."""
     text = root_cause(error) or type(error).__name__
-    if error.args and isinstance(error.args[0], bytes):  # the line of the server
+    if error.args and isinstance(error.args[0], bytes):  # a line from the server
         text = error.args[0].decode("utf-8", "replace")
     elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib prints bytes as Python literals
         text = str(text)[2:-1]
     return " ".join(str(text).split())[:200]
 
 
-def _delimiter(value: Any) -> str:
-    """Return the delimiter of a folder's hierarchy; "/" if the server names none."""
-    return value.decode("latin-1") if isinstance(value, bytes) and value else "/"
+def _text(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _is_change(report: Any) -> bool:
@@ -467,13 +512,19 @@ def _is_change(report: Any) -> bool:
     return len(report) > 1 and report[1] in changes
 
 
+def _section(data: dict[bytes, Any], name: bytes) -> bytes | None:
+    """Return a section of a message. Some servers omit the requested start from its name."""
+    values = (value for key, value in data.items() if key.startswith(name))
+    return next((value for value in values if isinstance(value, bytes)), None)
+
+
 def _flags(data: dict[bytes, Any]) -> set[bytes]:
     """Return a message's flags and keywords in lower case."""
     return {flag.lower() for flag in data.get(b"FLAGS", ())}
 
 
 def _keyword(flags: set[bytes]) -> str:
-    """Return "junk" or "notjunk" if there are keywords with only one of these meanings."""
+    """Return "junk" or "notjunk" if the keywords have only one of these meanings; else ""."""
     is_junk, is_not_junk = bool(flags & _JUNK), bool(flags & _NOT_JUNK)
     return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
 

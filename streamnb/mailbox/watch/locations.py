@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from streamnb.mailbox.transactions import Transactions
+from streamnb.transactions import Transactions
 
-_KEPT_S = 90 * 86400.0  # seconds until the row of a message in no folder is deleted
+_KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
 
 
 class MessageLocation(NamedTuple):
@@ -18,14 +18,14 @@ class MessageLocation(NamedTuple):
     key
         Identifies the message (`digest.header_key`).
     keyword
-        The keyword it had, as in `ListedMessage`.
+        Its keyword, as in `ListedMessage`.
     moved_to
-        None if a person may have put the message here; "" if a program did. Otherwise the folder
-        that streamnb moves it to; the inbox itself after the server refused a move from there.
+        None if a person may have put the message here; "" if a program did. Otherwise the folder to
+        which streamnb moves it; the inbox itself if the server refused a move from there.
     first_seen
-        Time when it was first seen here, in seconds since 1970.
+        Time at which it was first seen here, in seconds since 1970.
     gone_at
-        Time when it was first missing here; None while it is here.
+        Time at which it was first missing here; None while it is here.
     """
 
     folder: str
@@ -81,20 +81,20 @@ class LocationTable:
         return {str(folder) for (folder,) in rows}
 
     def get(self, folder: str, uid: str) -> MessageLocation | None:
-        """Return the last known message at a uid of a folder; None without one."""
+        """Return the last known message with a uid of a folder; None if there is none."""
         return next(iter(self._select("folder = ? AND uid = ?", folder, uid)), None)
 
     def previous(
         self, key: bytes, current: tuple[str, str], recent: float
     ) -> MessageLocation | None:
-        """Return the previous location of a message; None if it was seen nowhere else.
+        """Return the previous location of a message; None if it was never seen elsewhere.
 
         Parameters
         ----------
         current
-            The folder and uid where the message is now.
+            The current folder and uid of the message.
         recent
-            Locations that the message left since this time come first, then those where it still
+            Time: locations that the message left since then come first, then those where it still
             is.
         """
         locations = self._select(
@@ -143,7 +143,7 @@ class LocationTable:
         )
 
     def end_scan(self, now: float) -> None:
-        """Store the time of a look; delete messages that have been in no folder for 90 days."""
+        """Store the end of a scan of the account; delete messages missing for 90 days."""
         with self.database.writing() as connection:
             connection.execute(
                 "DELETE FROM watched WHERE account = ? AND gone < ?", (self.account, now - _KEPT_S)
@@ -151,12 +151,12 @@ class LocationTable:
             self.database.store_value(self._look_key, now)
 
     def last_scan(self) -> float | None:
-        """Return the end of the last look, in seconds since 1970; None before the first look."""
+        """Return the end of the last scan, in seconds since 1970; None before the first scan."""
         with self.database.reading():
             time: float | None = self.database.read_value(self._look_key)
         return time
 
     def was_listed(self, folder: str) -> bool:
-        """Return whether a folder was ever listed."""
+        """Return whether a folder was listed before."""
         with self.database.reading():
             return folder in (self.database.read_value(self._listed_key) or [])

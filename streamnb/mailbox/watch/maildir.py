@@ -1,4 +1,4 @@
-"""A Maildir as an account: folders of files. A move renames a file."""
+"""A Maildir as an account. Folders contain files, and a move renames a file."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MAX_DEPTH = 8  # depth to which folders are searched for Maildirs
 class MaildirAccount:
     """The folders of a Maildir, or of a folder of Maildirs.
 
-    There are three layouts. Maildir++ has `.Junk` in the Maildir (Dovecot, Courier). Others have
-    the folder `Junk` beside `cur`, or Maildirs side by side, `Mail/Inbox` and `Mail/Junk` (mbsync,
-    OfflineIMAP).
+    There are three layouts. Maildir++ has `.Junk` in the Maildir (Dovecot, Courier). The second has
+    the folder `Junk` next to `cur`. The third has Maildirs next to each other, `Mail/Inbox` and
+    `Mail/Junk` (mbsync, OfflineIMAP).
 
     Parameters
     ----------
     path
-        A Maildir, the inbox of Maildirs side by side, or the folder that contains them.
+        A Maildir; or, in the third layout, the inbox or the folder that contains it.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class MaildirAccount:
             parent = Path(os.path.realpath(self.root)).parent
             if len(_maildirs_in(parent)) > 1:
                 self.root = parent
-        self._is_nested = self._inbox != self.root  # Maildirs side by side
+        self._is_nested = self._inbox != self.root  # the third layout
         self.name: str = f"maildir:{os.path.realpath(self.root)}"
         self._folders: dict[str, Path] = {}
         self._paths: dict[str, dict[str, str]] = {}  # by folder and uid
@@ -68,10 +68,10 @@ class MaildirAccount:
                 f"{root}: not a Maildir: it has no folders cur and new, and no folder INBOX that "
                 "has them"
             )
-        return root / min(names)  # order: INBOX, Inbox, inbox
+        return root / min(names)  # sorted as INBOX, Inbox, inbox
 
     def close(self) -> None:
-        """Do nothing: no file is held open."""
+        """Do nothing, because no file stays open."""
 
     def folder_names(self) -> list[str]:
         """Return the names of all folders, the inbox first."""
@@ -97,9 +97,9 @@ class MaildirAccount:
         except OSError:
             if depth == 0:
                 raise
-            return  # folders below an unreadable folder cannot be watched
+            return  # subfolders of an unreadable folder cannot be watched
         stored: dict[str, Path] = {}
-        for item in items:  # .Junk comes before Junk
+        for item in items:  # .Junk sorts before Junk
             stored.setdefault(_text(item.name).removeprefix("."), item)
         for name, key in names_by_text(stored).items():
             path = stored[key]
@@ -150,7 +150,7 @@ class MaildirAccount:
         )
 
     def folder_state(self, folder: str) -> object:
-        """Return None: a folder is always listed, which costs little."""
+        """Return None: a folder is listed each time, because that is fast."""
         self._folder(folder)  # raises CorpusError if it is missing
         return None
 
@@ -168,7 +168,7 @@ class MaildirAccount:
             for name in names:
                 unique_name, separator, flags = split_maildir_flags(name)
                 self._separator = separator or self._separator
-                if name.startswith(".") or "T" in flags:  # T: deleted, not yet removed
+                if name.startswith(".") or "T" in flags:  # T: marked as deleted
                     continue
                 uid = _text(unique_name)
                 paths[uid] = f"{folder_path}/{part}/{name}"
@@ -178,7 +178,7 @@ class MaildirAccount:
 
     def _read(self, folder: str, uid: str, max_bytes: int) -> bytes | None:
         for is_relisted in (False, True):
-            if is_relisted:  # its flags, and with them its name, can have changed
+            if is_relisted:  # the flags in its name may have changed
                 self.list_messages(folder)
             try:
                 descriptor = os.open(
@@ -209,7 +209,7 @@ class MaildirAccount:
         return headers
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
-        """Return a message; None if it is gone."""
+        """Return a message; None if it does not exist."""
         return self._read(folder, uid, MAX_MESSAGE)
 
     def create_folder(self, folder: str) -> None:
@@ -222,7 +222,7 @@ class MaildirAccount:
         else:
             path = self.root / f".{encode_folder_name(folder)}"
         with convert_os_errors(OutputError, f"{path}: cannot be created"):
-            # Create each folder with its mode: a parent that mkdir creates has the mode of the
+            # Create each folder with its mode, because mkdir creates parents with the mode of the
             # umask.
             for parent in (*reversed(path.parents), path, *(path / part for part in _PARTS)):
                 if not parent.exists():
@@ -233,13 +233,13 @@ class MaildirAccount:
         pause(seconds, should_stop)
 
     def move_message(self, folder: str, uid: str, target: str, junk: bool) -> bool:
-        """Move a message. At any moment it is in one of the folders, or in both."""
+        """Move a message. At each moment it is in one of the folders, or in both."""
         target_path = self._folder(target) / "cur"
         for _ in range(2):
             source = self._paths.get(folder, {}).get(uid)
             if source is not None and self._move_file(source, target_path):
                 return True
-            self.list_messages(folder)  # its flags, and with them its name, can have changed
+            self.list_messages(folder)  # the flags in its name may have changed
         return False
 
     def _move_file(self, source: str, target: Path) -> bool:
@@ -274,7 +274,7 @@ def _maildirs_in(path: Path) -> list[str]:
 
 
 def _is_sound_part(part: str) -> bool:
-    """Return whether a folder's name can contain this part."""
+    """Return whether a part of a folder's name is valid."""
     try:
         encode_folder_name(part)
     except UnicodeEncodeError:
@@ -292,7 +292,7 @@ def _move(source: str, target: str) -> None:
     except OSError as error:
         if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-        # on a file system without links, the names of messages are unique
+        # a file system without links: names of messages are unique
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, "it exists", target) from None
         os.rename(source, target)

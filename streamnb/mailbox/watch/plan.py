@@ -1,4 +1,4 @@
-"""The rules of a watched account: the folder of each class, and pinned senders."""
+"""The rules of a watched account: folders of classes, and pinned senders."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ class FolderPlan:
     inbox
         The folder in which new mail is classified.
     folders
-        The class of each folder that has one.
+        Classes by folder.
     others
-        Further folders to list, so that moves out of them are detected.
+        Further folders to list, to detect moves out of them.
     ham
-        The class of mail that a person moves back to the inbox. None if such a move only removes
-        the label.
+        The class of mail that a person moves back to the inbox. None if the move only removes the
+        label.
     unsure
         The folder for unsure mail; None if such mail stays in the inbox.
     move
         Whether mail is moved into the folder of its class.
     ham_after
-        Seconds after which mail that was read and left in the inbox is learned as ham. None for
+        Seconds after which mail that was read and stays in the inbox is learned as ham. None for
         never.
     existing
-        Whether mail that is already in the inbox is classified too.
+        Whether to classify the mail that is in the inbox at the first scan, too.
     pinned
-        The folder for all mail of a sender; "" to never move it. A sender is an address, or a
-        domain that begins with "@".
+        Folders by sender, for all mail of the sender; "" to never move it. A sender is an address,
+        or "@" and a domain.
     """
 
     inbox: str
@@ -53,9 +53,9 @@ class FolderPlan:
 
     @property
     def all_folders(self) -> list[str]:
-        """All folders to list, those of classes last.
+        """All folders to list; the folders of classes come last.
 
-        If a message leaves a class's folder during a look, only the next look finds it in its new
+        If a message leaves a class's folder during a scan, the next scan finds it in its new
         folder.
         """
         pinned = (folder for folder in self.pinned.values() if folder)

@@ -1,7 +1,7 @@
-"""Watching an account: new mail is classified, and a person's moves of mail are learned.
+"""Watching of an account: it classifies new mail, and learns from a person's moves of mail.
 
-A look compares each folder with the locations stored by the last look. So it detects moves made
-while no watcher ran, too.
+A scan compares each folder with the locations that the last scan stored. So it detects moves that
+were made while no watcher ran, too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 
 from streamnb.errors import (
     BusyError,
+    CorpusError,
     MailCopyError,
     MailRefusedError,
     OutputError,
@@ -32,19 +33,18 @@ from streamnb.mailbox.watch.account import Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
-_AWAY_S = 86400.0  # seconds before the first look; moves since then are learned
-_TICK_S = 1e-3  # minimum seconds between looks
-_AGED = 1e12  # `first_seen` of a message that was handled after `ham_after`
+_AWAY_S = 86400.0  # seconds before the first scan; moves since then are learned
+_TICK_S = 1e-3  # minimum seconds between scans
+_AGED = 1e12  # `first_seen` of a message that `ham_after` has handled
 
 
 @dataclass(eq=False, repr=False)
 class Watcher:
     """Lists an account's folders repeatedly, and learns and classifies their mail.
 
-    A person labels a message by moving it between two looks: into the folder of a class, or from
-    there back to the inbox. The message must have been seen at its old location. A change of a
-    keyword is a label too. Other mail in a class's folder was put there by a program, and is not
-    learned.
+    A person labels a message by moving it between two scans: into the folder of a class, or from
+    there back to the inbox. A scan must have seen the message at its old location. A change of a
+    keyword is a label, too. A program put other mail into a class's folder, so it is not learned.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Watcher:
     plan
         Its rules.
     report
-        Called with a line for each message that is classified, learned or moved.
+        Called with a line for each classified, learned or moved message.
     should_stop
         Polled between messages.
     """
@@ -68,7 +68,7 @@ class Watcher:
 
     @property
     def has_copies(self) -> bool:
-        """True if messages wait for the next look, because their move may be incomplete."""
+        """True if messages wait for the next scan, because their move may be incomplete."""
         return bool(self._copies)
 
     def __post_init__(self) -> None:
@@ -76,15 +76,16 @@ class Watcher:
         self._verdicts = VerdictLog(self.mailbox)
         self._states: dict[str, object] = {}
         self._listed_folders: set[str] = set()
-        # For each deferred message, the time of the last look before the first attempt.
+        self._skipped_folders: set[str] = set()  # folders that could not be listed
+        # For each deferred message, the time of the last scan before the first attempt.
         self._deferred: dict[tuple[str, str], float] = {}
-        self._copies: set[tuple[str, str]] = set()  # messages whose original still existed
+        self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
         self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
         stored_scan = self.locations.last_scan()
         self._last_scan = time.time() - _AWAY_S if stored_scan is None else stored_scan
         self._is_look_stored = False
         self._has_departures = False
-        self._moved_keys: set[bytes] = set()  # of messages moved by this look
+        self._moved_keys: set[bytes] = set()  # keys of the messages that this scan moved
 
     def scan(self) -> None:
         """List all folders once, and learn, classify and move what changed."""
@@ -94,22 +95,19 @@ class Watcher:
         arrivals: dict[tuple[str, str], MessageLocation] = {}
         self._has_departures = False
         try:
-            states = {folder: self.account.folder_state(folder) for folder in self.plan.all_folders}
-            self._leave_missing_folders(set(states), now)
-            for folder, state in states.items():
-                can_age = folder == self.plan.inbox and self.plan.ham_after is not None
-                if state is not None and self._states.get(folder) == state and not can_age:
-                    continue
-                self._states[folder] = state
-                arrivals |= self._compare(folder, now)
+            self._leave_missing_folders(set(self.plan.all_folders), now)
+            for folder in self.plan.all_folders:
+                try:
+                    arrivals |= self._compare_if_changed(folder, now)
+                except (MailRefusedError, CorpusError, OSError) as error:
+                    self._skip_folder(folder, error)
             if self._has_departures:  # perhaps into the inbox, after it was listed
                 arrivals |= self._compare(self.plan.inbox, now)
             if self._existing is None:
                 stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
                 self._existing = [item for item in stored.values() if item.moved_to is None]
             self._moved_keys.clear()
-            # The inbox comes last, because it can have a second copy of a message in a class's
-            # folder.
+            # The inbox is last, because it can have a second copy of a message in a class's folder.
             for location in sorted(
                 arrivals.values(), key=lambda item: item.folder == self.plan.inbox
             ):
@@ -121,12 +119,33 @@ class Watcher:
         except BaseException:
             self._states.clear()  # list everything again
             raise
-        # A look without changes is not stored, unless the stored look had changes.
+        # A scan without changes is not stored, unless the stored one had changes.
         is_changed = bool(arrivals) or self._has_departures
         if is_changed or not self._is_look_stored:
             self.locations.end_scan(now)
             self._is_look_stored = not is_changed
         self._last_scan = now
+
+    def _compare_if_changed(
+        self, folder: str, now: float
+    ) -> dict[tuple[str, str], MessageLocation]:
+        """Return the new messages of a folder; {} without listing it if its state is the same."""
+        state = self.account.folder_state(folder)
+        can_age = folder == self.plan.inbox and self.plan.ham_after is not None
+        if state is not None and self._states.get(folder) == state and not can_age:
+            return {}
+        arrivals = self._compare(folder, now)
+        self._states[folder] = state
+        self._skipped_folders.discard(folder)
+        return arrivals
+
+    def _skip_folder(self, folder: str, error: Exception) -> None:
+        """Report a folder that cannot be listed, once. Raise the error if the plan needs it."""
+        if folder in (self.plan.inbox, self.plan.unsure, *self.plan.folders):
+            raise error
+        if folder not in self._skipped_folders:
+            self._skipped_folders.add(folder)
+            self.report(f"{folder}: not watched: {root_cause(error)}")
 
     def _leave_missing_folders(self, listed: set[str], now: float) -> None:
         """Store that messages of deleted and renamed folders are missing."""
@@ -144,7 +163,7 @@ class Watcher:
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
 
     def _now(self) -> float:
-        """Return the time, always after the last look even if the clock was set back."""
+        """Return the time; it is after the last scan, even if the clock was set back."""
         return max(time.time(), self._last_scan + _TICK_S)
 
     def _attempt(
@@ -161,14 +180,14 @@ class Watcher:
             self._defer(location.folder, location.uid, root_cause(error))
         except StreamNBError:
             raise
-        except Exception as error:  # no content of a mail may end the watcher
+        except Exception as error:  # no mail may stop the watcher
             self.report(
                 f"{location.folder}/{location.uid}: left alone: {type(error).__name__}: {error}"
             )
             self.locations.put_all([location])
 
     def _defer(self, folder: str, uid: str, reason: str = "") -> None:
-        """Defer a message until the next look."""
+        """Defer a message until the next scan."""
         if (folder, uid) not in self._deferred:
             if reason:  # report each message once
                 self.report(f"{folder}/{uid}: later: {reason}")
@@ -202,16 +221,16 @@ class Watcher:
             return arrivals
         self.locations.put_all(
             arrivals.values(), folder
-        )  # mail from before the first look is not learned
+        )  # mail from before the first scan is not learned
         self.report(f"{folder}: {len(arrivals):,} messages are there already")
         return {}
 
     def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
-        """Handle a message that was not moved: its keyword or its age can have changed."""
+        """Handle a message that was not moved; its keyword or age may have changed."""
         is_unfinished = (
             location.moved_to is not None or (location.folder, location.uid) in self._deferred
         )
-        if is_unfinished and location.folder == self.plan.inbox:  # its move was interrupted
+        if is_unfinished and location.folder == self.plan.inbox:  # the move was interrupted
             self._handle_new(location._replace(keyword=listed.keyword))
         elif listed.keyword != location.keyword:
             self._change_keyword(location._replace(keyword=listed.keyword), location.keyword)
@@ -224,7 +243,7 @@ class Watcher:
             self._learn_aged(location)
 
     def _learn_aged(self, location: MessageLocation) -> None:
-        """Learn a message that was read and left in the inbox as ham, unless it has a label."""
+        """Learn a message as ham that was read and stays in the inbox, unless it has a label."""
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
             return
@@ -254,14 +273,14 @@ class Watcher:
             self._enter_class_folder(location, previous)
         elif previous is not None and is_moved and previous.folder == location.folder:
             if previous.moved_to in (None, location.folder) or location.folder != self.plan.inbox:
-                # Only its uid is new.
+                # Only the uid is new.
                 self._store(
                     location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
                     previous,
                 )
-            elif location.key in self._moved_keys:  # a second copy, which was here before the move
+            elif location.key in self._moved_keys:  # a second copy, older than the move
                 self._classify(location)
-            else:  # streamnb had moved it, and it is in the inbox again
+            else:  # streamnb moved it, and it is in the inbox again
                 self._leave_class_folder(location, previous)
         elif previous is not None and is_moved and self._is_retraction(previous, location.folder):
             if previous.gone_at is not None and previous.gone_at > since:
@@ -287,7 +306,7 @@ class Watcher:
         self._learn(location, label, previous, is_explicit=True, removed=removed)
 
     def _leave_class_folder(self, location: MessageLocation, previous: MessageLocation) -> None:
-        """Remove the label of a message that a person moved to the inbox, or learn the inbox's.
+        """Learn that a person moved a message to the inbox: the inbox's class, or no label.
 
         Mail programs set the keyword $NotJunk when they move a message that is not spam.
         """
@@ -308,7 +327,7 @@ class Watcher:
     def _classify_arrival(
         self, location: MessageLocation, previous: MessageLocation | None
     ) -> None:
-        """Classify new mail, unless it is the first half of a move out of a class's folder.
+        """Classify new mail, except the first half of a move out of a class's folder.
 
         Some mail programs copy a message before they delete the original.
         """
@@ -327,7 +346,7 @@ class Watcher:
 
     def _is_retraction(self, previous: MessageLocation, folder: str) -> bool:
         """Return whether a move removes a message from the folder of its class."""
-        # If streamnb was moving it, its old folder is the target of that move.
+        # If streamnb was moving the message, its old folder is the target of that move.
         return folder == self.plan.inbox and self._class_folder(
             previous.moved_to or previous.folder
         ) in (self.plan.unsure, *self.plan.folders)
@@ -342,7 +361,7 @@ class Watcher:
         return max(parents, key=len, default=folder)
 
     def _classify_existing(self, location: MessageLocation) -> None:
-        """Classify a message from before the first look, unless it ever had a label."""
+        """Classify a message from before the first scan, unless it ever had a label."""
         message = self.account.fetch_message(location.folder, location.uid)
         if message is not None and not self.mailbox.was_learned(digest(message)):
             self._classify(location)
@@ -355,7 +374,7 @@ class Watcher:
     def _put(self, location: MessageLocation, previous: MessageLocation | None = None) -> None:
         if previous is not None and previous.gone_at is not None:
             self.locations.delete(previous)
-        # stored last, because a file that is moved back to a Maildir has its old name
+        # stored last, because a file that returns to a Maildir has its old name
         self.locations.put(location)
 
     def _enter_class_folder(
@@ -363,8 +382,8 @@ class Watcher:
     ) -> None:
         """Learn a message that a person moved into the folder of a class.
 
-        A message that was seen nowhere before was put there by a program, and is not learned,
-        whatever its header. Neither is a copy whose original stays in its folder.
+        If no scan saw the message before, a program put it there, and it is not learned. A copy
+        whose original stays in its folder is not learned, either.
         """
         uid = (location.folder, location.uid)
         if previous is None:
@@ -372,7 +391,7 @@ class Watcher:
             return
         is_copy = previous.gone_at is None
         if is_copy and self.account.fetch_message(previous.folder, previous.uid) is None:
-            # It was moved after its old folder was listed, before this folder was.
+            # It was moved after its old folder was listed and before this folder was listed.
             previous = previous._replace(gone_at=self._now())
             is_copy = False
         is_ours = previous.folder == self.plan.inbox and previous.moved_to in ("", location.folder)
@@ -381,7 +400,7 @@ class Watcher:
         elif is_ours:
             self._store(location._replace(moved_to=""), previous)
         elif is_copy and uid not in self._copies:
-            self._copies.add(uid)  # a move in two steps deletes the original before the next look
+            self._copies.add(uid)  # a move in two steps deletes the original before the next scan
             self._defer(*uid)
         elif is_copy:
             self._copies.discard(uid)
@@ -400,12 +419,12 @@ class Watcher:
     ) -> None:
         """Learn a person's label of a message, or remove an earlier one.
 
-        The class of the inbox only removes another label, unless a keyword names it. `removed` is
-        the only label that is removed; None for any.
+        The class of the inbox only removes another label, unless a keyword names the class. Only
+        the label `removed` is removed; None for any label.
         """
         message = self.account.fetch_message(location.folder, location.uid)
         if message is None:
-            return  # it was moved again, and the look finds it there
+            return  # the message was moved again, and this scan finds it there
         name = f"{location.folder}/{location.uid}"
         key = digest(message)
         current = self.mailbox.label_of(key)
@@ -450,7 +469,7 @@ class Watcher:
     def _verdict(
         self, location: MessageLocation, message: bytes
     ) -> tuple[str, str | None, Response | None]:
-        """Return a report line for a message, its target (None if it stays) and the verdict."""
+        """Return the report line for a message, the target (None if it stays) and the verdict."""
         name = f"{location.folder}/{location.uid}"
         if self.plan.pinned:
             values = [value for name, value in parse(message).fields if name.lower() == b"from"]
@@ -468,14 +487,14 @@ class Watcher:
         return line, self.plan.unsure if verdict.ready else None, verdict
 
     def _move(self, location: MessageLocation, target: str, line: str) -> bool:
-        """Move a message. The move is stored first, so that it does not look like a person's."""
+        """Move a message. The move is stored first, to distinguish it from a person's move."""
         if not self._store_unless_gone(location._replace(moved_to=target)):
             return False
         try:
             junk = self.plan.folders.get(target) == "spam"
             is_moved = self.account.move_message(location.folder, location.uid, target, junk)
         except (MailRefusedError, OutputError):
-            # The next look of any watcher retries it.
+            # The next scan of any watcher retries the move.
             self._store(location._replace(moved_to=location.folder))
             raise
         if is_moved:

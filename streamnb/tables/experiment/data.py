@@ -1,4 +1,4 @@
-"""Tables for experiments: tabular files, images in MNIST's format, data sets of scikit-learn."""
+"""Tables of experiments: tabular files, images in MNIST's format, scikit-learn's data sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
-from streamnb.corpus.delimited import describe_wrong_labels
+from streamnb.corpus.delimited import MIN_ROWS, describe_wrong_labels
 from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, open_table
 from streamnb.corpus.text_files import as_regular_file
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
@@ -28,6 +28,9 @@ from streamnb.tables.experiment.preparation import (
 
 MAX_CELLS = 1 << 28
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
+# A number with the sign or code of a currency before it, or a unit of at most four characters
+# behind it.
+_QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' ]*([^\d.,]{0,4})")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Examples:
     text
         For each column of text, the first cell that is not a number, and its location.
     prepare
-        The preparation of all rows from the rows that are learned.
+        The preparation of all rows, which is fitted to the learned rows.
     notes
         Notes on the table for the user.
     """
@@ -98,7 +101,9 @@ def read_examples(config: TableConfig | IdxConfig | BundledConfig) -> Examples:
     if len(examples.labels) < 2:
         raise CorpusError(f"{examples.name}: {len(examples.labels)} rows, too few to split")
     if len(examples.classes) < 2:
-        raise CorpusError(f"{examples.name}: all labels are {examples.labels[0]!r:.80}")
+        raise CorpusError(
+            f"{examples.name}: all labels are {examples.labels[0]!r:.80}; add rows of another class"
+        )
     return examples
 
 
@@ -145,11 +150,18 @@ def _read_table(config: TableConfig) -> Examples:
         if odd_row is not None:
             cell = cells.rows[odd_row][column_index]
             text[name] = f"{cells.location(odd_row, column_index)}: {cell!r:.80}"
-            if column.number_count and name not in config.text:
+            unit = column.unit()
+            if (column.number_count or unit) and name not in config.text:
+                hint = f", but a number with {unit!r}; remove it from all cells" if unit else ""
                 notes.append(
                     f"the column {name!r:.80} is read as text: {cell!r:.80} "
-                    f"({cells.location(odd_row, column_index)}) is not a number"
+                    f"({cells.location(odd_row, column_index)}) is not a number{hint}"
                 )
+        elif column.counts_rows():
+            notes.append(
+                f"the column {name!r:.80} counts the rows, and is read as a feature; name the "
+                "other columns in data.columns to leave it out"
+            )
     label_index = cells.names.index(label)
     labels = [row[label_index] for row in cells.rows]
     for row_index, value in enumerate(labels):
@@ -280,7 +292,7 @@ class _Column:
         self.column = [row[index] for row in cells.rows]
         present = [cell for cell in self.column if cell not in missing]
         is_comma = cells.is_decimal_comma
-        # decimal commas, if some cells have them and none has a decimal point
+        # the cells have decimal commas: some have a comma, none has a decimal point
         if is_comma is None:
             is_comma = any("," in cell for cell in present) and all(
                 _DECIMAL_COMMA.match(cell) for cell in present if "," in cell or "." in cell
@@ -298,6 +310,29 @@ class _Column:
         except ValueError:
             return None
         return number if abs(number) <= LARGEST and "_" not in cell else None
+
+    def unit(self) -> str:
+        """Return the sign or unit next to each number, such as "%"; "" without one.
+
+        Names of levels, such as "size 1", repeat. Measured values rarely do.
+        """
+        present = [cell.strip() for cell in self.column if cell not in self.missing]
+        if len(present) < MIN_ROWS or 2 * len(set(present)) <= len(present):
+            return ""
+        units = set()
+        for cell in present:
+            match = _QUANTITY.fullmatch(cell)
+            units.add(match[1].strip() + match[2].strip() if match else "")
+            if len(units) > 1:
+                return ""
+        return units.pop()
+
+    def counts_rows(self) -> bool:
+        """Return whether the numbers of the column are the numbers of the rows, from any start."""
+        numbers = [self.number(cell) for cell in self.column]
+        if len(numbers) < MIN_ROWS or numbers[0] is None or not numbers[0].is_integer():
+            return False
+        return all(number == numbers[0] + row for row, number in enumerate(numbers))
 
     def read(self, is_text: bool) -> tuple[NDArray[Any], int | None]:
         """Return the column as numbers, or as text with the row of the first cell of text.
@@ -346,7 +381,7 @@ def _read_idx(config: IdxConfig) -> Examples:
     ]
     for (images, labels), path in zip(parts, config.labels, strict=True):
         if len(images) != len(labels):
-            raise CorpusError(f"{path}: {len(labels)} labels of {len(images)} images")
+            raise CorpusError(f"{path}: {len(labels)} labels, but {len(images)} images")
     if len({images.shape[1:] for images, _ in parts}) > 1:
         raise CorpusError(f"{config.images[1]}: images of another size")
     images = np.concatenate([images for images, _ in parts])
@@ -361,7 +396,7 @@ def _images(name: str, images: NDArray[Any], labels: list[Any], shape: tuple[int
 
 
 def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Return the array of bytes in an IDX file, after checking that the file has them all."""
+    """Return the array of bytes in an IDX file, after a check that the file is complete."""
     path = path.expanduser()
     with (
         convert_os_errors(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
@@ -378,7 +413,7 @@ def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8]:
     head = file.read(4)
     if head != bytes((0, 0, 8, dimensions)):
-        raise CorpusError(f"{path}: not an IDX file of bytes in {dimensions} dimensions")
+        raise CorpusError(f"{path}: not an IDX file of bytes with {dimensions} dimensions")
     head = file.read(4 * dimensions)
     if len(head) != 4 * dimensions:
         raise CorpusError(f"{path}: the file is truncated in its header")
@@ -389,7 +424,7 @@ def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8
     data = file.read(size)
     if len(data) != size:
         raise CorpusError(f"{path}: the file is truncated: it has {len(data):,} of {size:,} bytes")
-    if file.read(1):  # reading to the end also verifies the checksum of compressed data
+    if file.read(1):  # a read to the end verifies the checksum of compressed data, too
         raise CorpusError(
             f"{path}: the file is longer than the {size:,} bytes that its header announces"
         )

@@ -1,4 +1,4 @@
-"""The models of an experiment: created from their configuration, fitted, queried."""
+"""The models of an experiment: creation from the configuration, fitting and queries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Learner:
 
 
 def _model_input(model: Any, rows: Columns) -> Any:
-    """Return rows in the form for a model. For a model of counts, missing values become 0."""
+    """Return rows as a model takes them. For a model of counts, missing values become 0."""
     return rows if isinstance(model, TabularNB) else np.nan_to_num(rows.numbers())
 
 
@@ -107,7 +107,7 @@ def create_learner(
     name
         The name of the model, for errors.
     classes
-        The labels of the table; a prior must name each of them and no other.
+        The labels of the table; a prior must have exactly these classes.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def create_learner(
 
 
 def _check_prior(prior: Mapping[str, Any], path: str, classes: list[Any]) -> dict[Any, Any]:
-    """Return a prior with the labels as they are in the table."""
+    """Return a prior with the labels as written in the table."""
     labels = {str(label): label for label in classes}
     label_list = ", ".join(sorted(labels)[:20])
     for name in prior:

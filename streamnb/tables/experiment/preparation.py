@@ -15,7 +15,7 @@ from streamnb.tables.columns import Columns
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 Transform = Callable[[Columns], Columns]
-Preparation = Callable[[Columns], Transform]  # from the rows that are learned
+Preparation = Callable[[Columns], Transform]  # fitted to the learned rows
 
 
 def holdout_fractions(config: RandomConfig | StratifiedConfig) -> list[float]:
@@ -34,18 +34,18 @@ def holdout_fractions(config: RandomConfig | StratifiedConfig) -> list[float]:
 
 
 def trial_counts(config: RandomConfig | StratifiedConfig) -> list[int]:
-    """Return the numbers of trials after which to report, in rising order."""
+    """Return the numbers of trials after which to report, ascending."""
     return [config.trials] if isinstance(config.trials, int) else sorted(set(config.trials))
 
 
 def split_rows(
     labels: Sequence[Any], config: RandomConfig | StratifiedConfig, fraction_index: int
 ) -> Iterator[Split]:
-    """Yield the rows to learn and the rows to test of each trial, each sorted.
+    """Yield two sorted arrays for each trial: the rows to learn and the rows to test.
 
-    The same seed gives the same splits on every machine. Of n rows, n (1 - fraction) are learned,
-    with halves rounded up, but at least one and at most n - 1. Stratified splits do that for each
-    class; a class with one row is learned.
+    The same seed gives the same splits on all machines. With n rows, n (1 - fraction) are learned,
+    halves rounded up: at least one row, and at most n - 1. In stratified splits, n is the number of
+    rows of a class; a class with one row is learned.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def split_rows(
     Raises
     ------
     ConfigError
-        If there is nothing to test, because every class of a stratified split has one row.
+        If no row can be tested, because each class of a stratified split has one row.
 
     Examples
     --------

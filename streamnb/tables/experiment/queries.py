@@ -17,7 +17,7 @@ from streamnb.tables.experiment.results import QueryAnswer
 def answer_queries(
     examples: Examples, learners: dict[str, Learner], queries: tuple[dict[str, Any], ...]
 ) -> list[QueryAnswer]:
-    """Return the likelihoods and probabilities that each model gives for each query.
+    """Return the likelihoods and probabilities of each query by each model.
 
     Raises
     ------
@@ -70,5 +70,7 @@ def _query_value(path: str, value: Any, column: list[Any]) -> Any:
         return float(value)
     if not isinstance(value, str):
         levels = ", ".join(sorted({cell for cell in column if cell is not None})[:20])
-        raise ConfigError(f"{path}: {value!r:.80} is not text, as {levels} are; put it in quotes")
+        raise ConfigError(
+            f"{path}: {value!r:.80} is not text, but {levels} are text; put it in quotes"
+        )
     return value

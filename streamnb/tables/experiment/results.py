@@ -16,6 +16,8 @@ from streamnb.config.yaml_files import to_yaml
 from streamnb.errors import OutputError, convert_os_errors
 from streamnb.storage import replace_file
 
+RESULT_FILES = ("experiment.json", "rows.csv", "config.yaml")
+
 
 @dataclass(frozen=True)
 class Point:
@@ -166,11 +168,8 @@ def write_experiment(experiment: Experiment, config: ExperimentConfig, folder: s
     OutputError
         If a file cannot be written.
     """
-    for name, text in (
-        ("experiment.json", json.dumps(experiment.as_dict())),
-        ("rows.csv", _rows_csv(experiment)),
-        ("config.yaml", to_yaml(config)),
-    ):
+    texts = (json.dumps(experiment.as_dict()), _rows_csv(experiment), to_yaml(config))
+    for name, text in zip(RESULT_FILES, texts, strict=True):
         with replace_file(Path(folder) / name, "the results") as file:
             file.write(text.encode(errors="replace"))
 

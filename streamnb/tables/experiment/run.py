@@ -1,4 +1,4 @@
-"""The run of an experiment: every model over the same splits."""
+"""The run of an experiment, with the same splits for all models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(config: ExperimentConfig, on_trial: OnTrial = lambda done, total: None) 
     config
         Table, models, splits and queries.
     on_trial
-        Called after each trial with the numbers of trials done and in total.
+        Called after each trial with the number of completed trials and the total.
 
     Raises
     ------
@@ -189,7 +189,7 @@ class _Trials:
                 self.curves[name] = (right_counts[name] / self.trials).tolist()
 
     def _run_stream(self, name: str, order: NDArray[np.int64]) -> ClassIndices:
-        """Return a model's prediction for each row before it learns it; -1 for the first row."""
+        """Return a model's prediction for each row before learning it; -1 for the first row."""
         learner, labels = self.learners[name], self.examples.labels
         model, predictions = None, []
         for i in order.tolist():

@@ -14,10 +14,6 @@ from streamnb.locks import ForkSafeLock
 Result = TypeVar("Result")
 
 FORMAT = 1
-STATE = "known"  # name of the classifier's state
-# The table with a second copy of the classifier's description. Without a description, no row of
-# the ledger can be recovered. One damaged page could destroy a single copy.
-STATE_COPY = "state_copy"
 
 
 class Dialect(NamedTuple):
@@ -28,8 +24,8 @@ class Dialect(NamedTuple):
     real: str
     blob: str
     without_rowid: str
-    raw_text: str  # reads a column of text, also if it is not UTF-8
-    number_table: str  # a list of integers given as `?`: a table with columns key and value
+    raw_text: str  # expression that reads a column of text even if it is not UTF-8
+    number_table: str  # table (columns key and value) of the list of integers that `?` passes
 
 
 SQLITE = Dialect(
@@ -51,39 +47,6 @@ POSTGRESQL = Dialect(
     number_table="(SELECT position - 1 AS key, value FROM unnest(?::bigint[]) "
     "WITH ORDINALITY AS numbers(value, position))",
 )
-
-# Statements that create tables have the names of `Dialect` in braces.
-SCHEMA = """
-CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
-CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
-CREATE TABLE ledger(
-    id {row_id},
-    digest {blob} NOT NULL,      -- identity of the message (`digest.digest`)
-    label {integer} NOT NULL,    -- index of its class
-    labelled_by TEXT NOT NULL,   -- author of the label: 'human' or 'program'
-    source TEXT NOT NULL,        -- origin of the message
-    time {real} NOT NULL,        -- time of learning, seconds since 1970
-    added_at {real} NOT NULL,    -- moment at which the row was added
-    removed_at {real},           -- moment at which the label was removed or replaced
-    predicted {integer},         -- index of the class predicted before learning
-    tokenizer TEXT NOT NULL,     -- identity of the tokenizer that made the tokens
-    receipt TEXT NOT NULL,       -- the changes that learning made, which unlearning reverses
-    tokens {blob}                -- features of the message (`packed`); NULL if dropped
-);
-CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
-CREATE TABLE watched(
-    account TEXT NOT NULL,
-    folder TEXT NOT NULL,
-    uid TEXT NOT NULL,           -- UIDVALIDITY and UID of IMAP, or the unique name of a Maildir
-    key {blob} NOT NULL,         -- identity of the message (`digest.header_key`)
-    said TEXT NOT NULL,          -- its keyword: 'junk', 'notjunk' or ''
-    filed TEXT NOT NULL,         -- author of its last move (`MessageLocation.moved_to`)
-    since {real} NOT NULL,       -- time when it was first seen in the folder
-    gone {real},                 -- time when it was first missing from the folder
-    PRIMARY KEY (account, folder, uid)
-){without_rowid};
-CREATE INDEX watched_key ON watched(account, key);
-"""
 
 
 class TransientError(BusyError):
@@ -110,7 +73,7 @@ class Transactions:
     location
         The path or URL that opens it again.
     changes
-        A number that grows when other processes can have changed the data that was read.
+        A counter that increases when other processes may have changed the data.
     file
         Device and inode of a file, or numbers that identify a server's database.
     """
@@ -119,7 +82,7 @@ class Transactions:
     connection: Any
     path: str
     file: tuple[int, int]
-    loses_answers = False  # whether the answer to a successful commit can be lost
+    loses_answers = False  # True if the answer to a successful commit can be lost
 
     def __init__(self, path: str, wait: float) -> None:
         self.path = path
@@ -185,7 +148,7 @@ class Transactions:
         """Overwrite deleted content from now on, if the database would keep it."""
 
     def problems(self) -> list[str]:
-        """Return one line for each problem that the database finds in its files."""
+        """Return one line for each problem that the database reports in its files."""
         return []
 
     def replaced(self) -> bool:
@@ -199,7 +162,7 @@ class Transactions:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Any]:
-        """Open a transaction that sees one state of the database.
+        """Open a transaction that reads one state of the database.
 
         Within another transaction it is part of that one.
         """
@@ -212,8 +175,8 @@ class Transactions:
         Parameters
         ----------
         durable
-            Whether to wait until it is on the disk. If not, a power failure can lose the last
-            transactions, but does not damage the database.
+            Whether to wait until the transaction is on the disk. If not, a power failure can lose
+            the last transactions, but does not damage the database.
 
         Raises
         ------
@@ -265,9 +228,9 @@ class Transactions:
                 if writes:
                     self._check_replaced()
                     self._commit(durable)
-                else:  # SQLite does not commit after it has read a damaged page
+                else:  # SQLite does not commit after it read a damaged page
                     self._roll_back(durable)
-            except BaseException:  # perhaps Ctrl-C during a wait for other processes
+            except BaseException:  # for example, Ctrl-C during a wait for other processes
                 self.changes += 1
                 self._roll_back(durable)
                 raise
@@ -288,7 +251,7 @@ class Transactions:
             pause = min(2 * pause, 1.0)
 
     def _check_replaced(self) -> None:
-        """Raise StateError if other processes would not see commits of this one."""
+        """Raise StateError if other processes cannot see the commits of this process."""
         if self.replaced():
             raise StateError(
                 f"{self.path}: the database or its log was removed or replaced; restart this "
@@ -333,7 +296,7 @@ class Transactions:
         )
 
     def close(self) -> None:
-        """Close the connection. Committed transactions are safe without it."""
+        """Close the connection. Committed transactions are on the disk already."""
         with self._lock, self.convert_errors():
             self.open = False
             self._close()

@@ -1,0 +1,199 @@
+"""A parsed message, and its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from streamnb._core import hidden_spans
+from streamnb.mail.charsets import decode_part, to_utf8
+from streamnb.mail.content_types import is_html, is_text
+from streamnb.mail.decode import (
+    decode_transfer,
+    decode_words,
+    loose_charset,
+    parameters,
+    transfer_encoding,
+)
+from streamnb.patterns import lazy_pattern
+
+_FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
+_FOLD = lazy_pattern(rb"\r?\n[ \t]")
+_SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
+
+Fields = list[tuple[bytes, bytes]]
+Index = dict[bytes, bytes]  # lower-case name -> the first value
+
+
+@dataclass(slots=True)
+class Part:
+    """A leaf of a message: a part without parts.
+
+    Attributes
+    ----------
+    fields
+        Header fields as (name, value) in bytes. For an attached message, its own header fields.
+    content_type
+        The content type in lower case, such as "text/html".
+    payload
+        The raw bytes, in their transfer encoding.
+    role
+        - "body": a part with content.
+        - "message": the header of an attached message; its parts follow.
+        - "preamble", "epilogue": text before and after the parts of a container; it is not shown.
+        - "damaged": lines of a header that are not fields.
+    fallback
+        The charset of undeclared text: the first charset that a part declares, or "".
+    is_cut
+        True if the payload was truncated at the limit `Limits.size`.
+    read_as
+        The content type used if the declared one is vague or wrong; else "".
+    """
+
+    fields: Fields
+    content_type: str
+    payload: bytes
+    role: str = "body"
+    index: Index = field(default_factory=dict, repr=False)
+    fallback: str = ""
+    is_cut: bool = False
+    read_as: str = ""
+    _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    _hidden_spans: bytes | Literal[False] | None = field(
+        default=False, init=False, repr=False, compare=False
+    )
+    _parameters: Mapping[str, str] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """The parameters of the Content-Type."""
+        if self._parameters is None:
+            value = self.index.get(b"content-type")
+            self._parameters = parameters(value) if value else {}
+        return self._parameters
+
+    @property
+    def charset(self) -> str:
+        """The declared charset, or ""."""
+        return self.parameters.get("charset") or loose_charset(self.index.get(b"content-type", b""))
+
+    @property
+    def filename(self) -> str:
+        """The file name of the part, or ""."""
+        disposition = self.index.get(b"content-disposition")
+        name = parameters(disposition).get("filename") if disposition else None
+        return name or self.parameters.get("name", "")
+
+    @property
+    def is_text(self) -> bool:
+        """True if the payload is text."""
+        return is_text(self.read_as or self.content_type)
+
+    @property
+    def is_html(self) -> bool:
+        """True if the payload is HTML."""
+        return is_html(self.read_as or self.content_type)
+
+    @property
+    def hidden_spans(self) -> bytes | None:
+        """The invisible spans of `utf8` in HTML; cached."""
+        if self._hidden_spans is False:
+            self._hidden_spans = hidden_spans(self.utf8) if self.is_html else None
+        return self._hidden_spans
+
+    @property
+    def content(self) -> bytes:
+        """The payload without its transfer encoding."""
+        encoding = transfer_encoding(self.index)
+        content = decode_transfer(self.payload, encoding) if encoding else self.payload
+        return _without_cut_character(content) if self.is_cut else content
+
+    @property
+    def text(self) -> str:
+        """The decoded text; "" if the part is not text."""
+        if not self.is_text:
+            return ""
+        return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
+
+    def _unfolded(self) -> bytes:
+        """The content without line breaks within words, which some types of text have."""
+        content = self.content
+        if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
+            return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
+        value = self.index.get(b"content-type", b"")
+        if (
+            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
+        ):  # RFC 3676
+            return _SPACE_AND_BREAK.sub(b"", content)
+        return content
+
+    @property
+    def utf8(self) -> bytes:
+        """The text as normalized (NFC) UTF-8; cached, because several views read it."""
+        if self._utf8 is None:
+            self._utf8 = (
+                to_utf8(self._unfolded(), self.charset, self.is_html, self.fallback)
+                if self.is_text
+                else b""
+            )
+        return self._utf8
+
+
+@dataclass
+class Mail:
+    """A parsed message.
+
+    Attributes
+    ----------
+    fields
+        Header fields in order, as (name, value) in bytes; values include their folding.
+    parts
+        The leaves of the message, in order.
+    defects
+        Damage, exceeded limits, and parts that could not be read.
+    source
+        The bytes of the message, with LF line ends.
+    charset
+        The first charset that a part declares, or "". Raw 8-bit header fields are in this charset.
+    """
+
+    fields: Fields = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    defects: list[str] = field(default_factory=list)
+    index: Index = field(default_factory=dict, repr=False)
+    source: bytes = field(default=b"", repr=False)
+    charset: str = ""
+
+    @cached_property
+    def headers(self) -> list[tuple[str, str]]:
+        """The decoded header fields: names as written, values unfolded."""
+        return [(name.decode("ascii"), self.decode(value)) for name, value in self.fields]
+
+    def decode(self, value: bytes) -> str:
+        """Return the decoded value of a header field of this message."""
+        return decode_words(value, self.charset)
+
+    def get(self, name: str) -> str:
+        """Return the decoded value of the first field of that name, or ""."""
+        return self.decode(self.index.get(name.encode("latin-1", "replace").lower(), b""))
+
+    @property
+    def text(self) -> str:
+        """The decoded text of all text parts."""
+        return "\n".join(p.text for p in self.parts if p.is_text and p.role != "damaged")
+
+
+def _without_cut_character(content: bytes) -> bytes:
+    """Drop an incomplete UTF-8 sequence from the end of a truncated text."""
+    for size in range(1, min(4, len(content)) + 1):
+        byte = content[-size]
+        if byte >= 0xC0:
+            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return content[:-size] if size < wanted else content
+        if byte < 0x80:
+            break
+    return content

@@ -1,0 +1,41 @@
+"""The tables of a mailbox's database, and names in its table of states."""
+
+from __future__ import annotations
+
+STATE = "known"  # name of the classifier's state
+# Name of the table with a second copy of the classifier's description. One damaged page can destroy
+# a copy, and without a description no row of the ledger can be recovered.
+STATE_COPY = "state_copy"
+
+# Statements that create tables have the names of `Dialect` in braces.
+SCHEMA = """
+CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
+CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
+CREATE TABLE ledger(
+    id {row_id},
+    digest {blob} NOT NULL,      -- identity of the message (`digest.digest`)
+    label {integer} NOT NULL,    -- index of its class
+    labelled_by TEXT NOT NULL,   -- author of the label: 'human' or 'program'
+    source TEXT NOT NULL,        -- origin of the message
+    time {real} NOT NULL,        -- time of learning, seconds since 1970
+    added_at {real} NOT NULL,    -- moment at which the row was added
+    removed_at {real},           -- moment at which the label was removed or replaced
+    predicted {integer},         -- index of the class predicted before learning
+    tokenizer TEXT NOT NULL,     -- identity of the tokenizer that made the tokens
+    receipt TEXT NOT NULL,       -- the changes that learning made, which unlearning reverses
+    tokens {blob}                -- features of the message (`packed`); NULL if dropped
+);
+CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
+CREATE TABLE watched(
+    account TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    uid TEXT NOT NULL,           -- UIDVALIDITY and UID of IMAP, or the unique name of a Maildir
+    key {blob} NOT NULL,         -- identity of the message (`digest.header_key`)
+    said TEXT NOT NULL,          -- its keyword: 'junk', 'notjunk' or ''
+    filed TEXT NOT NULL,         -- author of its last move (`MessageLocation.moved_to`)
+    since {real} NOT NULL,       -- time when it was first seen in the folder
+    gone {real},                 -- time when it was first missing from the folder
+    PRIMARY KEY (account, folder, uid)
+){without_rowid};
+CREATE INDEX watched_key ON watched(account, key);
+"""

@@ -1,0 +1,315 @@
+"""Sessions of mail servers that are slow, are cut, or meet an error of the program."""
+
+import os
+import re
+import signal
+import smtplib
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from commands import STREAMNB
+from serving import HAM, SPAM, MailServer, poll, port_of
+from test_memory import listening
+
+from streamnb import Mailbox
+from streamnb.mailbox.service import next_hop
+from streamnb.mailbox.service import proxy as proxying
+from streamnb.mailbox.service.client import MailboxClient
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.next_hop import NextHop
+from streamnb.mailbox.service.proxy import proxy
+from streamnb.mailbox.service.sockets import parse_address
+
+
+@pytest.fixture
+def mailboxes(trained_db):
+    with Mailbox(trained_db) as mailbox:
+        yield Mailboxes(mailbox)
+
+
+@pytest.fixture
+def relay(mailboxes, smtp_sink):
+    hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
+    with listening("smtp", lambda: proxy(hop, mailboxes)) as port:
+        yield port
+
+
+@pytest.mark.parametrize(
+    ("step", "method"),
+    [(0, "begin"), (1, "add_recipient"), (2, "send")],
+    ids=["MAIL", "RCPT", "DATA"],
+)
+def test_an_error_of_the_program_defers_a_message(relay, smtp_sink, monkeypatch, step, method):
+    """A 5xx would bounce the message."""
+
+    def fail(*_):
+        raise RuntimeError("can't start new thread")
+
+    with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:
+        client.ehlo()
+        monkeypatch.setattr(next_hop.HopClient, method, fail)
+        steps = (
+            lambda: client.mail("a@b.c"),
+            lambda: client.rcpt("d@e.f"),
+            lambda: client.data(HAM % 1),
+        )
+        codes = [act()[0] for act in steps[: step + 1]]
+        monkeypatch.undo()
+        assert codes == [250] * step + [451]
+        client.rset()
+        client.sendmail("a@b.c", ["ann@d.e"], HAM % 2)
+    assert len(smtp_sink.messages) == 1
+
+
+class ScriptedHop:
+    """A next hop that calls `answer(connection_number, mails, word)` for each command."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.messages = []
+        self.connections = 0
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.address = parse_address(f"127.0.0.1:{self.listening.getsockname()[1]}")
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            try:
+                connection, _ = self.listening.accept()
+            except OSError:
+                return
+            self.connections += 1
+            with connection, connection.makefile("rb") as lines:
+                self.talk(connection, lines, self.connections)
+
+    def talk(self, connection, lines, number):
+        connection.sendall(b"220 hop\r\n")
+        mails = 0
+        for line in lines:
+            word = line[:4].upper()
+            mails += word == b"MAIL"
+            reply = self.answer(number, mails, word) or b"250 ok"
+            connection.sendall(reply + b"\r\n")
+            if reply.startswith((b"421", b"221")):
+                return
+            if reply.startswith(b"354"):
+                self.messages.append(b"".join(iter(lines.readline, b".\r\n")))
+                connection.sendall((self.answer(number, mails, b".") or b"250 ok") + b"\r\n")
+
+    def close(self):
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+
+
+def usual(word):
+    return {b"DATA": b"354 go", b"QUIT": b"221 bye"}.get(word)
+
+
+@pytest.fixture
+def scripted(mailboxes):
+    hops = []
+
+    def make(answer):
+        hops.append(ScriptedHop(answer))
+        return hops[-1], lambda: proxy(NextHop(False, hops[-1].address), mailboxes)
+
+    yield make
+    for hop in hops:
+        hop.close()
+
+
+@pytest.mark.parametrize("word", [b"MAIL", b"RSET"])
+def test_a_next_hop_that_ends_its_session_by_a_421_gets_the_message_in_another(scripted, word):
+    """It ends sessions that are idle, long, or had many messages."""
+
+    def answer(number, mails, command):
+        is_over = number == 1 and command == word and mails >= 2
+        return b"421 4.4.2 session over" if is_over else usual(command)
+
+    hop, make_handler = scripted(answer)
+    with (
+        listening("smtp", make_handler) as port,
+        smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        for i in range(3):
+            if word == b"RSET" and i == 2:
+                client.docmd("MAIL FROM:<a@b.c>")
+                client.docmd("RSET")
+            assert client.sendmail("a@b.c", ["ann@d.e"], HAM % i) == {}
+    assert len(hop.messages) == 3
+    assert hop.connections == 2
+
+
+def test_a_client_that_sends_slowly_is_not_cut(relay, smtp_sink, monkeypatch):
+    """The time limit is for each line, not for the message."""
+    monkeypatch.setattr(proxying, "PATIENCE_S", 0.6)
+    with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:
+        client.ehlo()
+        client.mail("a@b.c")
+        client.rcpt("ann@d.e")
+        client.docmd("DATA")
+        for line in (HAM % 1).splitlines(keepends=True) * 2 + [b".\r\n"]:
+            time.sleep(0.2)
+            client.send(line)
+        assert client.getreply()[0] == 250
+    assert len(smtp_sink.messages) == 1
+
+
+def test_a_next_hop_may_need_longer_for_a_whole_message(scripted, monkeypatch):
+    """If it were cut off, it would keep the message, and the client would send it again."""
+    monkeypatch.setattr(proxying, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(next_hop, "PATIENCE_S", 0.5)
+
+    def answer(number, mails, command):
+        if command == b".":
+            time.sleep(1.2)
+        return usual(command)
+
+    hop, make_handler = scripted(answer)
+    with (
+        listening("smtp", make_handler) as port,
+        smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        assert client.sendmail("a@b.c", ["ann@d.e"], HAM % 1) == {}
+    assert len(hop.messages) == 1
+
+
+def test_a_client_that_says_nothing_is_ended(relay, monkeypatch):
+    monkeypatch.setattr(proxying, "PATIENCE_S", 0.3)
+    with socket.create_connection(("127.0.0.1", relay), 30) as client, client.makefile("rb") as got:
+        assert got.readline().startswith(b"220")
+        client.sendall(b"NOOP\r\n")
+        assert got.readline().startswith(b"250")
+        assert got.read() == b""
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_server_that_is_told_to_end_finishes_its_message(
+    serve, trained_db, smtp_sink, signal_number
+):
+    """A terminal that is closed sends SIGHUP."""
+    smtp_sink.delay = 1.0
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+        client.ehlo()
+        client.mail("a@b.c")
+        client.rcpt("ann@d.e")
+        client.docmd("DATA")
+        client.send(HAM % 1 + b".\r\n")
+        poll(lambda: smtp_sink.is_busy)
+        process.process.send_signal(signal_number)
+        assert client.getreply()[0] == 250
+    assert process.process.wait(30) == 0
+    assert len(smtp_sink.messages) == 1
+
+
+def test_nohup_keeps_a_server(serve, trained_db):
+    process = serve("--db", trained_db, lines=1, preexec_fn=ignore_hangup)
+    process.process.send_signal(signal.SIGHUP)
+    with MailboxClient(trained_db) as client:
+        assert client.ask_server(SPAM % 99).mark == "S"
+    process.stop()
+
+
+def ignore_hangup():
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def macros(command, **values):
+    pairs = [text for pair in values.items() for text in pair]
+    return command + b"".join(text.encode() + b"\0" for text in pairs)
+
+
+def test_mail_of_the_sites_own_users_is_not_refused(serve, trained_db):
+    """Postfix asks its milters about the submission service, too."""
+    process = serve("--db", trained_db, "--milter", "127.0.0.1:0", "--reject", "0.6")
+    with MailServer(port_of(process, "milter")) as server:
+        for number, (login, expected) in enumerate(
+            [
+                ({}, b"y"),
+                ({"{auth_authen}": "ann"}, b"a"),
+                ({}, b"y"),
+                ({"{auth_authen}": ""}, b"y"),
+            ]
+        ):
+            server.send(b"D", macros(b"M", i=f"Q{number}", **login))
+            server.send(b"M", b"<a@b.c>\0")
+            edits, ending = server.bring(SPAM % 99)
+            assert ending == expected, login
+            assert bool(edits) == (ending == b"a")
+            if login:
+                server.send(b"A")
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(serve, trained_db, tmp_path):
+    path = tmp_path / "certificate.pem"
+    make_certificate(path, "first")
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1",
+                    "--certificate", path, "--key", path)  # fmt: skip
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def served():
+        with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+            client.starttls(context=context)
+            return client.sock.getpeercert(True)
+
+    first = served()
+    path.write_text("damaged")
+    assert served() == first
+    make_certificate(path, "second")
+    assert served() != first
+    assert "the earlier content is used" in process.stop()
+
+
+def make_certificate(path, name):
+    partial = path.with_name("partial")
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    subprocess.run(
+        [*command, "-subj", f"/CN={name}", "-keyout", partial, "-out", path.with_name("made")],
+        check=True,
+        capture_output=True,
+    )
+    partial.write_bytes(partial.read_bytes() + path.with_name("made").read_bytes())
+    os.replace(partial, path)
+
+
+@pytest.mark.parametrize("kind", ["connected", "datagram"])
+def test_a_socket_of_systemd_that_does_not_listen_is_named(trained_db, kind):
+    """A unit with Accept=yes passes connections in place of the listening socket."""
+    family = socket.SOCK_DGRAM if kind == "datagram" else socket.SOCK_STREAM
+    begin = (
+        "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
+        "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES='milter');"
+        "os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    inherited, other = socket.socketpair(socket.AF_UNIX, family)
+    with inherited, other:
+        inherited.set_inheritable(True)
+        result = subprocess.run(
+            [sys.executable, "-c", begin, str(inherited.fileno()), *STREAMNB, "serve", "--db", trained_db],
+            capture_output=True, text=True, pass_fds=[inherited.fileno()], timeout=60, check=False,
+        )  # fmt: skip
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "not a listening stream socket" in result.stderr
+
+
+def test_a_server_may_open_as_many_files_as_it_is_allowed(serve, trained_db):
+    process = serve("--db", trained_db, lines=1, preexec_fn=few_files)
+    limits = Path(f"/proc/{process.process.pid}/limits").read_text()
+    assert re.search(r"^Max open files +1000 +1000 ", limits, re.M)
+
+
+def few_files():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))

@@ -1,0 +1,195 @@
+"""Kinds of input that each entrance reads in one way, or refuses: dicts, sets, types of levels."""
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pytest
+
+import streamnb
+import streamnb.sklearn
+
+FRAME = pd.DataFrame(
+    [[3, 0, 1], [0, 2, 1], [2, 1, 0], [0, 1, 3], [1, 0, 2]] * 4, columns=["b", "c", "a"]
+)
+LABELS = ["x", "y", "x", "y", "x"] * 4
+TEXTS = ["cheap pills", "lunch at noon", "free pills", "noon train", "pills"] * 4
+LEVELS = ["CategoricalNB", "MixedNB", "AODE", "LazyBayesianRules"]
+TABLES = [*LEVELS, "GaussianNB", "GaussianDiscriminantAnalysis"]
+TEXT_MODELS = ["TextClassifier", "MultinomialNB", "BernoulliNB", "ComplementNB"]
+
+
+@pytest.fixture(params=TABLES)
+def table_estimator(request):
+    return getattr(streamnb.sklearn, request.param)()
+
+
+def test_estimators_read_dicts_by_key(table_estimator):
+    rows = FRAME.to_dict("records")
+    model = table_estimator.fit(rows, LABELS)
+    expected = model.predict_proba(rows)
+    assert list(model.feature_names_in_) == list(FRAME.columns)
+    for order in (["a", "b", "c"], ["c", "a", "b"]):
+        np.testing.assert_array_equal(
+            model.predict_proba(FRAME[order].to_dict("records")), expected
+        )
+    np.testing.assert_array_equal(model.predict_proba(FRAME), expected)
+    np.testing.assert_array_equal(
+        model.predict_proba([{"b": 3}]), model.predict_proba([{"b": 3, "a": None, "c": None}])
+    )
+    with pytest.raises(ValueError, match="unseen at fit time: B"):
+        model.predict([{"B": 3}])
+    with pytest.raises(ValueError, match="is not text"):
+        model.fit([{1: 2}], ["x"])
+    model.fit(FRAME.to_numpy(), LABELS)
+    with pytest.raises(ValueError, match="fitted without feature names"):
+        model.predict(rows)
+
+
+# A table, and the same table with another type.
+TYPES = {
+    "numbers as text": (FRAME, FRAME.astype(str)),
+    "floats as text": (FRAME.astype(float), FRAME.astype(str)),
+    "truth values as text": (FRAME > 0, (FRAME > 0).astype(str)),
+    "truth values of JSON": (FRAME > 0, (FRAME > 0).astype(str).map(str.lower)),
+}
+TYPES |= {f"{kind}, swapped": TYPES[kind][::-1] for kind in TYPES if kind != "truth values of JSON"}
+
+
+ENTRANCES = {
+    "predict": lambda model, X: model.predict(X),
+    "predict_proba": lambda model, X: model.predict_proba(X),
+    "partial_fit": lambda model, X: model.partial_fit(X, LABELS),
+}
+CORE_ENTRANCES = {
+    "learn_one": lambda model, X: model.learn_one(X.to_dict("records")[0], "x"),
+    "learn_many": lambda model, X: model.learn_many(X, LABELS),
+    "predict_one": lambda model, X: model.predict_one(X.to_dict("records")[0]),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_one_value_of_two_types_is_refused(module, name, kind):
+    learned, other = TYPES[kind]
+    model = getattr(module, name)().fit(learned, LABELS)
+    before = model.predict_proba(learned)
+    for call in (ENTRANCES | (CORE_ENTRANCES if module is streamnb else {})).values():
+        with pytest.raises(ValueError, match=r"use one type for both|is not a number, but"):
+            call(model, other)
+    np.testing.assert_array_equal(model.predict_proba(learned), before)
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_levels_of_several_types_that_differ_are_learned(name):
+    model = getattr(streamnb, name)()
+    rows = [{"a": 1}, {"a": "one"}, {"a": None}, {"a": 2.5}, {"a": "1_0"}, {"a": float("nan")}]
+    model.learn_many(rows, list("xyxyxy"))
+    model.predict_many([*rows, {"a": "two"}, {"a": 10}, {"a": "nan"}])
+
+
+def as_frame(values):
+    return pd.DataFrame({"label": values})
+
+
+@pytest.mark.parametrize("name", [*TEXT_MODELS, *TABLES])
+def test_labels_and_rows_without_an_order_are_refused(name):
+    model = getattr(streamnb, name)()
+    X = TEXTS if name == "TextClassifier" else FRAME
+    for y in ({"x", "y"}, frozenset("xy"), None, "xy", dict.fromkeys("xy")):
+        for learn in (model.fit, model.learn_many):
+            with pytest.raises(ValueError, match="the labels are a "):
+                learn(X[:2], y)
+    for y in ([["x"], ["y"]], [{"x"}, {"y"}]):
+        for learn in (model.fit, model.learn_many):
+            with pytest.raises(TypeError, match="a label must be one text, number or truth value"):
+                learn(X[:2], y)
+    with pytest.raises(TypeError, match=r"a label must be one text|unhashable type: 'list'"):
+        model.learn_one(X[0] if name == "TextClassifier" else {"a": 1}, ["x"])
+    with pytest.raises(ValueError, match=r"the labels have the shape \(2, 2\)"):
+        model.fit(X[:2], np.eye(2))
+    assert not model.labels
+    for y in (np.array(LABELS)[:, None], as_frame(LABELS), iter(LABELS)):
+        assert list(model.fit(X, y).classes_) == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", TEXT_MODELS)
+def test_a_set_of_texts_is_refused(name):
+    estimator = getattr(streamnb.sklearn, name)().fit(TEXTS, LABELS)
+    core = streamnb.TextClassifier().fit(TEXTS, LABELS)
+    for call in (
+        lambda: estimator.fit(set(TEXTS), LABELS[:5]),
+        lambda: estimator.predict(set(TEXTS)),
+        lambda: core.fit(set(TEXTS), LABELS[:5]),
+        lambda: core.learn_many(frozenset(TEXTS), LABELS[:5]),
+        lambda: core.predict_many(set(TEXTS)),
+        lambda: core.predict(set(TEXTS)),
+    ):
+        with pytest.raises(ValueError, match="X is a set"):
+            call()
+
+
+def test_declared_classes_can_be_a_set():
+    for model in (streamnb.CategoricalNB(), streamnb.sklearn.CategoricalNB()):
+        model.partial_fit(FRAME[:1], ["x"], classes={"y", "x"})
+        assert list(model.classes_) == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "MailClassifier", "Classifier"])
+def test_classifiers_have_the_methods_of_models(name):
+    model = getattr(streamnb, name)
+    model = (
+        model(streamnb.Tokenizer(), streamnb.MultinomialNB()) if name == "Classifier" else model()
+    )
+    with pytest.raises(ValueError, match="not trained"):
+        model.predict(TEXTS)
+    model.fit(TEXTS, LABELS)
+    assert model.predict(TEXTS).tolist() == model.predict_many(TEXTS).tolist() == LABELS
+    np.testing.assert_allclose(model.predict_proba(TEXTS), model.predict_proba_many(TEXTS))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(TEXTS)).sum(axis=1), 1)
+    assert model.score(TEXTS, LABELS) == 1
+
+
+CONTAINERS = {
+    "list": list,
+    "tuple": tuple,
+    "iterator": iter,
+    "array": np.array,
+    "array of objects": lambda texts: np.array(texts, dtype=object),
+    "column of an array": lambda texts: np.array(texts)[:, None],
+    "series": pd.Series,
+    "series of strings": lambda texts: pd.Series(texts, dtype="string"),
+    "index": pd.Index,
+    "frame with one column": lambda texts: pd.DataFrame({"text": texts}),
+    "polars series": polars.Series,
+    "polars frame": lambda texts: polars.DataFrame({"text": texts}),
+    "arrow array": pyarrow.array,
+    "arrow chunks": lambda texts: pyarrow.chunked_array([texts[:3], texts[3:]]),
+    "arrow table": lambda texts: pyarrow.table({"text": texts}),
+}
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_texts_of_every_container_are_texts(module, kind):
+    make = CONTAINERS[kind]
+    expected = module.TextClassifier().fit(TEXTS, LABELS).predict_proba(TEXTS[:4])
+    model = module.TextClassifier().fit(make(TEXTS), LABELS)
+    np.testing.assert_array_equal(model.predict_proba(make(TEXTS[:4])), expected)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, 3])
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_errors_name_the_row_that_is_no_text(module, missing):
+    model = module.TextClassifier().fit(TEXTS, LABELS)
+    X = pd.Series([*TEXTS[:2], missing, *TEXTS[2:4]], dtype=object)
+    for call in (
+        lambda: model.predict(X),
+        lambda: model.fit(X, LABELS[:5]),
+        lambda: module.TextClassifier().fit(X.to_frame(), LABELS[:5]),
+    ):
+        with pytest.raises((TypeError, ValueError), match="row 2: "):
+            call()
+    with pytest.raises(ValueError, match="on="):
+        model.fit(pd.DataFrame({"a": TEXTS, "b": TEXTS}), LABELS)

@@ -1,0 +1,242 @@
+"""IMAP servers that differ from Dovecot: a small server that speaks as they do."""
+
+import base64
+import re
+import socketserver
+import threading
+
+import pytest
+
+from streamnb import Mailbox
+from streamnb.errors import MailServerError
+from streamnb.mailbox.watch.access import Access, parse_imap_url
+from streamnb.mailbox.watch.imap import ImapAccount
+from streamnb.mailbox.watch.plan import FolderPlan
+from streamnb.mailbox.watch.watcher import Watcher
+
+pytest.importorskip("imapclient")
+USER, PASSWORD = "ann", "secret"
+
+
+def mail(number):
+    return f"Message-ID: <{number}@x>\r\nSubject: m{number}\r\n\r\nhello\r\n".encode()
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Folders of messages by UID, and the habits of a server."""
+
+    daemon_threads = True
+    capabilities = "IMAP4rev1 NAMESPACE"
+    user, password = USER, PASSWORD
+    namespace = '(("" "/")) NIL NIL'
+    delimiter = "/"
+    section_suffix = "<0>"
+    before_fetch = after_fetch = ""  # lines that the server adds to one answer
+    attributes = {}  # noqa: RUF012
+
+    def __init__(self, folders):
+        super().__init__(("127.0.0.1", 0), Session)
+        self.folders = folders  # name -> {uid: [flags, message]}
+        self.closed_folders = set()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+
+    def account(self, user=USER):
+        url = f"imap://{user}@127.0.0.1:{self.server_address[1]}/INBOX"
+        return ImapAccount(parse_imap_url(url), Access(plaintext=True))
+
+
+class Session(socketserver.StreamRequestHandler):
+    def say(self, *lines):
+        for line in lines:
+            self.wfile.write((line if isinstance(line, bytes) else line.encode()) + b"\r\n")
+
+    def handle(self):
+        self.folder = None
+        self.say("* OK ready")
+        while line := self.rfile.readline():
+            tag, _, command = line.decode("latin-1").strip().partition(" ")
+            name = command.split(" ", 1)[0].upper().removeprefix("UID ")
+            name = command.upper().split(" ")[1] if name == "UID" else name
+            answer = getattr(self, f"do_{name.lower()}", lambda _: "BAD unknown")(command)
+            self.say(f"{tag} {answer or 'OK done'}")
+
+    def do_capability(self, _):
+        self.say(f"* CAPABILITY {self.server.capabilities}")
+
+    def do_login(self, command):
+        if "LOGINDISABLED" in self.server.capabilities:
+            return "NO LOGIN is disabled"
+        wanted = f'"{self.server.password}"'
+        return None if command.endswith((wanted, wanted.strip('"'))) else "NO wrong password"
+
+    def do_authenticate(self, _):
+        self.say("+ ")
+        sent = base64.b64decode(self.rfile.readline()).decode()
+        return None if sent == f"\0{self.server.user}\0{self.server.password}" else "NO wrong"
+
+    def do_namespace(self, _):
+        self.say(f"* NAMESPACE {self.server.namespace}")
+
+    def do_list(self, _):
+        for name in self.server.folders:
+            attributes = self.server.attributes.get(name, "")
+            self.say(f'* LIST ({attributes}) "{self.server.delimiter}" "{name}"')
+
+    def do_examine(self, command):
+        name = re.sub(r'^"|"$', "", command.split(" ", 1)[1])
+        if name not in self.server.folders or name in self.server.closed_folders:
+            return "NO [NOPERM] permission denied"
+        self.folder = self.server.folders[name]
+        next_uid = max(self.folder, default=0) + 1
+        self.say(f"* {len(self.folder)} EXISTS", "* OK [UIDVALIDITY 1] valid")
+        self.say(f"* OK [UIDNEXT {next_uid}] next")
+        return None
+
+    do_select = do_examine
+
+    def do_search(self, _):
+        self.say(f"* SEARCH {' '.join(map(str, sorted(self.folder)))}")
+
+    def do_fetch(self, command):
+        wanted = {int(uid) for uid in command.split()[2].split(",")}
+        self.say(*filter(None, [self.server.before_fetch]))
+        self.server.before_fetch = ""
+        for number, uid in enumerate(sorted(self.folder), 1):
+            flags, message = self.folder[uid]
+            if uid not in wanted:
+                continue
+            if "BODY" not in command:
+                self.say(f"* {number} FETCH (UID {uid} FLAGS ({flags}) RFC822.SIZE {len(message)})")
+                continue
+            section = "BODY[HEADER]" if "HEADER" in command else "BODY[]"
+            content = message.partition(b"\r\n\r\n")[0] if "HEADER" in command else message
+            start = f"* {number} FETCH (UID {uid} {section}{self.server.section_suffix} "
+            self.say(f"{start}{{{len(content)}}}", content + b")")
+        self.say(*filter(None, [self.server.after_fetch]))
+        self.server.after_fetch = ""
+
+    def do_noop(self, _):
+        return None
+
+    do_logout = do_noop
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch):
+    monkeypatch.setenv("STREAMNB_PASSWORD", PASSWORD)
+
+
+@pytest.fixture
+def server():
+    with Server(
+        {"INBOX": {2: ["", mail(2)], 5: ["", mail(5)]}, "Junk": {}, "Archive": {}}
+    ) as server:
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def watch(server, tmp_path):
+    """Return a function that scans once and returns the lines of the report."""
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        account = server.account()
+        lines = []
+        rules = FolderPlan("INBOX", {"Junk": "spam"}, ("Archive",))
+        watcher = Watcher(mailbox, account, rules, lines.append)
+
+        def scan():
+            lines.clear()
+            watcher.scan()
+            return lines
+
+        yield scan
+        account.close()
+
+
+@pytest.mark.parametrize("place", ["before_fetch", "after_fetch"])
+@pytest.mark.parametrize("number", [1, 2, 3, 5])
+def test_a_report_without_uid_gives_no_message_the_flags_of_another(server, number, place):
+    setattr(server, place, f"* {number} FETCH (FLAGS ($Junk))")
+    server.folders["INBOX"] = {uid: ["", mail(uid)] for uid in (2, 3, 5, 9)}
+    account = server.account()
+    listed = account.list_messages("INBOX")
+    assert list(listed) == ["1/2", "1/3", "1/5", "1/9"]
+    # the reported message may have the keyword, another one may not
+    uid = sorted(server.folders["INBOX"])[number - 1] if number <= 4 else None
+    assert {name for name, item in listed.items() if item.keyword} <= {f"1/{uid}"}
+    account.close()
+
+
+@pytest.mark.parametrize("suffix", ["<0>", "", "<0.65536>"])
+def test_sections_are_found_under_any_name(server, watch, suffix):
+    server.section_suffix = suffix
+    watch()
+    server.folders["Junk"][1] = server.folders["INBOX"].pop(2)
+    assert watch() == ["Junk/1/1: spam (learned)"]
+
+
+def test_a_folder_that_cannot_be_opened_stops_no_other(server, watch):
+    server.closed_folders.add("Archive")
+    assert any("Archive: not watched" in line for line in watch())
+    server.folders["Junk"][1] = server.folders["INBOX"].pop(2)
+    assert watch() == ["Junk/1/1: spam (learned)"]
+    server.closed_folders.clear()
+    assert watch() == ["Archive: 0 messages are there already"]
+
+
+def test_a_folder_of_the_rules_that_cannot_be_opened_is_an_error(server, watch):
+    server.closed_folders.add("Junk")
+    with pytest.raises(MailServerError, match="permission denied"):
+        watch()
+
+
+@pytest.mark.parametrize(
+    ("namespace", "delimiter", "folders", "name", "expected"),
+    [
+        ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.Junk"], "Junk", "INBOX.Junk"),
+        ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.Junk"], "INBOX.Junk", "INBOX.Junk"),
+        ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.Junk"], "INBOX/Junk", "INBOX.Junk"),
+        ('(("INBOX." ".")) NIL NIL', ".", [], "Spam", "INBOX.Spam"),
+        ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.a.b"], "a/b", "INBOX.a.b"),
+        ('(("INBOX." ".")) NIL NIL', ".", ["Shared.Junk"], "Shared.Junk", "Shared.Junk"),
+        ('(("" ".")) NIL NIL', ".", ["Work.Junk"], "Work/Junk", "Work.Junk"),
+        ('(("" "/")) NIL NIL', "/", ["Work.Junk"], "Work/Junk", "Work/Junk"),
+        ("NIL NIL NIL", "/", ["Junk"], "Junk", "Junk"),
+        ('(("" "/")) NIL NIL', "/", ["M&APw-ll"], "Müll", "Müll"),
+        ('(("INBOX/" "/")) NIL NIL', "/", ["INBOX/M&APw-ll"], "M&APw-ll", "INBOX/Müll"),
+    ],
+)
+def test_folders_are_found_under_the_prefix_of_the_server(
+    server, namespace, delimiter, folders, name, expected
+):
+    server.namespace, server.delimiter = namespace, delimiter
+    server.folders = {"INBOX": {}, **{folder: {} for folder in folders}}
+    account = server.account()
+    assert account.canonical_name(name) == expected
+    account.close()
+
+
+@pytest.mark.parametrize("attribute", ["\\Important", "\\All", "\\Flagged", "\\Trash", "\\Drafts"])
+def test_views_of_other_folders_are_not_listed(server, attribute):
+    server.attributes = {"Archive": attribute}
+    account = server.account()
+    assert account.folder_names() == ["INBOX", "Junk"]
+    account.close()
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "secret"),
+    [
+        ("IMAP4rev1", PASSWORD),
+        ("IMAP4rev1 AUTH=PLAIN", PASSWORD),
+        ("IMAP4rev1 AUTH=PLAIN LOGINDISABLED", PASSWORD),
+        ("IMAP4rev1 AUTH=PLAIN", "päßwörd"),
+        ("IMAP4rev1 AUTH=PLAIN SASL-IR LOGINDISABLED", "пароль"),
+    ],
+)
+def test_logins_take_the_way_that_the_server_offers(server, monkeypatch, capabilities, secret):
+    server.capabilities, server.password = capabilities, secret
+    monkeypatch.setenv("STREAMNB_PASSWORD", secret)
+    account = server.account()
+    assert "Junk" in account.folder_names()
+    account.close()
