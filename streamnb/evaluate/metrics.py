@@ -228,14 +228,16 @@ class RunningMetrics:
         self, positive: str | None = None, window: int = 1000, fading: float = 0.999
     ) -> None:
         self.positive = positive
-        self._is_named = positive is not None  # scores are for it, whatever the number of classes
+        self._is_named = (
+            positive is not None
+        )  # scores are for this class with any number of classes
         self.fading = fading
         self.messages: int = 0
         self.correct: int = 0
         self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")
-        # without the number of classes, which comes last
+        # without the last item, the number of classes
         self._columns = [array("d") for _ in ScoredPrediction._fields[:-1]]
         self._max_classes = 0
         self._window: deque[bool] = deque(maxlen=window)

@@ -349,8 +349,8 @@ def confidence_intervals(
 ) -> dict[str, Interval]:
     """Return the 95 % interval of each figure, from its values in resamplings of the run.
 
-    All resamplings of a run without errors are without errors, too. So a proportion of 0 or 1 has
-    the interval of Wilson.
+    If a run has no errors, its resamplings have none. So a proportion of 0 or 1 has Wilson's
+    interval.
     """
     intervals = {name: percentile_interval(values) for name, values in samples.items()}
     for name, (cases, unit) in run.proportions.items():

@@ -360,7 +360,7 @@ def declared_in_html(data: bytes) -> str:
     """
     match = _META.search(data, 0, _META_BYTES)
     charset = match[1].decode("latin-1") if match else ""
-    # If the page were in UTF-16, its <meta> could not have been read.
+    # A page in UTF-16 has no readable <meta>.
     return "utf-8" if charset.lower().startswith("utf-16") else charset
 
 

@@ -51,7 +51,7 @@ _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))"
 class _Run:
     """Encoded words of one charset, or plain text, whose charset is "".
 
-    Adjacent words are decoded together, because some programs cut a character, or four letters of
+    Adjacent words are decoded together, because some programs split a character, or four letters of
     base64, in two.
     """
 
@@ -88,8 +88,8 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     """Decode the value of a header field: RFC 2047 words, raw 8-bit text, folding.
 
     White space between two encoded words is dropped. Adjacent words of one charset are decoded
-    together. Raw 8-bit text is UTF-8 or else in the charset
-    `fallback`, which should be that of the body.
+    together. Raw 8-bit text is UTF-8, or else in the charset `fallback`; pass the charset of the
+    body.
 
     Examples
     --------

@@ -116,7 +116,7 @@ def proxy(
             closing = asyncio.ensure_future(_in_thread(relay.close))
             try:
                 await asyncio.shield(closing)
-            except asyncio.CancelledError:  # the server stops just as the client has left
+            except asyncio.CancelledError:  # the server stops when the client has left
                 await asyncio.wait({closing}, timeout=DRAIN_S)
                 raise
 
@@ -197,7 +197,7 @@ class _Connection(SMTP):
             self._reset_timeout()
 
     def wait_for_hop(self) -> None:
-        """Let the next hop's time limits be the only ones until the answer."""
+        """Turn this server's time limit off until the next hop answers."""
         if self._timeout_handle is not None:
             self._timeout_handle.cancel()
 
