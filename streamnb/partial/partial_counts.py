@@ -229,7 +229,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
     header, arrays
         As `unpack` returned them.
     target : MemoryCounts or tabular model
-        An item of `view_counts` of an untrained learner.
+        The empty counts of a view, from `view_counts` of an untrained learner.
     """
     with convert_errors():
         first_positions = {

@@ -304,7 +304,7 @@ class AODE(AODEParameters, TabularNB):
         if not len(parents):
             return single_logs.sum(axis=0)
         logs = self._pair_logs(row, parents, single_logs)
-        logs[np.arange(len(parents)), parents] = single_logs[parents]  # the parent itself
+        logs[np.arange(len(parents)), parents] = single_logs[parents]  # a parent with itself
         joint = logs.sum(axis=1)
         top = joint.max(axis=0)
         top = np.where(np.isneginf(top), 0.0, top)

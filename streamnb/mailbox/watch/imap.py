@@ -506,11 +506,6 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def _delimiter(value: Any) -> str:
-    """Return the delimiter of a folder's hierarchy; "/" if the server names none."""
-    return value.decode("latin-1") if isinstance(value, bytes) and value else "/"
-
-
 def _is_change(report: Any) -> bool:
     """Return whether a report of an idling server is about a change of the folder."""
     changes = (b"EXISTS", b"EXPUNGE", b"FETCH", b"RECENT", b"VANISHED")
