@@ -49,9 +49,9 @@ def draw_replay() -> None:
     figure, axes = plt.subplots(figsize=(6, 5), layout="constrained")
     draw.reliability(axes, run.summary["reliability"], "spam")
     figure.savefig(PICTURES / "reliability.svg", metadata={"Date": None})
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    draw.curves(left, [run])
-    draw.roc(right, [run])
+    figure, (curve_axes, roc_axes) = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
+    draw.curves(curve_axes, [run])
+    draw.roc(roc_axes, [run])
     figure.savefig(PICTURES / "replay.svg", metadata={"Date": None})
 
 

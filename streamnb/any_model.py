@@ -1,4 +1,4 @@
-"""Reading a model of any kind."""
+"""Readers of model files of any kind."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     path : str or Path
         The file.
     kind : type, default None
-        The class that the result must have; None for any. For a class of model, the model of a
-        classifier's file is returned without its tokenizer.
+        The required class of the result; None for any. If it is a class of model and the file has a
+        classifier, its model is returned without the tokenizer.
 
     Raises
     ------
     ModelFileError
-        If the file is missing, damaged, not of streamnb, of another version or of another class.
+        If the file is missing or damaged, or belongs to another program, version or class.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
 
 
 def merged(paths: Sequence[str | Path]) -> tuple[Any, Any]:
-    """Return the sum of models, and the data saved with each of them.
+    """Merge models; return the result and the data saved with each model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Errors whose cause lies outside the program. Each has a message of one line.
+"""Errors with a cause outside the program. Each has a message of one line.
 
 Every message names the file, line or key at fault, the reason and what to do. The command line
 prints it and exits with the error's `exit_code`. Programming errors (a wrong type, a bad value
@@ -14,7 +14,7 @@ from typing import Any
 
 from streamnb.patterns import lazy_pattern
 
-# Control characters, Unicode line separators, and characters that change the writing direction.
+# Control characters, Unicode line separators, and characters that change the text direction.
 _UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MAX_FOREIGN_TEXT = 200  # characters of another library's error message to include
 
@@ -38,7 +38,7 @@ def abbreviate(text: object, max_length: int = 28) -> str:
 
 
 class StreamNBError(Exception):
-    """Base class of all failures whose cause lies outside the program.
+    """Base class of all errors with a cause outside the program.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class MailServerError(StreamNBError):
 
 
 class MailRefusedError(MailServerError):
-    """A mail server refused one request; the connection can be used further."""
+    """A mail server refused one request; the connection stays usable."""
 
 
 class MailCopyError(MailRefusedError):
@@ -115,12 +115,12 @@ class BusyError(StreamNBError):
     exit_code = 75
 
 
-# Numbers of errors for a lack of file descriptors, processes or memory.
+# Error numbers for a lack of file descriptors, processes or memory.
 LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return "THING: reason", where the thing is a file, standard output or the system itself."""
+    """Return "THING: reason"; the thing is a file, standard output or the system."""
     if error.filename is not None:
         thing = error.filename
     elif error.errno in LIMITS:
@@ -188,7 +188,7 @@ def corrupted(path: object, problem: str) -> StateError:
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's message on one line; messages of other libraries are cut off.
+    """Return an error's message on one line; messages of other libraries are truncated.
 
     For a library that cannot be loaded, the message is that of the innermost import.
     """

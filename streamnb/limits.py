@@ -1,5 +1,5 @@
-"""Limits that readers of messages share. Every client loads this module: it imports nothing."""
+"""Limits for all readers of messages. Every client loads this module, so it imports nothing."""
 
-# Maximum bytes of a message, after decompression, which is more than mail servers accept. A longer
-# message is cut. The digest of a message covers all these bytes; the parser reads fewer.
+# Maximum bytes of a message after decompression: more than mail servers accept. A longer message is
+# truncated. The digest covers all these bytes; the parser reads fewer.
 MAX_MESSAGE = 1 << 26

@@ -14,8 +14,9 @@ import weakref
 from collections import deque
 from typing import Any
 
-# Maximum seconds that a fork waits for other threads. At half the value, more objects are unusable
-# in the child on a busy machine; at twice the value, a long `learn_many` delays forks more.
+# Maximum seconds that a fork waits for other threads. With half the value, more objects are
+# unusable in the child on a busy machine. With twice the value, a long `learn_many` delays forks
+# longer.
 MAX_WAIT_S = 5.0
 # Maximum seconds to wait for one lock while holding others. It limits the time for which two
 # threads block each other.
@@ -23,10 +24,10 @@ _STEP_S = 0.05
 
 
 class ForkSafeLock(type(threading.RLock())):  # type: ignore[misc]  # the compiled class
-    """A `threading.RLock` that no fork leaves locked.
+    """A `threading.RLock` that is never locked after a fork.
 
-    If another thread held it for longer than `MAX_WAIT_S` when the process was forked, the object
-    that it protects may be half changed. The child then gets a RuntimeError, and no deadlock.
+    If another thread held it for longer than `MAX_WAIT_S` at the fork, the protected object may be
+    inconsistent. Then the child gets a RuntimeError, not a deadlock.
 
     Examples
     --------
@@ -42,7 +43,7 @@ class ForkSafeLock(type(threading.RLock())):  # type: ignore[misc]  # the compil
 
 
 class _AbandonedLock(ForkSafeLock):
-    """A lock that belongs to a thread which does not exist in this process."""
+    """A lock of a thread that does not exist in this process."""
 
     def acquire(self, *args: Any, **kwargs: Any) -> bool:
         """Raise RuntimeError, because the object can be inconsistent."""
@@ -56,13 +57,13 @@ class _AbandonedLock(ForkSafeLock):
 
 
 _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
-_fork_lock = threading.Lock()  # one thread at a time forks
+_fork_lock = threading.Lock()  # only one thread forks at a time
 _held: list[ForkSafeLock] = []
 _abandoned: list[ForkSafeLock] = []
 
 
 def _acquire_all() -> None:
-    """Acquire the locks of all objects, or of as many as is possible within `MAX_WAIT_S`."""
+    """Acquire the locks of all objects, or as many as possible within `MAX_WAIT_S`."""
     _fork_lock.acquire()
     deadline = time.monotonic() + MAX_WAIT_S
     waiting = deque(_all_locks())
@@ -83,7 +84,7 @@ def _all_locks() -> list[ForkSafeLock]:
     while True:
         try:
             return list(_locks)
-        except RuntimeError:  # another thread has created an object meanwhile
+        except RuntimeError:  # another thread created an object meanwhile
             continue
 
 

@@ -20,7 +20,7 @@ class Tinted(str):
     text
         The text.
     log_odds
-        The evidence. Negative values are underlined too, so that colour is not the only sign.
+        The evidence. Negative values are also underlined, because colour must not be the only sign.
     """
 
     log_odds: float

@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-A mail server can start `streamnb` for every message. Python compiles a regular expression in up to
-a millisecond, and most messages need only a few of the mail reader's.
+A mail server can start `streamnb` for each message. Python takes up to a millisecond to compile a
+regular expression, and most messages need only a few of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _LazyPattern:
 
 
 def lazy_pattern(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return what `re.compile` returns, compiled at its first use.
+    """Return a regular expression that is compiled at its first use.
 
     Examples
     --------

@@ -21,7 +21,7 @@ def probabilities(scores: list[float]) -> list[float]:
 
 
 def best_index(scores: Sequence[float]) -> int:
-    """Return the index of the largest score, the first of equals.
+    """Return the index of the largest score; of equal scores, the first.
 
     Scores are equal if they differ by at most 1e-9 + 1e-12 |largest|. The same sum in another
     order differs by less, so rounding never decides between classes.
@@ -38,7 +38,7 @@ def best_index(scores: Sequence[float]) -> int:
 
 
 def best_label(scores: Mapping[LabelT, float]) -> LabelT | None:
-    """Return the label of the largest score, the first of equals; None without scores."""
+    """Return the label of the largest score; of equal scores, the first; None without scores."""
     return list(scores)[best_index(list(scores.values()))] if scores else None
 
 
@@ -52,7 +52,7 @@ def best_columns(scores: NDArray[np.float64]) -> NDArray[np.intp]:
 def log_odds(scores: dict[Any, float], label: Any) -> float:
     """Return the log-odds of a class against all others, given joint log-likelihoods.
 
-    Return 0 if there is one class only.
+    Return 0 if there is only one class.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class ScorerMixin(ParametersMixin):
             return dict(zip(self.labels, probabilities(self._scores(x)), strict=True))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Any:
-        """Return the most probable class, the first seen of equals; None if nothing was learned."""
+        """Return the most probable class; of equal ones, the first seen; None without learning."""
         with self.lock:
             return self.labels[best_index(self._scores(x))] if self.labels else None
 
@@ -109,19 +109,19 @@ class ScorerMixin(ParametersMixin):
         raise NotImplementedError
 
     def _merge(self, other: Any) -> None:
-        """Add what another model learned."""
+        """Merge another model into this one."""
         raise NotImplementedError
 
     def merge(self, other: Self) -> None:
-        """Add what another model learned.
+        """Merge another model into this one.
 
-        If the order of examples makes no difference (`order_dependence_reason` is empty), the
-        result equals learning both streams.
+        If the order of examples has no effect (`order_dependence_reason` is empty), the result
+        equals learning both streams.
 
         Raises
         ------
         ValueError
-            If the models count different things. The model is then unchanged.
+            If the models cannot be merged. The model is then unchanged.
         """
         if not isinstance(other, ScorerMixin):
             raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")

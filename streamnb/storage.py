@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def open_output(path: str, content: str, private: bool = False) -> Iterator[BinaryIO]:
     """Open a file as `replace_file` does, or standard output if the path is "-".
 
-    A pipe or a device, such as /dev/null or a shell's `>(gzip)`, is written to and not replaced.
+    A pipe or a device, such as /dev/null or a shell's `>(gzip)`, is not replaced.
     """
     if path != "-":
         writer = _open_stream if _is_stream(path) else replace_file
@@ -44,7 +44,7 @@ def _is_stream(path: str) -> bool:
     """Return whether a path is a pipe or a character device."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # a new file, or one for `replace_file` to refuse
+    except (OSError, ValueError):  # a new file, or a name that `replace_file` refuses
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
@@ -159,7 +159,7 @@ def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
     Raises
     ------
     ValueError
-        If the array is compressed, cut off, or has another type or number of dimensions.
+        If the array is compressed or truncated, or has another type or number of dimensions.
     """
     # imported here because it is slow, and few programs read models
     from zipfile import ZIP_STORED
@@ -190,13 +190,13 @@ _LABEL_TYPES = {"str": str, "int": int, "bool": bool, "float": float}
 
 
 def label_to_json(label: Any, role: str = "a label") -> list[Any]:
-    """Return a label as `[type name, value]`, which JSON can hold.
+    """Return a label as `[type name, value]` for JSON.
 
     Parameters
     ----------
     label
-        A str, int, bool or float, or numpy's scalar of one. Of a member of an enum of str or int,
-        and of any other subclass of them, the plain value is returned.
+        A str, int, bool or float, or such a scalar of numpy. For an instance of a subclass, such as
+        a member of an enum, the plain value is returned.
     role
         Name of the value in the error message.
 
@@ -220,7 +220,8 @@ def label_to_json(label: Any, role: str = "a label") -> list[Any]:
 
 def _plain_value(label: Any, base: type[Any]) -> Any:
     """Return the value of an instance of a subclass of str, int or float as that type."""
-    # The base class's method, because a subclass can print other text, as enums of str do.
+    # Use the method of the base class, because a subclass such as an enum of str may print other
+    # text.
     convert = {str: str.__str__, int: int.__int__, float: float.__float__}[base]
     return convert(label)
 

@@ -1,9 +1,8 @@
-/* streamnb-filter: what `streamnb filter` does, by asking a running `streamnb serve`.
+/* streamnb-filter does the same as `streamnb filter`, by a request to a running `streamnb serve`.
 
-A mail server may start it for every message, so it loads nothing but the C library. Whatever it
-cannot do (options it does not know, no server, one that fails or hangs) it leaves to `streamnb
-filter`, which lies beside it. The protocol is told in streamnb/mailbox/service/protocol.py, how a
-message is copied in passthrough.py. */
+A mail server may start it for each message, so it loads only the C library. It runs `streamnb
+filter` from the same folder if an option is unknown, or if the server is missing, fails or hangs.
+streamnb/mailbox/service/protocol.py describes the protocol, passthrough.py the copy of a message. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,23 +22,23 @@ message is copied in passthrough.py. */
 #include <unistd.h>
 
 enum {
-    MOST = 1 << 26,  /* bytes of a message that are judged */
-    FIRST = 1 << 16, /* bytes of memory at first */
-    LINE = 1 << 16,  /* bytes of a line looked at together */
-    REPLY = 4096,    /* of a reply: its first lines are enough */
-    PATIENCE = 2000, /* milliseconds for the server, all in all, */
-    RATE = 8192,     /* and one more for so many bytes */
-    TRY_AGAIN = 75   /* EX_TEMPFAIL: the message must be kept */
+    MAX_MESSAGE = 1 << 26,  /* maximum bytes of a message to classify */
+    INITIAL_SIZE = 1 << 16, /* initial bytes of memory */
+    LINE = 1 << 16,         /* bytes of a line to check at a time */
+    REPLY = 4096,           /* bytes of a reply; its first lines are enough */
+    TIMEOUT_MS = 2000,      /* milliseconds for the whole exchange with the server, */
+    BYTES_PER_MS = 8192,    /* and one more millisecond for so many bytes */
+    TRY_AGAIN = 75          /* EX_TEMPFAIL: the message must be kept */
 };
 
-/* What was read of standard input and not yet written. */
+/* The part of standard input that was read and not yet written. */
 static struct {
     char *bytes;
     size_t at, end, room;
 } input;
 
 static char **arguments;
-static int strict; /* any trouble gives 75 */
+static int strict; /* any error gives exit status 75 */
 
 static void give_up(void)
 {
@@ -47,14 +46,14 @@ static void give_up(void)
     _exit(TRY_AGAIN);
 }
 
-/* Read more behind what is there already; whether there was more. */
-static int fill(void)
+/* Read more of standard input; return whether there was more. */
+static int read_more(void)
 {
     ssize_t got;
     if (input.at == input.end)
         input.at = input.end = 0;
-    if (input.at == 0 && input.end == input.room && input.room < MOST) {
-        input.room = input.room ? 2 * input.room : FIRST;
+    if (input.at == 0 && input.end == input.room && input.room < MAX_MESSAGE) {
+        input.room = input.room ? 2 * input.room : INITIAL_SIZE;
         if ((input.bytes = realloc(input.bytes, input.room)) == NULL)
             give_up();
     }
@@ -83,21 +82,21 @@ static void copy_rest(FILE *to)
     do {
         put(to, input.bytes + input.at, input.end - input.at);
         input.at = input.end;
-    } while (fill());
+    } while (read_more());
     if (fflush(to) != 0)
         give_up();
 }
 
 static void copy_message(const char *field);
 
-/* Leave everything to `streamnb filter`, which gets the whole message on standard input. */
-static void ask_the_other(void)
+/* Run `streamnb filter` with the whole message on standard input. */
+static void run_streamnb_filter(void)
 {
     char path[PATH_MAX + 16];
     ssize_t size = readlink("/proc/self/exe", path, PATH_MAX);
     char *name = "streamnb";
 
-    if (input.bytes != NULL) { /* some of the message was read */
+    if (input.bytes != NULL) { /* a part of the message was read */
         FILE *copy = NULL;
 #ifdef __linux__
         int memory = memfd_create("message", 0);
@@ -124,19 +123,19 @@ static void ask_the_other(void)
     _exit(strict ? TRY_AGAIN : 0);
 }
 
-static int left(const struct timespec *begun)
+static int remaining_ms(const struct timespec *begun)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return PATIENCE + (int)(input.end / RATE) - (int)((now.tv_sec - begun->tv_sec) * 1000) -
+    return TIMEOUT_MS + (int)(input.end / BYTES_PER_MS) - (int)((now.tv_sec - begun->tv_sec) * 1000) -
            (int)((now.tv_nsec - begun->tv_nsec) / 1000000);
 }
 
-/* Send or receive something before time is up; 0 at the end of a reply, -1 where it fails. */
-static ssize_t speak(int with, char *bytes, size_t size, short what, const struct timespec *begun)
+/* Send or receive bytes within the timeout; return 0 at the end of a reply, -1 after an error. */
+static ssize_t exchange(int with, char *bytes, size_t size, short what, const struct timespec *begun)
 {
     struct pollfd ready = {with, what, 0};
-    int milliseconds = left(begun);
+    int milliseconds = remaining_ms(begun);
     if (milliseconds <= 0 || poll(&ready, 1, milliseconds) <= 0)
         return -1;
     if (what == POLLOUT)
@@ -147,7 +146,7 @@ static ssize_t speak(int with, char *bytes, size_t size, short what, const struc
 static int send_all(int to, char *bytes, size_t size, const struct timespec *begun)
 {
     while (size > 0) {
-        ssize_t sent = speak(to, bytes, size, POLLOUT, begun);
+        ssize_t sent = exchange(to, bytes, size, POLLOUT, begun);
         if (sent < 0)
             return 0;
         bytes += sent;
@@ -156,8 +155,8 @@ static int send_all(int to, char *bytes, size_t size, const struct timespec *beg
     return 1;
 }
 
-/* The path of the database and of the socket; 0 where they cannot be told here. */
-static int find(const char *db, const char *user, char *database, char *where)
+/* Set the paths of the database and of the socket; return 0 if they cannot be found. */
+static int find_paths(const char *db, const char *user, char *database, char *socket_path)
 {
     const char *named = getenv("STREAMNB_SOCKET");
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -187,15 +186,15 @@ static int find(const char *db, const char *user, char *database, char *where)
             return 0;
     }
     if (named != NULL && *named != '\0')
-        return snprintf(where, PATH_MAX, "%s", named) < PATH_MAX;
+        return snprintf(socket_path, PATH_MAX, "%s", named) < PATH_MAX;
     if (realpath(user == NULL ? database : users, real) == NULL)
         return 0;
-    return snprintf(where, PATH_MAX, "%s%s", real, user == NULL ? ".sock" : "/streamnb.sock") <
+    return snprintf(socket_path, PATH_MAX, "%s%s", real, user == NULL ? ".sock" : "/streamnb.sock") <
            PATH_MAX;
 }
 
-/* Whose process is at the other end. */
-static int peer_of(int connection, uid_t *user)
+/* Set the user id of the process at the other end; return 0 on success. */
+static int peer_uid(int connection, uid_t *user)
 {
 #ifdef __linux__
     struct ucred peer;
@@ -209,28 +208,28 @@ static int peer_of(int connection, uid_t *user)
 #endif
 }
 
-/* A connection to our own server, or root's; -1 where there is none. */
-static int connected(const char *where)
+/* Return a connection to a server of this user or of root, -1 without one. */
+static int connect_to_server(const char *socket_path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    struct timeval patience = {PATIENCE / 1000, 0};
+    struct timeval patience = {TIMEOUT_MS / 1000, 0};
     uid_t peer;
     int to = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    if (to < 0 || strlen(where) >= sizeof name.sun_path)
+    if (to < 0 || strlen(socket_path) >= sizeof name.sun_path)
         return -1;
-    strcpy(name.sun_path, where);
+    strcpy(name.sun_path, socket_path);
     setsockopt(to, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (connect(to, (struct sockaddr *)&name, sizeof name) != 0 ||
-        peer_of(to, &peer) != 0 || (peer != getuid() && peer != 0)) {
+        peer_uid(to, &peer) != 0 || (peer != getuid() && peer != 0)) {
         close(to);
         return -1;
     }
     return to;
 }
 
-/* Ask for the header field; it is put into `reply`. NULL where there is none. */
-static char *asked(int server, const struct stat *database, const char *user, int learn,
+/* Request a verdict; return the header field, which is in `reply`, or NULL after an error. */
+static char *request_verdict(int server, const struct stat *database, const char *user, int learn,
                    char *reply, const struct timespec *begun)
 {
     char request[1024];
@@ -246,7 +245,7 @@ static char *asked(int server, const struct stat *database, const char *user, in
         !send_all(server, input.bytes, input.end, begun))
         return NULL;
     while (got < REPLY - 1) {
-        ssize_t more = speak(server, reply + got, REPLY - 1 - got, POLLIN, begun);
+        ssize_t more = exchange(server, reply + got, REPLY - 1 - got, POLLIN, begun);
         if (more < 0)
             return NULL;
         if (more == 0)
@@ -264,13 +263,13 @@ static char *asked(int server, const struct stat *database, const char *user, in
     return field;
 }
 
-/* The end of the next line, or of as much of it as is looked at together. */
+/* Return the end of the next line, or of its first LINE bytes. */
 static size_t line_end(void)
 {
     char *end;
     size_t at, size = input.end - input.at;
     while (size < LINE && (size == 0 || memchr(input.bytes + input.at, '\n', size) == NULL)) {
-        if (!fill())
+        if (!read_more())
             break;
         size = input.end - input.at;
     }
@@ -278,14 +277,14 @@ static size_t line_end(void)
         size = LINE;
     end = size > 0 ? memchr(input.bytes + input.at, '\n', size) : NULL;
     size = end != NULL ? (size_t)(end - input.bytes) + 1 : input.at + size;
-    /* A bare CR ends a line, too: some programs read it so, and a forged field could stand behind it. */
+    /* A bare CR ends a line, too: some programs read it so, and a forged field can follow it. */
     for (at = input.at; at < size && (end = memchr(input.bytes + at, '\r', size - at)) != NULL;) {
         for (at = (size_t)(end - input.bytes); at < size && input.bytes[at] == '\r';)
             at++;
-        if (at < size && input.bytes[at] != '\n') /* CRs before an LF are one line end with it */
+        if (at < size && input.bytes[at] != '\n') /* CRs before an LF are part of the line end */
             return at;
     }
-    if (size == input.at + LINE) { /* what follows CRs at the end decides what they are */
+    if (size == input.at + LINE) { /* the next byte decides whether CRs are part of a line end */
         for (at = size; at > input.at && input.bytes[at - 1] == '\r';)
             at--;
         if (at > input.at)
@@ -309,15 +308,15 @@ static int is_ours(const char *line, size_t size)
         return 0;
     while (i < size && (line[i] == ' ' || line[i] == '\t'))
         i++;
-    /* A colon, or blanks up to the end of what is looked at together. */
+    /* The name ends at a colon, or at blanks up to the end of the checked bytes. */
     return i < size ? line[i] == ':' : i > sizeof name - 1;
 }
 
-/* Copy the header with our field first (NULL: none) and any forged one left out, then all the rest. */
+/* Copy the header with the field first (NULL: no field) and without forged ones, then the rest. */
 static void copy_message(const char *field)
 {
     int placed = field == NULL, ours = 0, first = 1;
-    char before = '\n', written = '\n'; /* the last byte of what was read, and of what was written */
+    char before = '\n', written = '\n'; /* the last byte read, and the last byte written */
     const char *ending = "\n";
     size_t looked = input.end < LINE ? input.end : LINE;
     char *newline = looked > 0 ? memchr(input.bytes, '\n', looked) : NULL;
@@ -332,12 +331,12 @@ static void copy_message(const char *field)
             break;
         if (before == '\n' || before == '\r') {
             size_t ends = 0;
-            int cut_run = before == '\r' && line[0] == '\r'; /* CRs that were not looked at together */
+            int cut_run = before == '\r' && line[0] == '\r'; /* a run of CRs in two pieces */
             int empty, continues = cut_run || line[0] == ' ' || line[0] == '\t';
             while (ends < size && line[ends] == '\r')
                 ends++;
             empty = !cut_run && ends + 1 == size && line[ends] == '\n';
-            /* An mbox's separator stays first, and so do lines that would continue our field. */
+            /* An mbox separator stays first. So do lines that would continue the added field. */
             if (!placed && before == '\n' && !continues && !(first && size >= 5 && memcmp(line, "From ", 5) == 0)) {
                 put(stdout, field, strlen(field));
                 put(stdout, ending, strlen(ending));
@@ -353,13 +352,13 @@ static void copy_message(const char *field)
         if (!ours) {
             put(stdout, line, size);
             written = before;
-        } else if (before == '\n' && written != '\n') { /* of a line that was begun, the end stays */
+        } else if (before == '\n' && written != '\n') { /* keep the end of the preceding line */
             put(stdout, "\n", 1);
             written = '\n';
         }
         input.at = end;
     }
-    if (!placed) { /* there was no other line than such */
+    if (!placed) { /* the message has no line before which the field can be added */
         if (written != '\n')
             put(stdout, ending, strlen(ending));
         put(stdout, field, strlen(field));
@@ -368,13 +367,13 @@ static void copy_message(const char *field)
     copy_rest(stdout);
 }
 
-int main(int count, char **given)
+int main(int count, char **argv)
 {
     const char *db = NULL, *user = NULL;
-    char database[PATH_MAX], where[PATH_MAX], reply[REPLY];
+    char database[PATH_MAX], socket_path[PATH_MAX], reply[REPLY];
     char *field = NULL;
     int learn = 0, plain = 1, server;
-    struct stat status = {0}; /* 0:0 for the server's own, where we may not look */
+    struct stat status = {0}; /* 0:0 for the server's own database, without access */
     struct timespec begun;
 
     arguments = calloc((size_t)count + 2, sizeof *arguments);
@@ -382,27 +381,27 @@ int main(int count, char **given)
         give_up();
     arguments[1] = "filter";
     for (int i = 1; i < count; i++) {
-        arguments[i + 1] = given[i];
-        if (strcmp(given[i], "-u") == 0 || strcmp(given[i], "--update") == 0)
+        arguments[i + 1] = argv[i];
+        if (strcmp(argv[i], "-u") == 0 || strcmp(argv[i], "--update") == 0)
             learn = 1;
-        else if (strcmp(given[i], "--db") == 0 && i + 1 < count)
-            arguments[i + 2] = given[i + 1], db = given[++i];
-        else if (strcmp(given[i], "--user") == 0 && i + 1 < count)
-            arguments[i + 2] = given[i + 1], user = given[++i];
-        else if (strcmp(given[i], "--strict") == 0)
+        else if (strcmp(argv[i], "--db") == 0 && i + 1 < count)
+            arguments[i + 2] = argv[i + 1], db = argv[++i];
+        else if (strcmp(argv[i], "--user") == 0 && i + 1 < count)
+            arguments[i + 2] = argv[i + 1], user = argv[++i];
+        else if (strcmp(argv[i], "--strict") == 0)
             strict = 1;
         else
             plain = 0;
     }
     signal(SIGPIPE, SIG_IGN);
-    for (int fd = 0; fd < 3; fd++) { /* else what is opened next would take its place */
+    for (int fd = 0; fd < 3; fd++) { /* the next opened file must not get the number of a closed one */
         int flags = fcntl(fd, F_GETFL);
         if (flags < 0 && (fd < 2 || open("/dev/null", O_WRONLY) != fd))
             give_up();
-        if (fd < 2 && (flags & O_NONBLOCK)) /* what cannot be read just now is not the end */
+        if (fd < 2 && (flags & O_NONBLOCK)) /* a read without data must not look like the end */
             fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
     }
-    if (fstat(0, &status) == 0 && S_ISDIR(status.st_mode)) { /* Python would not even start */
+    if (fstat(0, &status) == 0 && S_ISDIR(status.st_mode)) { /* Python would not start */
         errno = EISDIR;
         give_up();
     }
@@ -411,17 +410,17 @@ int main(int count, char **given)
                          strspn(user, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                       "0123456789._@+-") != strlen(user)))
         plain = 0;
-    if (!plain || (db != NULL && user != NULL) || !find(db, user, database, where) ||
-        (stat(database, &status) != 0 && errno != EACCES) || (server = connected(where)) < 0)
-        ask_the_other();
-    while (input.end < MOST && fill())
+    if (!plain || (db != NULL && user != NULL) || !find_paths(db, user, database, socket_path) ||
+        (stat(database, &status) != 0 && errno != EACCES) || (server = connect_to_server(socket_path)) < 0)
+        run_streamnb_filter();
+    while (input.end < MAX_MESSAGE && read_more())
         ;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    field = asked(server, &status, user, learn, reply, &begun);
+    field = request_verdict(server, &status, user, learn, reply, &begun);
     close(server);
     if (field == NULL) {
-        setenv("STREAMNB_UNSERVED", "1", 1); /* it has been asked, and waited for */
-        ask_the_other();
+        setenv("STREAMNB_UNSERVED", "1", 1); /* the server did not answer in time */
+        run_streamnb_filter();
     }
     copy_message(field);
     return 0;

@@ -7,7 +7,7 @@ import unicodedata
 from urllib.parse import unquote_to_bytes
 
 _BEFORE_PATH = re.compile(rb"[a-z+.-]*:?[/\\]*([^/\\?#]*)", re.I)
-_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # that browsers take for a dot
+_DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # browsers read these as a dot
 
 
 def plain_link(link: bytes) -> bytes:

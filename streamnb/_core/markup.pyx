@@ -260,7 +260,7 @@ cdef enum:
     MAX_ELEMENTS = 1024  # number of open elements that are tracked
     MAX_SEARCH = 128     # number of open elements among which the start tag of an end tag is searched
     MAX_STYLE = 2000     # number of bytes read of a style attribute
-    MAX_ATTRIBUTES = 64  # of an element that are compared with selectors
+    MAX_ATTRIBUTES = 64  # number of attributes of an element that are compared with selectors
 
 NO_CONTEXT = (0, 0, 0, 0, ())
 cdef struct Element:
@@ -273,8 +273,8 @@ cdef struct Element:
     uint32_t kind
     uint64_t ancestors # mask of `StyleRules`, including its own atoms
     uint64_t own       # mask of its own atoms
-    uint64_t previous  # those of its last child so far
-    uint64_t earlier   # those of all its children so far
+    uint64_t previous  # mask of its last child so far
+    uint64_t earlier   # mask of all its children so far
     uint32_t children  # their number
     Py_ssize_t scope   # number of a set of `styles.Variables`
 

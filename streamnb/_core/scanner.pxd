@@ -43,7 +43,7 @@ cdef class Scanner:
     cdef Py_ssize_t[MAX_NGRAM] starts
     cdef Py_ssize_t words
     cdef Buffer plain           # the visible text of HTML
-    cdef Buffer hidden          # the text of HTML that no reader sees
+    cdef Buffer hidden          # the invisible text of HTML
     cdef Buffer attributes      # texts of a tag, such as alt
 
     cdef int resize(self, Py_ssize_t capacity) except -1

@@ -48,7 +48,7 @@ _IGNORABLE = (
 )  # fmt: skip
 
 
-# Letters in circles, squares and parentheses, and those of flags. They are symbols, but spell words.
+# Letters in circles, squares and parentheses, and letters of flags: symbols that spell words.
 _ENCLOSED = (
     (0x249C, 0x24E9), (0x1F110, 0x1F12B), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189),
     (0x1F1E6, 0x1F1FF),

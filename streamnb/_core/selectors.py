@@ -1,4 +1,4 @@
-"""Selectors of style sheets, and the conditions in them that an element meets or not."""
+"""Selectors of style sheets, and their conditions on elements."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def read_selector(selector: bytes) -> list[Compound] | None:
 
 
 def _normalize(condition: bytes) -> bytes | None:
-    """Return a condition on attributes or the position in one spelling; None if damaged."""
+    """Return a condition on attributes or the position in its canonical form; None if damaged."""
     condition = _NAMED_POSITIONS.get(condition, condition)
     if condition[:1] == b":":
         return condition if _POSITION.fullmatch(condition) else None
@@ -103,7 +103,7 @@ def is_condition(atom: bytes) -> bool:
 
 
 def attribute_of(condition: bytes) -> bytes:
-    """Return the name of the attribute of a condition; b"" for one on the position."""
+    """Return the name of the attribute of a condition; b"" for a condition on the position."""
     match = _ATTRIBUTE.fullmatch(condition)
     return b"" if match is None else match[1]
 

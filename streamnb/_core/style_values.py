@@ -15,7 +15,7 @@ HAS_NO_SIZE = 512  # no width or no height: hides clipped text
 # Colours
 INHERITED = -1  # the colour is not set
 UNKNOWN = -2  # the colour is set to a value that is not supported
-TRANSPARENT = -4  # text that no reader sees
+TRANSPARENT = -4  # invisible text
 PARENT = -8  # text with the parent's colour set explicitly, for links, too
 CURRENT = -16  # a background with the colour of the text
 MIN_OPACITY = 0.05  # text with a lower opacity is invisible to readers

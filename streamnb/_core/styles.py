@@ -512,7 +512,9 @@ class _Rule(NamedTuple):
     specificity: tuple[int, int, int]
     order: int
     atoms: frozenset[bytes]  # tag, .class, #id and conditions that an element must have
-    excluded: tuple[frozenset[bytes], ...]  # an element must not have all of one of these
+    excluded: tuple[
+        frozenset[bytes], ...
+    ]  # sets of atoms: an element must not have all atoms of a set
     # masks of the atoms that other elements must have
     ancestors: int
     parent: int
@@ -625,7 +627,7 @@ class StyleRules:
     def _masks(self, compounds: list[Compound]) -> tuple[int, int, int, int] | None:
         """Return the masks of the ancestors, the parent, the previous and the earlier elements.
 
-        None if the rule cannot apply, or is not understood.
+        None if the rule cannot apply, or is not supported.
         """
         masks = dict.fromkeys((b" ", b">", b"+", b"~"), 0)
         last = len(compounds) - 2
@@ -636,7 +638,7 @@ class StyleRules:
             relation = combinator if number == last else b" "
             for atom in compound.atoms - {b"*"}:
                 if relation == b" " and atom in (b"html", b"body"):
-                    continue  # a page can lack their tags
+                    continue  # the page may not have these tags
                 if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
                     return None
                 masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
@@ -657,7 +659,7 @@ class StyleRules:
         ancestors: int,
         context: Context = _NO_CONTEXT,
     ) -> _Styles:
-        """Return the effects of the rules on an element within elements of a mask; its own mask."""
+        """Return the effects of the rules on an element with these ancestors, and its own mask."""
         key = (tag, classes, element_id, ancestors, context)
         styles = self._styles.get(key)
         if styles is None:

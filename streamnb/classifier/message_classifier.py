@@ -379,7 +379,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         because a message has hundreds of features. Equal log-odds are sorted by name.
         """
         with self.model.lock:
-            _, views = self._explained(tokens)
+            views = self.model.contributions(tokens)
             if any(label not in contributions.labels for contributions in views) or most < 1:
                 return []
             gains = np.concatenate([contributions.margins(label) for contributions in views])
@@ -397,9 +397,15 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                     candidates[name] = float(gains[start + row]), j, i
                 start = end
             chosen = sorted(candidates.items(), key=lambda item: (-abs(item[1][0]), str(item[0])))
+            del chosen[most:]
+            # All features of a view, whose look-up is cached.
+            cells = {
+                j: self.models[j].counts.get_counts(views[j].tokens.fingerprints)[0]
+                for j in {j for _, (_, j, _) in chosen}
+            }
             return [
-                Reason(name, gain, self._class_counts(j, views[j].tokens, i))
-                for name, (gain, j, i) in chosen[:most]
+                Reason(name, gain, self._class_counts(j, cells[j][i]))
+                for name, (gain, j, i) in chosen
             ]
 
     def _explained(self, tokens: Any) -> tuple[list[Explanation], list[Contributions]]:
@@ -417,12 +423,10 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             stored_name = tokens.name(i)
         return self.tokenizer.tokenizers[view_index].name(fingerprint, stored_name)
 
-    def _class_counts(self, view_index: int, tokens: TokenCounts, i: int) -> dict[Label, float]:
-        """Return the count in each class of a feature of a view of a message."""
+    def _class_counts(self, view_index: int, cells: NDArray[np.float64]) -> dict[Label, float]:
+        """Return the count of a feature in each class with messages, given its counts (K,)."""
         counts = self.models[view_index].counts
-        # Look up all features of the message, because that result is cached.
-        weights = counts.get_counts(tokens.fingerprints)[0][i] / counts.scale
-        pairs = zip(counts.labels, weights.tolist(), counts.weights, strict=True)
+        pairs = zip(counts.labels, (cells / counts.scale).tolist(), counts.weights, strict=True)
         return {label: count for label, count, messages in pairs if messages > 0}
 
     def top_features(

@@ -124,7 +124,7 @@ class _Commands(click.Group):
 
 
 class _NotEmpty(click.types.StringParamType):
-    """Text that is not empty: as the name of a file, an empty text is the present folder."""
+    """Text that is not empty, because an empty file name would be the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the text; fail if it is empty."""
@@ -134,7 +134,7 @@ class _NotEmpty(click.types.StringParamType):
 
 
 def _refuse_empty_arguments(command: click.Command) -> None:
-    """Let a command, and those of a group, refuse arguments that are empty."""
+    """Make a command, and the commands of a group, refuse empty arguments."""
     for param in command.params:
         if isinstance(param, click.Argument) and param.type is click.STRING:
             param.type = _NotEmpty()

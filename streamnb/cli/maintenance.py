@@ -366,7 +366,7 @@ def _result_line(result: MergeResult) -> str:
 @database_options
 @_json
 def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
-    """Add an export, a model file of `streamnb replay --save`, or the output of `bogoutil -d`.
+    """Add the content of FILE: an export, a model file, or the output of `bogoutil -d`.
 
     Messages that the database has, and files that were imported, are not added again. After the
     import of a word list or a model, messages stay unsure until their class is ready. The command

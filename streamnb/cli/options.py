@@ -98,7 +98,7 @@ def notify(line: object) -> None:
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 _SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
-# What sets two spellings of one name apart, from the first to the last attempt to make them equal.
+# Differences between two spellings of one name, in the order of the attempts to remove them.
 _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("upper and lower case", str.casefold),
     ("characters that look the same", lambda name: _INVISIBLE.sub("", normalize("NFKC", name))),
@@ -108,7 +108,7 @@ _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def _as_number_text(name: str) -> str:
-    """Return a number without trailing zeros, and any other text unchanged."""
+    """Return a number without trailing zeros; return other text unchanged."""
     try:
         return f"{float(name):.15g}"
     except ValueError:
@@ -162,7 +162,7 @@ def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | N
     outputs
         Files that the command writes; None and "-" are ignored.
     inputs
-        Files and folders that it reads, likewise.
+        Files and folders that it reads; None and "-" are ignored.
     """
     read_paths = [path for path in inputs if path is not None and os.path.exists(path)]
     for output in outputs:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from streamnb.replay import Report
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-# Suffixes of formats that `predict` does not write: programs could not read such a file.
+# Suffixes of formats that `predict` does not write, because programs could not read the file.
 _OTHER_FORMATS = {
     ".parquet", ".json", ".xlsx", ".xls", ".ods", ".feather", ".arrow", ".html", ".snb", ".db",
 }  # fmt: skip
@@ -168,7 +168,7 @@ def evaluate(
 
     A model file does not contain the messages that it has learned. So the command cannot warn you
     if DATA contains them, and the figures are then too good. Test on other files, or on the rest
-    of a corpus: `fit --limit N` learns the first N messages of an order, `--skip N` leaves them
+    of a corpus: `fit --limit N` learns the first N messages, and `evaluate --skip N` leaves them
     out.
 
     \b
@@ -201,7 +201,7 @@ def evaluate(
 
 
 def _notify_unknown_labels(report: Report, classifier: Classifier) -> None:
-    """Print a notice if labels of the data are no classes of the model."""
+    """Print a notice if labels of the data are not classes of the model."""
     labels = set(map(str, classifier.labels))
     unknown = {
         label: row.messages
@@ -212,7 +212,7 @@ def _notify_unknown_labels(report: Report, classifier: Classifier) -> None:
         names = ", ".join(map(abbreviate, list(unknown)[:10]))
         notify(
             f"{sum(unknown.values()):,} of {report.summary.messages:,} messages count as errors: "
-            f"their labels are no classes of the model ({names})"
+            f"their labels are not classes of the model ({names})"
         )
 
 

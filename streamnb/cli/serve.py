@@ -122,7 +122,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "host_names",
     metavar="NAME",
     multiple=True,
-    help="With --http: another name of this server, for example that of a container.",
+    help="With --http: another name of this server, such as the name of a container.",
 )
 @click.option("--users", is_flag=True, help="Serve the databases of all users.")
 @click.option(
@@ -139,7 +139,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "--delimiter",
     "delimiters",
     metavar="CHARACTERS",
-    help="With --users: what begins an extension of a name, as Postfix's recipient_delimiter. "
+    help="With --users: characters that begin an extension, as Postfix's recipient_delimiter. "
     "Default: +.",
 )
 @click.option(
@@ -169,7 +169,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
 def serve(**values: Any) -> None:
     """Run a server for streamnb's commands, for a mail server, and for programs.
 
-    It listens on a Unix socket beside the database (STREAMNB_SOCKET names another place).
+    It listens on a Unix socket next to the database (STREAMNB_SOCKET names another path).
     `classify`, `filter` and `streamnb-filter` use the socket if it exists, and the database
     otherwise.
 
@@ -181,9 +181,9 @@ def serve(**values: Any) -> None:
     token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
     /openapi.json returns the description of this API.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. With sockets of systemd, set
-    FileDescriptorName to ask (the Unix socket), lmtp, smtp, milter or http. SIGTERM, SIGHUP or
-    Ctrl-C ends the server after the current messages.
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. If systemd opens a socket, its
+    FileDescriptorName must be lmtp, smtp, milter, http, or ask for the Unix socket. SIGTERM, SIGHUP
+    or Ctrl-C ends the server after the current messages.
 
     \b
     Example:
@@ -245,7 +245,7 @@ class _Settings(NamedTuple):
         return {name: getattr(self, name) for name in _KINDS}
 
     def is_set(self, passed: Container[str]) -> dict[str, bool]:
-        """Return which options are given, also by a socket of systemd."""
+        """Return which options are given on the command line or by a socket of systemd."""
         return {
             "--lmtp or --smtp": any(getattr(self, name) or name in passed for name in _MAIL_KINDS),
             "--next": self.hop is not None,
@@ -315,7 +315,7 @@ def _serve_mailboxes(
 
 
 def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
-    """Set who may connect. Raise ConfigError if anybody could send mail through the server."""
+    """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
     from streamnb.mailbox.service.sockets import is_loopback, parse_network
 
     trusted = tuple(map(parse_network, settings.trust))
@@ -450,7 +450,7 @@ def _read_predictor(path: str) -> Predictor:
 
 @dataclass(frozen=True, eq=False)
 class _HandlerFactory:
-    """Makes the handlers of listeners; only what they need is imported."""
+    """Creates the handlers of listeners; imports only the modules that they need."""
 
     settings: _Settings
     mailboxes: Mailboxes
@@ -591,7 +591,7 @@ def _hop(text: str) -> NextHop:
 
 
 def _tls(settings: _Settings, monitor: Monitor) -> Callable[[], ssl.SSLContext] | None:
-    """Return a function that returns the context for STARTTLS, of the files as they are now."""
+    """Return a function that returns the context for STARTTLS from the current files."""
     from streamnb.mailbox.watched_file import WatchedFile, file_state
 
     certificate, key = settings.certificate, settings.key

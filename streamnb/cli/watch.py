@@ -216,7 +216,7 @@ def watch(
     from there to the inbox   removes the label; without one, learns the inbox's class (ham)
     anywhere else             learns nothing
 
-    Mail that appears in a class's folder without having been elsewhere is not learned, because
+    New mail in a class's folder is not learned if no scan has seen it in another folder, because
     another program put it there. The next scan also finds moves made between two runs.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb

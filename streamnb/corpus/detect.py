@@ -116,7 +116,7 @@ class _Opener:
 
     def open(self, name: str | Path) -> Corpus:
         """Return the corpus at a path."""
-        if name == "":  # pathlib reads it as the present folder
+        if name == "":  # pathlib reads it as the current folder
             raise ConfigError("corpus.path: it is empty; use '.' for the present folder")
         path = as_regular_file(name)
         if path.is_dir() and not os.access(path, os.R_OK | os.X_OK):

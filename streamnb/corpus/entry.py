@@ -132,7 +132,7 @@ def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
     Raises
     ------
     CorpusError
-        If the data is damaged, or compressed by a program that cannot be read.
+        If the data is damaged, or in an unsupported format.
     """
     for pattern, kind, make_decompressor in _COMPRESSIONS:
         if not pattern.match(data):

@@ -100,7 +100,7 @@ def _is_utf_16(head: bytes) -> bool:
 def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
 
-    The copy begins with `head`, the bytes that were read before. It is a temporary file, which is
+    The copy begins with `head`, the bytes that have been read. It is a temporary file, which is
     removed at the end of the process.
 
     Raises

@@ -255,7 +255,7 @@ class SqlCounts(Places):
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
-            raise corrupted(self.database.path, "a name")
+            raise corrupted(self.database.path, "a feature's name is not valid")
         located = self._everywhere()
         rows = located.rows
         cells = located.page.cells[rows]

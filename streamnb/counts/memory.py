@@ -328,7 +328,7 @@ class MemoryCounts:
     def as_dict(self) -> dict[str, Any]:
         """Return all counts in an order that does not depend on the order of learning."""
         fingerprints, cells, _, _ = self.table.arrays()
-        columns = sorted(range(len(self.labels)), key=lambda k: str(self.labels[k]))
+        columns = sorted(range(len(self.labels)), key=lambda k: repr(self.labels[k]))
         return {
             "labels": [self.labels[k] for k in columns],
             "weights": [self.weights[k] for k in columns],

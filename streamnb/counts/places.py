@@ -140,7 +140,7 @@ class Places:
         if row is None or row[0] is None:
             return None
         if not isinstance(row[0], bytes):
-            raise corrupted(self.database.path, "a name")
+            raise corrupted(self.database.path, "a feature's name is not valid")
         return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
@@ -165,7 +165,7 @@ class Places:
         places[missing] = self._find(fingerprints[missing])
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block has another feature there
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
         located = locate_features(fingerprints, places, page)
@@ -176,7 +176,7 @@ class Places:
         """Raise StateError unless each feature is in its block at its place."""
         lying = located.fingerprints[located.places >= 0]
         if (located.page.keys[located.rows] != lying).any():
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
 
     def _note(self, located: LocatedFeatures) -> LocatedFeatures:
         self._last_read = self.version, located
@@ -212,11 +212,11 @@ class Places:
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         if looks <= _LOOKS:
             self._note(LocatedFeatures(fingerprints, places, page, rows))
         return fingerprints
@@ -266,9 +266,9 @@ class Places:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite columns can have any type
-            raise corrupted(self.database.path, "a place") from None
+            raise corrupted(self.database.path, "a feature's place is not valid") from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
-            raise corrupted(self.database.path, "a place")
+            raise corrupted(self.database.path, "a feature's place is not valid")
         return checked
 
     def _first_blocks(self, count: int) -> tuple[Ints, list[Any]]:
@@ -305,7 +305,7 @@ class Places:
         try:
             yield
         except (LookupError, TypeError, ValueError):
-            raise corrupted(self.database.path, "a block") from None
+            raise corrupted(self.database.path, "a block of counts cannot be read") from None
 
     def _write(self, page: Page, rows: Ints) -> None:
         """Write the blocks of these rows."""

@@ -18,6 +18,7 @@ from streamnb.evaluate.outcomes import (
     RESAMPLES,
     Interval,
     Outcomes,
+    confidence_intervals,
     percentile_interval,
     resample,
 )
@@ -211,12 +212,13 @@ def compare(runs: list[RunResults], resamples: int = RESAMPLES) -> Comparison:
     ]
     figures = [outcome.figures() for outcome in outcomes]
     samples = [resample(outcome, resamples) for outcome in outcomes]
+    intervals = [confidence_intervals(*pair) for pair in zip(outcomes, samples, strict=True)]
     values = {name: [row[name] for row in figures] for name in names}
     return Comparison(
         [str(run.path.parent if run.path.name == "results.txt" else run.path) for run in runs],
         len(baseline.names),
         values,
-        {name: [percentile_interval(sample[name]) for sample in samples] for name in names},
+        {name: [by_name[name] for by_name in intervals] for name in names},
         {
             name: [
                 (value - values[name][0], percentile_interval(sample[name] - samples[0][name]))

@@ -17,8 +17,9 @@ from streamnb.evaluate.outcomes import (
     MIN_PROBABILITY,
     Interval,
     Outcomes,
-    percentile_interval,
+    confidence_intervals,
     resample,
+    wilson_interval,
 )
 from streamnb.evaluate.prequential import Step
 from streamnb.markup import html_table
@@ -144,22 +145,6 @@ class Summary:
         return html_table(f"{self.messages:,} messages", ["figure", "value"], rows)
 
 
-def wilson_interval(successes: int, n: int) -> Interval:
-    """Return the 95 % interval of a proportion by Wilson (1927).
-
-    Examples
-    --------
-    >>> from streamnb.evaluate.metrics import wilson_interval
-    >>> low, high = wilson_interval(95, 100)
-    >>> f"{low:.4f} {high:.4f}"
-    '0.8882 0.9785'
-    """
-    p, z = successes / n, 1.959963984540054  # z is the quantile of .975
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
 def kappa(agreement: float, chance: float) -> float:
     """Return (agreement - chance) / (1 - chance); 0 if chance is 1."""
     return (agreement - chance) / (1 - chance) if chance < 1 else 0.0
@@ -243,14 +228,16 @@ class RunningMetrics:
         self, positive: str | None = None, window: int = 1000, fading: float = 0.999
     ) -> None:
         self.positive = positive
-        self._is_named = positive is not None  # scores are for it, whatever the number of classes
+        self._is_named = (
+            positive is not None
+        )  # scores are for this class with any number of classes
         self.fading = fading
         self.messages: int = 0
         self.correct: int = 0
         self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")
-        # without the number of classes, which comes last
+        # without the last item, the number of classes
         self._columns = [array("d") for _ in ScoredPrediction._fields[:-1]]
         self._max_classes = 0
         self._window: deque[bool] = deque(maxlen=window)
@@ -401,11 +388,7 @@ class RunningMetrics:
             confusion={str(label): self._confusion_row(confusion, label) for label in occurring},
             positive=None if self.positive is None else str(self.positive),
             score_ties_percent=None if outcomes.positive is None else ties_percent,
-            intervals={
-                name: percentile_interval(values) for name, values in resample(outcomes).items()
-            }
-            if with_intervals
-            else {},
+            intervals=confidence_intervals(outcomes, resample(outcomes)) if with_intervals else {},
             **outcomes.figures(),
         )
 

@@ -145,6 +145,15 @@ class Outcomes:
         terms = {"accuracy": self.correct, "log_loss": self.losses, "brier": self.squares}
         return {name: values for name, values in terms.items() if values is not None}
 
+    @property
+    def proportions(self) -> dict[str, tuple[NDArray[np.bool_], float]]:
+        """The cases of each figure that is a proportion, and the unit of the figure."""
+        cases: dict[str, tuple[NDArray[np.bool_], float]] = {"accuracy": (self.correct, 1.0)}
+        if self.positive is not None and self.predicted_positive is not None:
+            cases["hm_percent"] = self.predicted_positive[~self.positive], 100.0
+            cases["sm_percent"] = ~self.predicted_positive[self.positive], 100.0
+        return cases
+
     def figures(self) -> dict[str, float]:
         """Return all figures that are defined for this run, by name."""
         n = len(self)
@@ -317,3 +326,36 @@ def percentile_interval(values: NDArray[np.float64]) -> Interval:
     last = len(ordered) - 1
     low, high = np.interp([0.025 * last, 0.975 * last], np.arange(len(ordered)), ordered)
     return float(low), float(high)
+
+
+def wilson_interval(successes: int, n: int) -> Interval:
+    """Return the 95 % interval of a proportion by Wilson (1927).
+
+    Examples
+    --------
+    >>> from streamnb.evaluate.outcomes import wilson_interval
+    >>> low, high = wilson_interval(95, 100)
+    >>> f"{low:.4f} {high:.4f}"
+    '0.8882 0.9785'
+    """
+    p, z = successes / n, 1.959963984540054  # z is the quantile of .975
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def confidence_intervals(
+    run: Outcomes, samples: dict[str, NDArray[np.float64]]
+) -> dict[str, Interval]:
+    """Return the 95 % interval of each figure, from its values in resamplings of the run.
+
+    If a run has no errors, its resamplings have none. So a proportion of 0 or 1 has Wilson's
+    interval.
+    """
+    intervals = {name: percentile_interval(values) for name, values in samples.items()}
+    for name, (cases, unit) in run.proportions.items():
+        successes, n = int(cases.sum()), len(cases)
+        if name in intervals and n and successes in (0, n):
+            low, high = wilson_interval(successes, n)
+            intervals[name] = unit * low, unit * high
+    return intervals

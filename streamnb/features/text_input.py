@@ -25,7 +25,7 @@ def as_sequence(X: Any) -> Any:
 
 
 def refuse_set(X: Any) -> None:
-    """Raise ValueError if X is a set, whose items have no order to match that of the labels."""
+    """Raise ValueError if X is a set, because its items have no order."""
     if isinstance(X, set | frozenset):
         raise ValueError("X is a set, whose items have no order: pass a list")
 

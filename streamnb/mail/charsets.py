@@ -1,6 +1,6 @@
 """The charsets of mail, decoded as browsers and mail programs do.
 
-Nothing here raises. Damaged bytes are decoded as far as possible.
+No function raises an error. Damaged bytes are decoded as far as possible.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from streamnb.patterns import lazy_pattern
 _REFUSED = frozenset(
     ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
-# Python's codecs for encodings of the WHATWG standard with another name, or a superset of it. The
-# standard does not decode those of "replacement", but mail programs do.
+# Python's codecs for WHATWG encodings that have another name in Python, or a superset there. The
+# standard does not decode the encodings of "replacement", but mail programs do.
 _PYTHON_CODECS = {
     "big5": "big5hkscs",
     "euc-jp": "euc_jis_2004",
@@ -37,22 +37,22 @@ _PYTHON_CODECS = {
     "x-mac-cyrillic": "mac-cyrillic",
     "x-user-defined": "cp1252",
 }
-# Supersets of codecs that Python knows by a name of its own.
+# Supersets of codecs, by Python's name of the codec.
 _SUPERSETS = {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "big5": "big5hkscs"}
-# Charsets in which bytes below 128 are not, or not always, the ASCII characters.
+# Charsets in which bytes below 128 are not always ASCII characters.
 _NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
-# Charsets with several bytes a character. A short text in them can be valid UTF-8 by chance.
+# Charsets with several bytes per character. A short text in them can be valid UTF-8 by chance.
 _DOUBLE_BYTE = lazy_pattern(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
-_MIN_UTF8 = 8  # number of characters beyond ASCII that prove UTF-8 in spite of a double-byte label
-# Python caches each unknown codec name for ever, so only these names are looked up.
+_MIN_UTF8 = 8  # number of non-ASCII characters that prove UTF-8 in spite of a double-byte label
+# Python never removes an unknown codec name from its cache, so only these names are looked up.
 _PYTHON_NAMES = (
     frozenset(aliases)
     | frozenset(aliases.values())
     | frozenset(
         ["cp720", "cp737", "cp856", "cp874", "cp1006", "koi8_r", "koi8_t", "koi8_u"]
-    )  # have no alias
+    )  # these have no alias
 )
-# Names that neither the standard nor Python has, reduced to letters and digits.
+# Names that are neither in the standard nor in Python, reduced to letters and digits.
 _OTHER_NAMES = {
     "5601": "cp949",
     "chinesebig5": "big5hkscs",
@@ -62,7 +62,7 @@ _OTHER_NAMES = {
     "koi8ru": "koi8-u",
     "kseuc": "cp949",
 }
-# A code page of Windows or DOS, however its name begins; the number of ISO 8859.
+# A code page of Windows or DOS with any prefix; the number of an ISO 8859 charset.
 _CODE_PAGE = lazy_pattern(r"x?(?:ms|cs)?(?:windows|win|cp|ansi|ibm|dos|codepage|oem|ms)(\d{3,5})c?")
 _ISO_8859 = lazy_pattern(r"(?:iso)?8859(1[0-6]|[1-9])(?:19\d\d|[ie])?")
 _CODE_PAGES = {
@@ -78,7 +78,7 @@ _CODE_PAGES = {
 _NOT_IN_NAME = lazy_pattern(r"[^a-z0-9]+")
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it begins like that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # it begins like the mark of UTF-16
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -93,20 +93,22 @@ _META = lazy_pattern(
     rb"\s{0,9}=\s{0,9}[\"']?\s{0,9}([^\s\"'/>;?]{1,40})",
     re.I,
 )
-_META_BYTES = 1 << 14  # bytes that are searched for <meta charset>: a style sheet can come before
-_SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec makes them
+_META_BYTES = (
+    1 << 14
+)  # bytes that are searched for <meta charset>, which can come after a style sheet
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec returns them
 _HIGH_BYTES = bytes(range(128, 256))
 _LATIN = frozenset(
     ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
 )
-_ESCAPE = b"\x1b$"  # of ISO-2022, which is often sent without a label
-_SAMPLE = 1 << 16  # bytes that decide the charset of undeclared text
-# Other charsets of Japanese, which labels confuse. A text in the wrong one is rarely valid.
+_ESCAPE = b"\x1b$"  # an escape of ISO-2022, which often has no label
+_SAMPLE = 1 << 16  # bytes that are read to detect the charset of undeclared text
+# Other charsets of Japanese, which labels often confuse. Text is rarely valid in a wrong one.
 _JAPANESE = ("cp932", "euc_jis_2004")
 
 
 class _Codec(NamedTuple):
-    """A codec of Python, with two flags: bytes below 128 are ASCII; a byte is a character."""
+    """A codec of Python with two flags: bytes below 128 are ASCII; each byte is a character."""
 
     decode: Callable[[bytes, str], tuple[str, int]]
     name: str
@@ -147,7 +149,7 @@ def _named_codec(name: str) -> _Codec | None:
 
 
 def _decode_iso2022(data: bytes, errors: str) -> tuple[str, int]:
-    """Decode as a codec does. Bytes beyond ASCII are no ISO-2022."""
+    """Decode ISO-2022 with the interface of a codec; raise UnicodeError for non-ASCII bytes."""
     from streamnb.mail.iso2022 import decode_iso2022  # here: few mails need it
 
     if errors == "strict" and not data.isascii():
@@ -156,7 +158,7 @@ def _decode_iso2022(data: bytes, errors: str) -> tuple[str, int]:
 
 
 def _other_labels(label: str) -> Iterator[str]:
-    """Yield known names that a label may stand for. Mail has many spellings of each.
+    """Yield known names that a label may mean, because mail has many spellings of each.
 
     Examples
     --------
@@ -172,7 +174,7 @@ def _other_labels(label: str) -> Iterator[str]:
 
 
 def _reduced_names(letters: str) -> Iterator[str]:
-    """Yield known names that are these letters and digits, without the signs between them."""
+    """Yield known names that consist of these letters and digits and other signs."""
     if letters in _OTHER_NAMES:
         yield _OTHER_NAMES[letters]
     elif page := _CODE_PAGE.fullmatch(letters):
@@ -195,20 +197,19 @@ def _names_by_letters() -> dict[str, str]:
 def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
     r"""Decode text as browsers do, by the superset of the declared charset.
 
-    - Labels are those of the WHATWG encoding standard, and Python's, in any spelling.
-    - Bytes that are UTF-8, and not only ASCII, are decoded as UTF-8 if the label names a charset of
-      one byte a character.
-    - Bytes that contradict their label (ASCII, UTF-8) are decoded as if they had none.
-    - Damaged bytes are replaced one by one.
+    - The charset is a label of the WHATWG standard or a codec name of Python, in any spelling.
+    - If the label names a single-byte charset, but the bytes are valid UTF-8, they are UTF-8.
+    - If the bytes contradict the label (ASCII, UTF-8), the label is ignored.
+    - Each damaged byte is replaced.
 
     Parameters
     ----------
     data
         Bytes of a header field or a text part.
     charset
-        The declared charset; empty or unknown for no declaration.
+        The declared charset. An empty or unknown one is no declaration.
     fallback
-        The charset for undeclared text that is no UTF-8; empty for a guess.
+        The charset of undeclared text that is not UTF-8; empty for a guess.
 
     Examples
     --------
@@ -258,7 +259,7 @@ _SIGNS = str.maketrans("", "", "-_.: ")
 
 
 def _undeclared_codec(data: bytes, fallback: str) -> _Codec | None:
-    """Return the codec of text that is no UTF-8, by `fallback` or a guess; None for Latin text."""
+    """Return the codec of text that is not UTF-8, by `fallback` or a guess; None for Latin text."""
     codec = _codec(fallback) if fallback and not _is_ascii_label(fallback) else None
     if codec is not None and codec.name != "utf-8":
         return codec
@@ -269,11 +270,11 @@ def _undeclared_codec(data: bytes, fallback: str) -> _Codec | None:
 
 
 def _decode_wide(codec: _Codec, data: bytes) -> str:
-    """Decode text that is labelled as UTF-16 or UTF-32, in the order of bytes that it has."""
+    """Decode text with the label UTF-16 or UTF-32, in its actual byte order."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(encoding, "replace")
-    if b"\0" not in data:  # the label is wrong, if the bytes are UTF-8
+    if b"\0" not in data:  # the label is wrong if the bytes are UTF-8
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
@@ -295,7 +296,7 @@ def _decode_ascii(data: bytes) -> str:
 def _is_evident(text: str, codec: _Codec | None) -> bool:
     """Return True if valid UTF-8 is unlikely to be text of a single-byte charset.
 
-    A word in Thai or Hebrew can be a single valid sequence, but hardly three, or one of a letter.
+    A word in Thai or Hebrew can be one valid sequence by chance, but hardly three, or a letter.
     """
     if codec is None or codec.name in _LATIN:
         return True
@@ -304,7 +305,7 @@ def _is_evident(text: str, codec: _Codec | None) -> bool:
 
 
 def _decode_by(codec: _Codec, data: bytes) -> str:
-    """Decode by a codec; text of a double-byte charset that is evidently UTF-8, as UTF-8."""
+    """Decode by a codec; use UTF-8 for a double-byte label on text that is evidently UTF-8."""
     if codec.is_single_byte:
         return codec.decode(data, "replace")[0]
     with_utf8 = None if data.isascii() else _utf8_or_none(data)
@@ -313,13 +314,13 @@ def _decode_by(codec: _Codec, data: bytes) -> str:
     try:
         text = codec.decode(data, "strict")[0]
     except (UnicodeError, ValueError):
-        # a valid UTF-8 text that its label contradicts, or another charset of the language
+        # the text may be UTF-8 with a wrong label, or in another charset of its language
         text = with_utf8[0] if with_utf8 is not None else _decode_japanese(codec, data)
     return _SURROGATE.sub("\ufffd", text) if codec.name == "utf-7" else text
 
 
 def _decode_japanese(codec: _Codec, data: bytes) -> str:
-    """Decode damaged text; Japanese by the charset in which it is valid, if there is one."""
+    """Decode damaged text; for Japanese, use a charset in which the text is valid."""
     if codec.name in _JAPANESE or codec.name.startswith("iso2022_jp"):
         if _ESCAPE in data:
             return _decode_iso2022(data, "replace")[0]
@@ -335,7 +336,7 @@ def _decode_japanese(codec: _Codec, data: bytes) -> str:
 
 
 def _utf8_or_none(data: bytes) -> tuple[str, int] | None:
-    """Return the UTF-8 text and the number of its wide characters; None if it is no UTF-8."""
+    """Return the UTF-8 text and the number of its wide characters; None if it is not UTF-8."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -344,7 +345,7 @@ def _utf8_or_none(data: bytes) -> tuple[str, int] | None:
 
 
 def _is_mostly_utf8(data: bytes, share: float) -> bool:
-    """Return True if more than this share of the bytes beyond ASCII are in UTF-8 sequences."""
+    """Return True if more than this share of the non-ASCII bytes are in UTF-8 sequences."""
     data = data[:_SAMPLE]
     ascii_size = len(data.translate(None, _HIGH_BYTES))
     valid_size = len(data.decode("utf-8", "ignore").encode())
@@ -352,7 +353,7 @@ def _is_mostly_utf8(data: bytes, share: float) -> bool:
 
 
 def declared_in_html(data: bytes) -> str:
-    r"""Return the charset that a page of HTML declares itself, or "".
+    r"""Return the charset that a page of HTML declares, or "".
 
     Examples
     --------
@@ -361,12 +362,12 @@ def declared_in_html(data: bytes) -> str:
     """
     match = _META.search(data, 0, _META_BYTES)
     charset = match[1].decode("latin-1") if match else ""
-    # If the page were in UTF-16, its <meta> could not have been read.
+    # A page in UTF-16 has no readable <meta>.
     return "utf-8" if charset.lower().startswith("utf-16") else charset
 
 
 def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> str:
-    r"""Decode a text part: by its byte order mark, its label or, in HTML, its <meta charset>.
+    r"""Decode a text part by its byte order mark, its label or, in HTML, its <meta charset>.
 
     Examples
     --------
@@ -382,7 +383,7 @@ def decode_part(data: bytes, charset: str = "", is_html: bool = False, fallback:
 
 
 def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str = "") -> bytes:
-    r"""Return what `decode_part` decodes, normalized (NFC), as UTF-8. ASCII text is not copied.
+    r"""Return the result of `decode_part`, normalized (NFC), as UTF-8. ASCII text is not copied.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Content types: what a part is, and how a part of a vague type is read."""
+"""Content types, and the detection of the type of a part with a vague type."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _TYPE = lazy_pattern(
     rb"%b\"?([^\s/;\"(]{1,64})%b/%b([^\s;\"(]{1,64})" % (_BLANKS, _BLANKS, _BLANKS)
 )
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
-_TYPE_BYTES = 400  # characters of a Content-Type that are searched for the type
-# Enriched text has tags as HTML has.
+_TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
+# Enriched text has tags like HTML.
 _HTML = frozenset(("text/html", "application/xhtml+xml", "text/enriched", "text/richtext"))
 _OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
 # The types of nearly all parts. They are what they say, which saves two regular expressions.
@@ -31,7 +31,7 @@ _VAGUE_TYPE = lazy_pattern(
     r"|application/(?:x-)?(?:text|plain|html|txt)"
     r"|(?!(?:text|image|audio|video|font|model|application|message|multipart)/).*"
 )
-# Types that may be HTML. If they are not, they are what they say.
+# Types that may be HTML. If the content is not HTML, the declared type is used.
 _PERHAPS_HTML = lazy_pattern(r"(?:application|text)/(?:x-|vnd\.[a-z]+\.)?(?:xhtml|htm|xml).*")
 _MESSAGE_NAME = lazy_pattern(r".*\.(?:eml|mht|mhtml|nws)", re.I | re.S)
 _TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
@@ -41,10 +41,10 @@ _HTML_START = lazy_pattern(
     rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
     re.I | re.S,
 )
-# Bytes that no text has in any charset. ESC is not among them, because ISO-2022 uses it.
+# Bytes that do not occur in text of any charset. (ISO-2022 uses ESC.)
 _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
-SNIFFED = 1024  # bytes that decide whether a part of a vague type is text
+SNIFFED = 1024  # bytes that are read to decide whether a part of a vague type is text
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -54,19 +54,19 @@ def is_text(content_type: str) -> bool:
 
 
 def is_html(content_type: str) -> bool:
-    """Return True for HTML, also that of watches and AMP (text/watch-html, text/x-amp-html)."""
+    """Return True for HTML, including text/watch-html and text/x-amp-html."""
     return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)
 
 
 class ContentType(NamedTuple):
-    """A content type, and whether file name and content decide how the part is read."""
+    """A content type, and whether file name and content can overrule it."""
 
     name: str
     is_vague: bool = False
 
 
 def read_content_type(value: bytes) -> ContentType:
-    """Return the type of a Content-Type; text/plain, to be checked, if it is damaged.
+    """Return the type of a Content-Type. A damaged one is text/plain, which content can overrule.
 
     Examples
     --------
@@ -110,5 +110,5 @@ def guess_text_type(content_type: str, filename: str, sample: bytes) -> str:
 
 
 def names_message(filename: str) -> bool:
-    """Return True if a file name is that of a stored message."""
+    """Return True if a file name is the name of a stored message."""
     return _MESSAGE_NAME.fullmatch(filename) is not None

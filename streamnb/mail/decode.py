@@ -29,7 +29,7 @@ _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
-_QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # of letters and digits
+_QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # on names reduced to letters and digits
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)
@@ -51,7 +51,7 @@ _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))"
 class _Run:
     """Encoded words of one charset, or plain text, whose charset is "".
 
-    Adjacent words are decoded together, because some programs cut a character, or four letters of
+    Adjacent words are decoded together, because some programs split a character, or four letters of
     base64, in two.
     """
 
@@ -88,8 +88,8 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     """Decode the value of a header field: RFC 2047 words, raw 8-bit text, folding.
 
     White space between two encoded words is dropped. Adjacent words of one charset are decoded
-    together. Raw 8-bit text is UTF-8 or else in the charset
-    `fallback`, which should be that of the body.
+    together. Raw 8-bit text is UTF-8, or else in the charset `fallback`; pass the charset of the
+    body.
 
     Examples
     --------

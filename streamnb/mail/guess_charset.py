@@ -1,4 +1,4 @@
-"""A guess of the charset of text that declares none, by its most frequent characters."""
+"""A guess of the charset of undeclared text, by its most frequent characters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRADITIONAL = (
 )
 _KANA = "のにはをたがでてとしれさいなもすかりるこまんうあらきくっよどそー"
 _HANGUL = "이다는에의을가를은로하고지한도기사인서시그자대리어해나아과수정일부보만전있주성상"
-# Charset; its frequent characters; their highest share of all characters beyond ASCII.
+# Charset, its frequent characters, and their highest share of all non-ASCII characters.
 _DOUBLE_BYTE = (
     ("cp932", _KANA, 0.4),
     ("euc_jis_2004", _KANA, 0.4),
@@ -77,7 +77,7 @@ def guess_charset(data: bytes) -> str:
 
 
 def _frequent_share(data: bytes, charset: str, frequent: str) -> float:
-    """Return the share of frequent characters among those beyond ASCII; 0 for damaged text."""
+    """Return the share of frequent characters among non-ASCII ones; 0 for damaged text."""
     text = data.decode(charset, "replace")
     characters = [character for character in text if character > "\x7f"]
     if text.count("\ufffd") > 1 + _MAX_DAMAGED * len(characters):
@@ -89,7 +89,7 @@ def _frequent_share(data: bytes, charset: str, frequent: str) -> float:
 
 def _is_utf8(data: bytes) -> bool:
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)  # the last character can be cut
+        codecs.getincrementaldecoder("utf-8")().decode(data)  # the last character may be incomplete
     except UnicodeDecodeError:
         return False
     return True

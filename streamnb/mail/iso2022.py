@@ -1,6 +1,6 @@
-r"""Text of ISO-2022: charsets of two bytes a character, switched by escape sequences.
+r"""Text of ISO-2022: charsets with two bytes per character, switched by escape sequences.
 
-Python's codecs refuse characters that mail has: those of NEC and IBM, and half-width katakana.
+Python's codecs refuse characters that occur in mail: those of NEC and IBM, and half-width katakana.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HIGH_CODECS = {_GB: "gb18030", _KOREAN: "cp949"}
 
 
 class _State(NamedTuple):
-    """The charset of plain bytes, that of shifted ones, and whether bytes are shifted."""
+    """The charset of plain bytes, the charset of shifted bytes, and whether bytes are shifted."""
 
     plain: bytes = _ASCII
     shifted: bytes = _KATAKANA
@@ -49,7 +49,7 @@ def decode_iso2022(data: bytes) -> str:
 
 
 def _switch(state: _State, switch: re.Match[bytes]) -> _State:
-    """Return the state behind an escape sequence, a shift or a line end."""
+    """Return the state after an escape sequence, a shift or a line end."""
     japanese, other, shifted, single = switch.groups()
     if switch[0] == b"\x0e" or switch[0] == b"\x0f":
         return state._replace(is_shifted=switch[0] == b"\x0e")
@@ -91,7 +91,7 @@ def _decode_pairs(pairs: bytes, charset: bytes) -> str:
 
 
 def _to_shift_jis(pairs: bytes) -> bytes:
-    """Return characters of JIS X 0208 in Shift_JIS, where Microsoft's codec has NEC's and IBM's."""
+    """Return characters of JIS X 0208 in Shift_JIS; Microsoft's codec has NEC's and IBM's, too."""
     converted = bytearray()
     for row, cell in zip(pairs[::2], pairs[1::2], strict=False):
         converted.append((row + 1 >> 1) + (0x70 if row < 0x5F else 0xB0))

@@ -29,26 +29,27 @@ Index = dict[bytes, bytes]  # lower-case name -> the first value
 
 @dataclass(slots=True)
 class Part:
-    """A piece of a message that is not itself made of parts.
+    """A leaf of a message: a part without parts.
 
     Attributes
     ----------
     fields
-        Header fields as (name, value) in bytes. For an attached message, those of the message.
+        Header fields as (name, value) in bytes. For an attached message, its own header fields.
     content_type
-        In lower case, such as "text/html".
+        The content type in lower case, such as "text/html".
     payload
-        The raw bytes, transfer encoding included.
+        The raw bytes, in their transfer encoding.
     role
-        - "body": a part with content. - "message": the header of an attached message; its parts
-        follow. - "preamble", "epilogue": text around the parts of a container; no reader shows it.
+        - "body": a part with content.
+        - "message": the header of an attached message; its parts follow.
+        - "preamble", "epilogue": text before and after the parts of a container; it is not shown.
         - "damaged": lines of a header that are not fields.
     fallback
-        The charset of undeclared text: that of the first part that declares one, or "".
+        The charset of undeclared text: the first charset that a part declares, or "".
     is_cut
-        True if the payload was cut at the limit of `Limits.size`.
+        True if the payload was truncated at the limit `Limits.size`.
     read_as
-        The content type that the part is read as, if the declared one is vague or wrong; else "".
+        The content type used if the declared one is vague or wrong; else "".
     """
 
     fields: Fields
@@ -69,7 +70,7 @@ class Part:
 
     @property
     def parameters(self) -> Mapping[str, str]:
-        """The parameters of its Content-Type."""
+        """The parameters of the Content-Type."""
         if self._parameters is None:
             value = self.index.get(b"content-type")
             self._parameters = parameters(value) if value else {}
@@ -119,7 +120,7 @@ class Part:
         return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
 
     def _unfolded(self) -> bytes:
-        """The content without the line breaks within words that some kinds of text have."""
+        """The content without line breaks within words, which some types of text have."""
         content = self.content
         if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
             return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
@@ -149,7 +150,7 @@ class Mail:
     Attributes
     ----------
     fields
-        Header fields in order, as (name, value) in bytes; values keep their folding.
+        Header fields in order, as (name, value) in bytes; values include their folding.
     parts
         The leaves of the message, in order.
     defects
@@ -157,7 +158,7 @@ class Mail:
     source
         The bytes of the message, with LF line ends.
     charset
-        The first charset that a part declares, or "": that of raw 8-bit header fields.
+        The first charset that a part declares, or "". Raw 8-bit header fields are in this charset.
     """
 
     fields: Fields = field(default_factory=list)
@@ -187,7 +188,7 @@ class Mail:
 
 
 def _without_cut_character(content: bytes) -> bytes:
-    """Drop an incomplete UTF-8 sequence from the end of a text that was cut."""
+    """Drop an incomplete UTF-8 sequence from the end of a truncated text."""
     for size in range(1, min(4, len(content)) + 1):
         byte = content[-size]
         if byte >= 0xC0:

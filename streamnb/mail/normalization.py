@@ -8,11 +8,11 @@ from typing import AnyStr
 from streamnb.patterns import lazy_pattern
 
 _BEYOND_ASCII = lazy_pattern(r"[!-~]?[^\x00-\x7f]+")
-_PIECE = 64  # number of characters normalised at once
+_PIECE = 64  # number of characters to normalise at a time
 
 
 def normalize_nfc(text: AnyStr) -> AnyStr:
-    r"""Compose letters and their marks (NFC), so that texts that look the same are equal.
+    r"""Compose letters and their marks (NFC), so texts with the same appearance are equal.
 
     Bytes that are not UTF-8 stay unchanged.
 
@@ -33,7 +33,7 @@ def normalize_nfc(text: AnyStr) -> AnyStr:
 
 
 def _is_composed(text: str) -> bool:
-    """Return True if a text is NFC, as nearly all are. Slices overlap by the longest piece."""
+    """Return True if a text is NFC (nearly all are). Slices overlap by the longest piece."""
     return all(
         unicodedata.is_normalized("NFC", text[max(start - 4 * _PIECE, 0) : start + 8 * _PIECE])
         for start in range(0, len(text), 8 * _PIECE)
@@ -41,7 +41,7 @@ def _is_composed(text: str) -> bool:
 
 
 def _nfc(run: str) -> str:
-    """Compose a run of characters beyond ASCII in pieces, because sorting marks is quadratic.
+    """Compose a run of non-ASCII characters in pieces, because sorting marks takes quadratic time.
 
     A piece ends before a character that does not combine with its predecessors, or after
     4 * _PIECE characters.

@@ -472,7 +472,7 @@ def unwrap(data: bytes) -> bytes:
     >>> unwrap(b"\xef\xbb\xbfSubject: hi\r\r\n\r\r\nHello\r")
     b'Subject: hi\n\nHello\n'
     """
-    if data[:2] in UTF16_MARKS:  # a file that was saved as "Unicode"
+    if data[:2] in UTF16_MARKS:  # a file saved as "Unicode"
         data = data.decode("utf-16", "replace").encode()
     if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
         data = data[match.end() :]

@@ -212,7 +212,7 @@ class Ledger:
             return row
         except _UNSOUND as error:
             raise corrupted(
-                self.database.path, f"row {columns[0]} of the ledger ({error})"
+                self.database.path, f"row {columns[0]} of the ledger is not valid ({error})"
             ) from None
 
     def active(self, digest: bytes) -> Row | None:
@@ -245,7 +245,7 @@ class Ledger:
         rows = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in rows}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise corrupted(self.database.path, "a label in the ledger")
+            raise corrupted(self.database.path, "a label in the ledger is not valid")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(

@@ -70,7 +70,7 @@ def user_path(user: str) -> str:
 
 
 def base_path(user: str | None) -> str | None:
-    """Return the site's model: STREAMNB_BASE, or site.snb or site.db beside users' databases."""
+    """Return the site's model: STREAMNB_BASE, or site.snb or site.db in the users' folder."""
     named = os.environ.get("STREAMNB_BASE")
     if named:
         return named
@@ -83,7 +83,7 @@ def base_path(user: str | None) -> str | None:
 
 
 def socket_path(database: str | os.PathLike[str], user: str | None = None) -> str:
-    """Return the socket of a database's server: STREAMNB_SOCKET, or beside the database.
+    """Return the socket of a database's server: STREAMNB_SOCKET, or a path next to the database.
 
     One server serves all users of a folder.
     """

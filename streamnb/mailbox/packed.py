@@ -40,7 +40,7 @@ _MAX_BYTES = 1 << 28
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
-    """Return a message's features as bytes; `places_of` stores them as places where possible.
+    """Return a message's features as bytes; with `places_of`, as places if they have places.
 
     With places, the features of a view are sorted by them.
     """

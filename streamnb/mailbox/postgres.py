@@ -40,7 +40,7 @@ _FETCH_ROWS = 1000  # rows of a long result to fetch at a time
 _TRANSIENT_CODES = ("08", "40", "57P01", "57P02", "57P03", "57P04", "57P05", "25P03")
 _BUSY_CODES = ("55P03", "57014")  # a lock, or a time limit set on the server
 _DISK_FULL_CODES = ("53",)
-_READ_ONLY = "25006"  # the server has become a standby
+_READ_ONLY = "25006"  # SQLSTATE of a server that has become a standby
 _DENIED_CODES = ("28", "42501", "3D000", _READ_ONLY)
 # Parts of error messages after which a retry is useless.
 _DENIED_REASONS = (

@@ -26,7 +26,7 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(eq=False)
 class _Content:
-    """A model file's classifier and its version, or an open mailbox, and its current readers."""
+    """A model file's classifier and version, or an open mailbox; and the current readers."""
 
     source: Classifier | Mailbox
     version: str = ""
@@ -66,7 +66,7 @@ class SiteModel:
     ) -> None:
         self.path: str = os.fspath(path)
         self.wait = wait
-        self.error: StreamNBError | None = None  # of the last look, if there was no opinion
+        self.error: StreamNBError | None = None  # error of the last check, if there was no opinion
         self._warn = warn
         self._file: WatchedFile[_Content] | None = None
         self._current: _Content | None = None
@@ -74,7 +74,7 @@ class SiteModel:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the model cannot be read: an earlier one is used, or none."""
+        """Return whether the model cannot be read, so an earlier model or none is used."""
         return self.error is not None or (self._file is not None and self._file.is_stale)
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class SiteModel:
         return opinion
 
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
-        """Return the features that speak most for or against a class."""
+        """Return the features with the strongest evidence for or against a class."""
         with self._opened() as content:
             classifier = content.classifier
             known_label = _label_of_name(classifier, label)

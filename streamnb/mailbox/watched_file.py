@@ -57,11 +57,6 @@ class WatchedFile(Generic[T]):
         self._content = read(path)
 
     @property
-    def last_content(self) -> T:
-        """Return the content that was read last, without a check of the file."""
-        return self._content
-
-    @property
     def content(self) -> T:
         """Return the content of the file as it is now."""
         with self._lock:

@@ -534,16 +534,11 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     ) -> Explanation:
         """Return the explanation of a message for a log prior and `factor` times alpha."""
         labels = self.counts.labels
-        weights, is_seen = self._weights_of(tokens.fingerprints, factor)
-        is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
-        divisor = self._length_divisor(int(is_used.sum()))
-        cells = tokens.counts[:, None] * weights / divisor
+        contributions, divisor = self.token_contributions(tokens, factor)
         base = [
             prior + start / divisor
             for prior, start in zip(log_prior, self._empty_log_likelihoods(factor), strict=True)
         ]
-        used = np.flatnonzero(is_used)
-        contributions = Contributions(tokens, used, list(labels), cells[used])
         pairs = zip(log_prior, self.compute_log_likelihoods(tokens, factor), strict=True)
         scores = [prior + log_likelihood for prior, log_likelihood in pairs]
         return Explanation(
@@ -551,6 +546,17 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             dict(zip(labels, base, strict=True)),
             contributions,
         )
+
+    def token_contributions(
+        self, tokens: TokenCounts, factor: float = 1.0
+    ) -> tuple[Contributions, float]:
+        """Return the contributions of a message's features, and the divisor by its length."""
+        weights, is_seen = self._weights_of(tokens.fingerprints, factor)
+        is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
+        divisor = self._length_divisor(int(is_used.sum()))
+        cells = tokens.counts[:, None] * weights / divisor
+        used = np.flatnonzero(is_used)
+        return Contributions(tokens, used, list(self.counts.labels), cells[used]), divisor
 
     def feature_counts(self, feature: Feature) -> dict[Label, float]:
         """Return the count of a feature in each class, by the feature's name."""

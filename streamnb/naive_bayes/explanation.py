@@ -43,15 +43,21 @@ class Contributions(Mapping[Feature, dict[Label, float]]):
     def margins(self, label: Label) -> Floats:
         """Return each feature's contribution to a class minus the largest to another, (m,)."""
         k = self.labels.index(label)
-        others = np.delete(self.values_by_class, k, axis=1)
-        return self.values_by_class[:, k] - (others.max(axis=1) if others.size else 0.0)
+        own = self.values_by_class[:, k]
+        if self.values_by_class.shape[1] < 2:
+            return own
+        others = self.values_by_class.copy()
+        others[:, k] = -np.inf
+        return own - others.max(axis=1)
 
     def scaled(self, slope: float, labels: Iterable[Label]) -> Contributions:
         """Return the contributions to the chosen classes, multiplied by a slope."""
         chosen = list(labels)
-        columns = [self.labels.index(label) for label in chosen]
-        values = self.values_by_class[:, columns] * slope
-        return Contributions(self.tokens, self.used, chosen, values)
+        values = self.values_by_class
+        if chosen != self.labels:
+            columns = {label: column for column, label in enumerate(self.labels)}
+            values = values[:, [columns[label] for label in chosen]]
+        return Contributions(self.tokens, self.used, chosen, values * slope)
 
     def _by_name(self) -> dict[Feature, dict[Label, float]]:
         if self._dict is None:

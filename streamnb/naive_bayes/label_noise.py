@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from streamnb import _core
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _NOISE_STEP = 2.0**-44
 
 
@@ -61,10 +61,11 @@ class LabelNoise(OnlineEstimator):
 
     _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
     _INITIAL_LABELS = 10.0
-    _SHARED_LABELS = 30.0  # 0 and 100 differ little on texts; 0 is worse on one-sided noise
-    _MAX_RATE = 0.49  # above one half, two classes would swap their meanings
-    _UNSEEN_KINDS = 0.002  # d of a class with one message, per message of other classes
-    _LARGEST_SUM = 2.0**8  # sums of multiples of the step are exact up to this
+    # Labels. 0 is better if labels of one class only are wrong, and worse if 30 % of all are wrong.
+    _SHARED_LABELS = 30.0
+    _MAX_RATE = 0.49  # above one half, the two classes would be exchanged
+    _UNSEEN_KINDS = 0.002  # d for a class of one message, for each message of another class
+    _LARGEST_SUM = 2.0**8  # largest sum of multiples of the step that is exact
 
     def __init__(self, rate: float | None = None) -> None:
         if rate is not None and not 0 <= rate < 0.5:

@@ -334,7 +334,7 @@ def as_labels(y: Any) -> list[Any]:
     Raises
     ------
     ValueError
-        If y has no order, as a set has none, or more than one column.
+        If y has no order, such as a set, or has more than one column.
     """
     if is_frame(y):
         columns = list(frame_of(y).iter_columns())
@@ -355,7 +355,7 @@ def as_labels(y: Any) -> list[Any]:
 
 
 def as_classes(classes: Any) -> list[Any]:
-    """Return declared classes as Python objects; those of a set are sorted."""
+    """Return declared classes as Python objects; a set is sorted."""
     if not isinstance(classes, set | frozenset):
         return as_labels(classes)
     try:
@@ -391,11 +391,11 @@ def log_normalised(joint: Floats) -> Floats:
 
 
 def as_array(labels: list[Any]) -> NDArray[Any]:
-    """Return labels as an array of their type if it holds them unchanged, else of objects."""
+    """Return labels as an array of their type if that does not change them, else of objects."""
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and kinds <= {str, int, bool, float}:
         array = np.array(labels)
-        same = array.tolist()  # False for large int, and for text that ends in a zero byte
+        same = array.tolist()  # numpy changes large int, and text that ends in a zero byte
         if same == labels and {type(label) for label in same} == kinds:
             return array
     array = np.empty(len(labels), dtype=object)

@@ -100,7 +100,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         if not self.complement:
             return False
         active_weights = (weight for weight in self.counts.weights if weight > 0)
-        return sum(1 for _ in islice(active_weights, 3)) > 2  # not all of many classes
+        return sum(1 for _ in islice(active_weights, 3)) > 2  # stop after three classes
 
     def _length_power(self) -> float:
         power = self.length_norm_power

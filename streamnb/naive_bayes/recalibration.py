@@ -14,7 +14,7 @@ from streamnb.naive_bayes.online_estimator import (
     check_numbers,
 )
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _STEP = 2.0**-36
 _MAX_LENGTH_BINS = 64  # number of length bins: powers of two up to the longest message
 

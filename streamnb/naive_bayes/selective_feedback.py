@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from streamnb.naive_bayes.online_estimator import LARGEST_NUMBER, OnlineEstimator
 
-# Updates are multiples of this step, so that sums of them are exact and any can be undone.
+# Updates are multiples of this step, so sums are exact and each update can be undone.
 _STEP = 2.0**-36
 
 

@@ -13,7 +13,7 @@ from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
-from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     Rows,
@@ -158,7 +158,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments, exactly if weights are integers.
 
-        A class whose messages were all unlearned remains in `labels`, with probability 0.
+        A class whose messages were all unlearned remains in `labels`. Its probability is 0 while
+        another class has messages.
 
         Parameters
         ----------
@@ -234,6 +235,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         The scores of the views add up to those of the message.
         """
         raise NotImplementedError
+
+    def contributions(self, x: Any) -> list[Contributions]:
+        """Return the contributions of `explain_views` without scores, which take longer."""
+        views = [explanation.contributions for explanation in self.explain_views(x)]
+        return [view for view in views if isinstance(view, Contributions)]
 
     def explain_one(self, x: Any) -> Explanation:
         """Return the contribution of each feature of a message to the score of each class.

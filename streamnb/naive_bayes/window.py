@@ -13,7 +13,7 @@ from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Explanation
+from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -68,6 +68,11 @@ class WindowNB(TextModel):
         self._window: deque[_WindowEntry] = deque()
         self.receipt = None
 
+    def _changed(self, name: str) -> None:
+        if name == "size" and "_window" in vars(self):
+            with self.lock:
+                self._unlearn_oldest()
+
     # Learning
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
@@ -85,6 +90,10 @@ class WindowNB(TextModel):
     def _append(self, tokens: Any, y: Label, receipt: Receipt) -> None:
         """Append a learned message, and unlearn those that leave the window."""
         self._window.append(_WindowEntry(tokens, y, receipt._replace(deltas={})))
+        self._unlearn_oldest()
+
+    def _unlearn_oldest(self) -> None:
+        """Unlearn the oldest messages until the window has its size."""
         while len(self._window) > self.size:
             self.model.unlearn(*self._window.popleft())
 
@@ -184,6 +193,10 @@ class WindowNB(TextModel):
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view."""
         return self.model.explain_views(x)
+
+    def contributions(self, x: Any) -> list[Contributions]:
+        """Return the contributions of `explain_views` without scores, which take longer."""
+        return self.model.contributions(x)
 
     def state(self) -> dict[str, Any]:
         """Return the learned state other than counts, as JSON values."""

@@ -102,7 +102,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
         file,
         {
             "header": np.frombuffer(text, np.uint8),
-            # the readers expect rows one after the other in memory
+            # the readers expect C order
             **{name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())},
         },
     )
@@ -229,7 +229,7 @@ def load_counts(header: Any, arrays: Mapping[str, NDArray[Any]], target: Any) ->
     header, arrays
         As `unpack` returned them.
     target : MemoryCounts or tabular model
-        An item of `view_counts` of an untrained learner.
+        The empty counts of a view, from `view_counts` of an untrained learner.
     """
     with convert_errors():
         first_positions = {

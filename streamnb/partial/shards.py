@@ -59,6 +59,13 @@ class ShardPlan(NamedTuple):
         """Number of slices, without the held-out slice."""
         return self.shards * self.rounds
 
+    def slice_of(self, position: int) -> int:
+        """Return the index of the slice of a message; `slices` if it is held out."""
+        offset = position - self.low
+        if offset % self.hold_out_every == self.hold_out_every - 1:
+            return self.slices
+        return offset * self.slices // (self.high - self.low + 1)
+
     def slices_by_round(self) -> Iterator[tuple[int, int]]:
         """Yield the first and last slice of each round, in order; the held-out slice is last."""
         for first in range(0, self.slices, self.shards):

@@ -26,7 +26,7 @@ def spec_of(learner: Learner) -> str:
     Returns
     -------
     str
-        JSON; equal for equal parameters.
+        JSON. Equal parameters give equal text.
 
     Raises
     ------

@@ -44,7 +44,7 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 9,
     "lines.linewidth": 1.6,
-    "svg.fonttype": "none",  # text stays text
+    "svg.fonttype": "none",  # text is not converted to outlines
     "savefig.facecolor": "white",
 }
 

@@ -27,7 +27,7 @@ from streamnb.features.token_counts import TokenCounts
 
 _CHUNK_SIZE = 32  # messages per task
 _CHUNKS_PER_PROCESS = 8  # number of tasks to read ahead
-_TASKS_PER_WORKER = 3  # one that runs, and others so that the worker need not wait
+_TASKS_PER_WORKER = 3  # one running task, and others so the worker does not wait
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -136,9 +136,9 @@ def _distribute(
 
 def _submit(pool: ProcessPoolExecutor, entries: list[Entry]) -> Future[_Packed]:
     with warnings.catch_warnings():
-        # The first task starts the processes. Python 3.12 warns of forking with threads. The
-        # threads are those of numpy's linear algebra library, which are idle, and the child never
-        # uses them.
+        # The first task starts the processes. Python 3.12 warns about forking with threads. The
+        # threads belong to numpy's linear algebra library and are idle, and the child never uses
+        # them.
         warnings.simplefilter("ignore", DeprecationWarning)
         return pool.submit(_count_chunk, entries)
 
@@ -177,7 +177,7 @@ def _context() -> Any:
 
 
 class _Packed(NamedTuple):
-    """Results as a few long arrays: pickling many small ones costs more than tokenising.
+    """Results as a few long arrays, because pickling many small ones takes longer than tokenising.
 
     `view_counts` has the number of views of each result, 0 for a result that is not a tuple.
     `name_bytes` has the length of the names of each view, -1 without names.

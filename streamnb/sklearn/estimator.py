@@ -13,9 +13,10 @@ from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
+from streamnb.foreign_names import translate_names, unknown_name_error
 from streamnb.naive_bayes.mini_batches import as_classes, as_weights, log_normalised
 from streamnb.naive_bayes.priors import check_whole_prior
-from streamnb.parameters import Parameter, translate_names, unknown_name_error
+from streamnb.parameters import Parameter
 from streamnb.scores import best_columns
 
 

@@ -241,7 +241,7 @@ class ComplementNB(ComplementParameters, _CountsEstimator, model=naive_bayes.Com
 
     @property
     def class_log_prior_(self) -> NDArray[np.float64]:
-        """The logarithm of the prior, (K,): of each class's weight if the formula has no prior."""
+        """Log prior of each class, (K,); without a prior, the log of its share of the weight."""
         model = self._fitted_model()
         prior = "learned" if model.prior == "none" else model.prior
         return self._in_class_order(log_prior(prior, model.labels, self._class_weights()))
@@ -298,7 +298,7 @@ class _TableEstimator(Estimator):
         return table if names is None else Columns(names.tolist(), table.values)
 
     def _read_dicts(self, X: list[Mapping[str, Any]], reset: bool) -> Columns:
-        """Return a list of dicts by their keys, as a frame by its columns; a key may be missing."""
+        """Return a list of dicts as a frame with the keys as columns; keys may be missing."""
         table = Columns.from_data(X)
         row_names = [name for name in table.names if isinstance(name, str)]
         if len(row_names) < len(table.names):
@@ -331,7 +331,7 @@ class _TableEstimator(Estimator):
         return list(self.model_.class_weights.values())
 
     def _column_names(self) -> list[Hashable]:
-        """Return the name of each column in the model; a number if columns have no names."""
+        """Return the name of each column in the model; without names, its number."""
         names = getattr(self, "feature_names_in_", None)
         return list(range(self.n_features_in_)) if names is None else list(names.tolist())
 

@@ -1,4 +1,4 @@
-"""Training on Spark: exact for models that are sums, on shards for others, or by group."""
+"""Training on Spark: exact if the counts are sums, on shards for other models, or by group."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class PairCounts(LevelCounts):
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other statistics have other parents or another kind of rows."""
         if self.parents != other.parents:
-            raise ValueError("cannot merge: the models have other parents")
+            raise ValueError("cannot merge: the models have different parents")
         if self.sparse != other.sparse:
             raise ValueError("cannot merge: sparse=True in one model, sparse=False in the other")
 
@@ -304,7 +304,7 @@ class AODE(AODEParameters, TabularNB):
         if not len(parents):
             return single_logs.sum(axis=0)
         logs = self._pair_logs(row, parents, single_logs)
-        logs[np.arange(len(parents)), parents] = single_logs[parents]  # the parent itself
+        logs[np.arange(len(parents)), parents] = single_logs[parents]  # a parent with itself
         joint = logs.sum(axis=1)
         top = joint.max(axis=0)
         top = np.where(np.isneginf(top), 0.0, top)

@@ -90,7 +90,7 @@ class MixedStatistics(Statistics):
         self.levels.learn(rows.levels, places, weights)
 
     def _check_types(self, rows: _Mixed) -> None:
-        """Raise ValueError for a number as text beside numbers, or a number that is a level."""
+        """Raise ValueError if one feature has a number as text and as a number."""
         for j, name in enumerate(rows.levels.names):
             has_numbers = name in self.numbers.features or name in rows.numeric.names
             if not has_numbers or name in self.levels.features:

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from streamnb.evaluate.metrics import wilson_interval
+from streamnb.evaluate.outcomes import wilson_interval
 from streamnb.mailbox.ledger import HUMAN
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.verdict_log import VerdictLog

@@ -54,3 +54,21 @@ def test_many_rows_are_learned_and_predicted_as_one_by_one(name, form):
     predicted = many.predict_many(FORMS[form](rows))
     assert list(predicted) == [single.predict_one(x) for x in examples]
     assert many.labels == single.labels
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_smaller_size_holds_at_once(name):
+    rows = np.floor(NUMBERS)
+    examples = [dict(zip(NAMES, row, strict=True)) for row in rows.tolist()]
+    window, smaller = WindowNB(MODELS[name](), 20), WindowNB(MODELS[name](), 6)
+    for x, y in zip(examples, LABELS, strict=True):
+        window.learn_one(x, y)
+        smaller.learn_one(x, y)
+    window.size = 6
+    if name == "ViewsNB":  # its calibration has learned from other predictions
+        counts = [model.view_models[0].counts for model in (window, smaller)]
+        assert counts[0].weights == counts[1].weights
+        assert counts[0].features == counts[1].features
+    else:
+        for x in examples:
+            assert window.joint_log_likelihood(x) == smaller.joint_log_likelihood(x)

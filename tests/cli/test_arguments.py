@@ -50,10 +50,10 @@ def test_most_commands_have_arguments():
     assert len(ARGUMENTS) >= 15
 
 
-@pytest.mark.parametrize("given", [["ham", ""], ["spam", "1.eml", ""]])
-def test_an_empty_source_behind_others_is_refused(folder, given):
+@pytest.mark.parametrize("arguments", [["ham", ""], ["spam", "1.eml", ""]])
+def test_an_empty_source_behind_others_is_refused(folder, arguments):
     before = streamnb_command("status", "--json")
-    assert streamnb_command("learn", *given)[0] == 2
+    assert streamnb_command("learn", *arguments)[0] == 2
     assert streamnb_command("status", "--json") == before
 
 

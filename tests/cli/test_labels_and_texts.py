@@ -180,7 +180,7 @@ def test_evaluate_reports_labels_that_the_model_lacks(tmp_path, model):
     assert status == 0
     assert json.loads(out)["messages"] == 30
     assert (
-        "10 of 30 messages count as errors: their labels are no classes of the model (Log in)"
+        "10 of 30 messages count as errors: their labels are not classes of the model (Log in)"
         in (error)
     )
     write_labels(data, ["login", "refund"])

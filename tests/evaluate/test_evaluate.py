@@ -34,13 +34,13 @@ from streamnb.evaluate.feedback import (
     Recipients,
     release_labels,
 )
-from streamnb.evaluate.metrics import wilson_interval
 from streamnb.evaluate.outcomes import (
     FIGURES,
     Outcomes,
     bootstrap_blocks,
     percentile_interval,
     resample,
+    wilson_interval,
 )
 from streamnb.scores import log_odds, probabilities
 

@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "transactions": ("errors", "locks"),
     "markup": (),
     "storage": ("errors",),
-    "parameters": ("locks", "storage"),
+    "foreign_names": (),
+    "parameters": ("foreign_names", "locks", "storage"),
     "scores": ("_core", "parameters"),
     "header_fields": (),
     "mail": ("_core", "header_fields", "patterns"),
@@ -45,7 +46,7 @@ MAY_IMPORT = {
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "storage", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
-    "sklearn": ("_core", "classifier", "counts", "features", "naive_bayes", "parameters", "scores", "tables"),
+    "sklearn": ("_core", "classifier", "counts", "features", "foreign_names", "naive_bayes", "parameters", "scores", "tables"),
 }  # fmt: skip
 SOURCE = Path(streamnb.__file__).parent
 

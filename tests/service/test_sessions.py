@@ -1,6 +1,5 @@
 """Sessions of mail servers that are slow, are cut, or meet an error of the program."""
 
-import asyncio
 import os
 import re
 import signal
@@ -190,33 +189,6 @@ def test_a_client_that_says_nothing_is_ended(relay, monkeypatch):
         client.sendall(b"NOOP\r\n")
         assert got.readline().startswith(b"250")
         assert got.read() == b""
-
-
-def test_the_session_with_the_next_hop_ends_though_the_handler_is_cancelled(mailboxes, smtp_sink):
-    """All threads are busy when the client goes and the server stops."""
-    hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
-    is_free = threading.Event()
-
-    async def main():
-        near, far = socket.socketpair()
-        far.setblocking(False)
-        task = asyncio.create_task(proxy(hop, mailboxes)(far))
-        reader, writer = await asyncio.open_connection(sock=near)
-        writer.write(b"EHLO x\r\n")
-        while not (await reader.readline()).startswith(b"250 "):
-            pass
-        busy = [proxying._POOL.submit(is_free.wait, 30) for _ in range(64)]
-        writer.close()
-        await writer.wait_closed()
-        for _ in range(20):
-            await asyncio.sleep(0.01)
-        task.cancel()
-        await asyncio.wait({task})
-        is_free.set()
-        await asyncio.wait(map(asyncio.wrap_future, busy))
-
-    asyncio.run(main())
-    poll(lambda: not smtp_sink.connections)
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGHUP, signal.SIGTERM])

@@ -650,7 +650,7 @@ BAD_IDX = {
         "cannot be read|truncated",
     ),
     "bomb": (gzip.compress(bytes(10_000_000)), "not an IDX file"),
-    "number": (idx(np.zeros((5, 2, 2))), "4 labels of 5 images"),
+    "number": (idx(np.zeros((5, 2, 2))), "4 labels, but 5 images"),
 }
 
 

@@ -14,15 +14,15 @@ from streamnb.mailbox.watched_file import WatchedFile
 
 _LARGEST = 64 << 20  # limit in bytes of a file of aliases
 DELIMITERS = "+"  # characters that begin an extension, as Postfix's recipient_delimiter
-# a quoted local part that is the same without quotation marks (RFC 5321, 4.1.2)
+# a quoted local part with the same meaning without quotation marks (RFC 5321, 4.1.2)
 _NEEDLESSLY_QUOTED = re.compile(r"\"((?:[\w!#$%&'*+/=?^`{|}~-]|\.(?!\.))+)\"")
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return local part and domain of an address in the one spelling that names its user.
+    """Return the canonical local part and domain of an address.
 
-    Lower case, NFC, without needless quotation marks, a route or a dot at the end; the domain in
-    ASCII. The domain is "" if the address has none.
+    They are in lower case and NFC, without unnecessary quotation marks, route or final dot. The
+    domain is in ASCII; it is "" if the address has none.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class AddressBook:
         """
         local_part, domain = split_address(address)
         base = self._without_extension(local_part)
-        names = dict.fromkeys((local_part, base))  # one if there is no extension
+        names = dict.fromkeys((local_part, base))  # a single name without an extension
         aliases = {} if self._aliases is None else self._aliases.content
         user = _first(aliases, names, domain)
         if user is None:
@@ -110,7 +110,7 @@ class AddressBook:
         return f"{base}{ending}"
 
     def _without_extension(self, local_part: str) -> str:
-        """Return a local part up to its first delimiter, which is not its first character."""
+        """Return a local part up to its first delimiter after the first character."""
         ends = (local_part.find(mark, 1) for mark in self.delimiters)
         return local_part[: min((end for end in ends if end > 0), default=len(local_part))]
 
@@ -130,7 +130,7 @@ class AddressBook:
 
 
 def _first(aliases: dict[str, str], names: Iterable[str], domain: str) -> str | None:
-    """Return the user of the first address that is an alias, None without one."""
+    """Return the user of the first address that is an alias; None if there is none."""
     addresses = (f"{name}@{domain}" for name in names)
     return next((aliases[address] for address in addresses if address in aliases), None)
 
@@ -142,7 +142,7 @@ def _has_database(user: str) -> bool:
 
 
 def _one_spelling(word: str) -> str:
-    """Return an address, ``@DOMAIN`` or user of a file of aliases as `user` looks it up."""
+    """Return an address, ``@DOMAIN`` or user in the canonical form that `user` looks up."""
     name, domain = split_address(f"x{word}" if word.startswith("@") else word)
     if word.startswith("@"):
         return f"@{domain}"

@@ -35,7 +35,7 @@ logging.getLogger("uvicorn").addHandler(logging.NullHandler())
 # The library's log is off, because clients without a token could fill it.
 logging.getLogger("uvicorn").propagate = False
 _HEADER = 10.0  # seconds within which a request must begin, because the client has no token yet
-_LONGEST = 120.0  # seconds after which a connection ends with its next answer
+_LONGEST = 120.0  # age in seconds after which a connection ends with its next answer
 _CLOSE = (b"connection", b"close")
 _GRACE = 10.0  # seconds for a request to end when the server stops
 _LARGEST = 64 << 20  # limit in bytes of a request's body
@@ -172,7 +172,7 @@ class AuthMiddleware:
 def cookie_name(port: int | None) -> str:
     """Return the name of the cookie of a page at a port.
 
-    Browsers send cookies to all ports of a host, so that pages of several databases would replace
+    Browsers send cookies to all ports of a host, so pages of several databases would replace
     each other's.
     """
     return _COOKIE if port is None else f"{_COOKIE}-{port}"
@@ -217,7 +217,7 @@ def http(app: App) -> ConnectionHandler:
                         await protocol.ended.wait()
                 protocol.close_after_answer()
             await protocol.finish()
-        except asyncio.CancelledError:  # the server stops, or others wait
+        except asyncio.CancelledError:  # the server stops, or other connections wait
             await protocol.finish()
             raise
 
@@ -225,7 +225,7 @@ def http(app: App) -> ConnectionHandler:
 
 
 class _Protocol(H11Protocol):
-    """A connection that says when its first request has begun, and when it has ended."""
+    """A connection that reports the start of its first request, and its own end."""
 
     def __init__(self, activity: Activity, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -242,7 +242,7 @@ class _Protocol(H11Protocol):
             self.close_after_answer()
 
     def close_after_answer(self) -> None:
-        """Say in the next answer that it is the last one: the client then connects again."""
+        """Mark the next answer as the last one, so the client connects again."""
         self._is_old = True
         if self.cycle is not None and _CLOSE not in self.cycle.scope["headers"]:
             # the library copies it from the request to the answer
@@ -264,7 +264,7 @@ class _Protocol(H11Protocol):
         self.ended.set()
 
     async def finish(self) -> None:
-        """Answer the request in hand and close the connection, in a limited time."""
+        """Answer the current request and close the connection, within a time limit."""
         if self.ended.is_set():
             return
         # no request has begun, and perhaps none comes

@@ -102,7 +102,7 @@ class Mailboxes:
         self._lock = ForkSafeLock()
         self._guest: Mailbox | None = None
         self._guest_lock = ForkSafeLock()
-        self._folder: TemporaryDirectory[str] | None = None  # of the guest's database
+        self._folder: TemporaryDirectory[str] | None = None  # folder of the guest's database
         self._closed = threading.Event()
         self._outage: str | None = None  # the error of a database that cannot be reached
 
@@ -184,14 +184,14 @@ class Mailboxes:
             record_verdict(mailbox, message, response, place, learn=False)
 
     def _is_guest(self, user: str | None) -> bool:
-        """Return whether the site's model alone gives the verdicts of a user."""
+        """Return whether only the site's model gives the verdicts of a user."""
         return user is not None and _database_path(user) is None and self._site() is not None
 
     @contextmanager
     def _borrow_guest(self) -> Iterator[Mailbox]:
         """Open a mailbox that has learned nothing, with the site's model."""
         with self._guest_lock:
-            # folders of temporary files are cleaned sometimes
+            # a system may clean its folder of temporary files
             if self._guest is None or self._guest.database.replaced():
                 self._folder = TemporaryDirectory(prefix="streamnb-")
                 self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)

@@ -1,4 +1,4 @@
-"""A milter: Postfix and Sendmail ask for a verdict while the sending client still waits.
+"""A milter: Postfix and Sendmail request a verdict while the sending client waits.
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
 and data. Of the envelope, streamnb reads only the recipients, as bytes: for the log, and to find
@@ -168,7 +168,7 @@ class _Judges:
         for user, response in verdicts.items():
             try:
                 await asyncio.to_thread(self.mailboxes.record, user, content, response, place)
-            except Exception as error:  # the message was answered: the session goes on
+            except Exception as error:  # the message is answered, so the session continues
                 self.monitor.warn(f"not recorded: {error!s:.300}")
 
 
@@ -230,7 +230,7 @@ class _Session:
         await _send(self.writer, b"O" + agreed)
 
     def _take(self, kind: bytes, data: bytes) -> None:
-        """Take a part of the message, or what is said about it."""
+        """Add a part of the message, or of its envelope."""
         if kind == b"D":
             self._queue_id = _macro(data, b"i") or self._queue_id
             if data[:1] == b"M":
@@ -284,7 +284,7 @@ class _Message:
 
     def __init__(self) -> None:
         self.queue_id = ""
-        self.is_authenticated = False  # whether its sender has logged in
+        self.is_authenticated = False  # True if the sender has logged in
         self.is_cut = False  # whether the rest is left out
         self.recipients: list[str] = []
         self.recipients_left_out = False

@@ -20,7 +20,6 @@ from streamnb.classifier import Classifier
 from streamnb.errors import UnexpectedError
 from streamnb.mailbox.service.api import RequestError, RequestMetrics
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.tables.base import TabularNB
 
 _MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
@@ -80,8 +79,9 @@ class RowPredictor:
         self._features: dict[str, Any] | None = None
         value = {"type": ["string", "number", "boolean", "null"]}
         self.schema: dict[str, Any] = {"type": "object", "additionalProperties": value}
-        if isinstance(model, TabularNB):
-            self._features = {str(name): name for name in model.statistics.feature_names()}
+        statistics = getattr(model, "statistics", None)  # which models of tables have
+        if statistics is not None:
+            self._features = {str(name): name for name in statistics.feature_names()}
             self.schema |= {
                 "properties": dict.fromkeys(sorted(self._features), value),
                 "additionalProperties": False,

@@ -110,7 +110,7 @@ class HopClient:
             reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *accepted]))
             if reply.startswith("421"):  # the next hop closes the connection
                 self._drop()
-            # it closed the connection between two messages
+            # the next hop closed the connection between two messages
             if was_connected and self._client is None:
                 return self.begin(sender, options)
             self.is_begun = reply.startswith("2")

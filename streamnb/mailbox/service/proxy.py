@@ -113,8 +113,12 @@ def proxy(
         finally:
             if server.transport is not None:
                 server.transport.close()
-            # a cancelled call that has not begun would leave the connection to the next hop open
-            await asyncio.shield(asyncio.wrap_future(_POOL.submit(relay.close)))
+            closing = asyncio.ensure_future(_in_thread(relay.close))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:  # the server stops when the client has left
+                await asyncio.wait({closing}, timeout=DRAIN_S)
+                raise
 
     return handle
 
@@ -193,7 +197,7 @@ class _Connection(SMTP):
             self._reset_timeout()
 
     def wait_for_hop(self) -> None:
-        """Let the next hop's time limits be the only ones until the answer."""
+        """Turn this server's time limit off until the next hop answers."""
         if self._timeout_handle is not None:
             self._timeout_handle.cancel()
 

@@ -197,7 +197,7 @@ def inherited_sockets() -> dict[str, list[socket.socket]]:
         descriptor = _FIRST_PASSED + i
         with convert_os_errors(ConfigError, f"LISTEN_FDS: {descriptor} is not a socket"):
             passed = socket.socket(fileno=descriptor)
-        if not _is_listening(passed):  # as of a unit with Accept=yes
+        if not _is_listening(passed):  # for example, from a unit with Accept=yes
             raise ConfigError(
                 f"LISTEN_FDS: {descriptor} is not a listening stream socket; set ListenStream and "
                 "Accept=no in the unit of the socket"
@@ -210,7 +210,7 @@ def inherited_sockets() -> dict[str, list[socket.socket]]:
 def _is_listening(passed: socket.socket) -> bool:
     with contextlib.suppress(OSError):
         return bool(passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
-    return passed.type == socket.SOCK_STREAM  # a system that does not say it
+    return passed.type == socket.SOCK_STREAM  # the system does not report it
 
 
 def raise_file_limit() -> None:

@@ -90,7 +90,7 @@ def write_dump(mailbox: Mailbox, omitted: dict[str, int]) -> Iterator[bytes]:
 
 
 def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
-    """Set the calibration by the number of messages behind the counts.
+    """Set the calibration by the number of counted messages.
 
     With the calibration of an untrained model, all messages would be unsure until the owner has
     labelled many.

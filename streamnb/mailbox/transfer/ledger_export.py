@@ -89,8 +89,8 @@ def export_of_mailbox(other: Mailbox) -> LedgerExport:
                 ):
                     if not isinstance(name, bytes):
                         raise StateError(
-                            f"{other.path}: the database is damaged: a name of a "
-                            "feature; restore it from a backup"
+                            f"{other.path}: the database is damaged: the name of a feature is "
+                            "not valid; restore it from a backup"
                         )
                     yield view, fingerprint % (1 << 64), name
 

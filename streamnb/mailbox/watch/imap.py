@@ -207,7 +207,7 @@ class ImapAccount:
         return next((name for name in names if name in self._stored_names), default)
 
     def _namespace(self) -> tuple[str, str]:
-        """Return the prefix of the names of all folders but the inbox, and the delimiter.
+        """Return the prefix of the names of all folders except the inbox, and the delimiter.
 
         On some servers all folders are below the inbox, with the prefix "INBOX.".
         """
@@ -300,7 +300,7 @@ class ImapAccount:
         return messages
 
     def _fetch(self, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any]]:
-        """Fetch items of messages. Leave out what the server reports of others at the same time."""
+        """Fetch items of messages; ignore simultaneous reports about other messages."""
         response = self._client.fetch(uids, items)
         return {uid: response[uid] for uid in uids if uid in response}
 
@@ -506,11 +506,6 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def _delimiter(value: Any) -> str:
-    """Return the delimiter of a folder's hierarchy; "/" if the server names none."""
-    return value.decode("latin-1") if isinstance(value, bytes) and value else "/"
-
-
 def _is_change(report: Any) -> bool:
     """Return whether a report of an idling server is about a change of the folder."""
     changes = (b"EXISTS", b"EXPUNGE", b"FETCH", b"RECENT", b"VANISHED")
@@ -518,7 +513,7 @@ def _is_change(report: Any) -> bool:
 
 
 def _section(data: dict[bytes, Any], name: bytes) -> bytes | None:
-    """Return a section of a message. Some servers leave the requested start out of its name."""
+    """Return a section of a message. Some servers omit the requested start from its name."""
     values = (value for key, value in data.items() if key.startswith(name))
     return next((value for value in values if isinstance(value, bytes)), None)
 

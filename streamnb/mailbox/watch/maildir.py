@@ -209,7 +209,7 @@ class MaildirAccount:
         return headers
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
-        """Return a message; None if it is gone."""
+        """Return a message; None if it does not exist."""
         return self._read(folder, uid, MAX_MESSAGE)
 
     def create_folder(self, folder: str) -> None:

@@ -312,7 +312,7 @@ class _Column:
         return number if abs(number) <= LARGEST and "_" not in cell else None
 
     def unit(self) -> str:
-        """Return the sign or unit that stands beside every number, such as "%"; "" without one.
+        """Return the sign or unit next to each number, such as "%"; "" without one.
 
         Names of levels, such as "size 1", repeat. Measured values rarely do.
         """
@@ -381,7 +381,7 @@ def _read_idx(config: IdxConfig) -> Examples:
     ]
     for (images, labels), path in zip(parts, config.labels, strict=True):
         if len(images) != len(labels):
-            raise CorpusError(f"{path}: {len(labels)} labels of {len(images)} images")
+            raise CorpusError(f"{path}: {len(labels)} labels, but {len(images)} images")
     if len({images.shape[1:] for images, _ in parts}) > 1:
         raise CorpusError(f"{config.images[1]}: images of another size")
     images = np.concatenate([images for images, _ in parts])
@@ -413,7 +413,7 @@ def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8]:
     head = file.read(4)
     if head != bytes((0, 0, 8, dimensions)):
-        raise CorpusError(f"{path}: not an IDX file of bytes in {dimensions} dimensions")
+        raise CorpusError(f"{path}: not an IDX file of bytes with {dimensions} dimensions")
     head = file.read(4 * dimensions)
     if len(head) != 4 * dimensions:
         raise CorpusError(f"{path}: the file is truncated in its header")

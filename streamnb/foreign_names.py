@@ -1,0 +1,120 @@
+"""Names of parameters in scikit-learn: their counterparts in streamnb, and advice about others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class _Synonym(NamedTuple):
+    """A parameter of scikit-learn with a synonym in streamnb, and the map of its values.
+
+    `values` maps the values that have the same meaning; None for all values. `_UNCHANGED` leaves
+    streamnb's parameter unchanged.
+    """
+
+    name: str
+    values: Mapping[Any, Any] | None = None
+
+
+_UNCHANGED: Any = object()
+# If two set the same parameter, the later one is used, as in scikit-learn.
+_SYNONYMS = {
+    "fit_prior": _Synonym("prior", {True: "learned", False: "uniform"}),
+    "class_prior": _Synonym("prior"),
+    "priors": _Synonym("prior"),
+    "force_alpha": _Synonym("alpha", {True: _UNCHANGED}),
+    "ngram_range": _Synonym("ngrams"),
+    "lowercase": _Synonym("casefold"),
+}
+
+
+def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with scikit-learn's names replaced by streamnb's, if they mean the same.
+
+    Other unknown names and values are returned unchanged, for the caller to refuse.
+
+    Examples
+    --------
+    >>> from streamnb import MultinomialNB, Tokenizer
+    >>> translate_names(MultinomialNB, {"alpha": 0.1, "fit_prior": False, "class_prior": None})
+    {'alpha': 0.1, 'prior': 'uniform'}
+    >>> Tokenizer(ngram_range=(1, 2)).ngrams
+    (1, 2)
+    """
+    table = cls.parameter_table
+    if table.keys() >= params.keys():
+        return dict(params)
+    translated = dict(params)
+    for foreign, synonym in _SYNONYMS.items():
+        if foreign not in params or foreign in table or synonym.name not in table:
+            continue
+        if foreign in getattr(cls, "foreign_names", ()):
+            continue
+        value = params[foreign]
+        if synonym.values is not None:
+            if not (isinstance(value, bool | np.bool_) and value in synonym.values):
+                continue
+            value = synonym.values[value]
+        if value is not _UNCHANGED and synonym.name in params:
+            continue  # both names of one parameter raise an error
+        del translated[foreign]
+        if value is None:
+            translated.setdefault(synonym.name, table[synonym.name].default)
+        elif value is not _UNCHANGED:
+            translated[synonym.name] = value
+    return translated
+
+
+# Advice for parameters of scikit-learn: the nearest parameter of streamnb.
+_FOREIGN_NAMES = {
+    "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
+    "class_prior": "use prior={label: share, ...}",
+    "priors": "use prior={label: share, ...}",
+    "force_alpha": "leave it out: alpha is never changed, as with force_alpha=True; its minimum "
+    "is 1e-100",
+    "ngram_range": "use ngrams=(smallest, largest)",
+    "lowercase": "use casefold=True or False",
+    "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
+    "token_pattern": "use a callable from a text to its tokens as tokenizer, or inner=, "
+    "min_length= and max_length=",
+    "min_categories": "leave it out: levels need not be declared, and new ones can come at any "
+    "time",
+    "solver": "leave it out: there is one solver; see covariance= and shrinkage=",
+    "store_covariance": "leave it out: covariances are computed when they are needed",
+    "reg_param": "use shrinkage=",
+    "max_df": "leave frequent words out with stop_words=",
+    "min_df": "leave it out: rare words have small weights",
+    "use_idf": "use sublinear=True or a model with length_norm=",
+    "sublinear_tf": "use sublinear=True",
+    "random_state": "leave it out: the result does not depend on a seed",
+    "n_jobs": "train models in your own processes, and merge() them",
+}
+
+
+def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> str:
+    """Return the text of the error for a name that a class does not have, with a suggestion.
+
+    Examples
+    --------
+    >>> from streamnb import Tokenizer
+    >>> unknown_name_error(Tokenizer, "sublinear_tf")
+    "a Tokenizer has no parameter 'sublinear_tf': use sublinear=True"
+    """
+    import difflib  # here: only errors need it
+
+    table = cls.parameter_table
+    message = f"a {cls.__name__} has no {kind} {name!r}"
+    near = difflib.get_close_matches(name, table, n=1)
+    foreign = {**_FOREIGN_NAMES, **getattr(cls, "foreign_names", {})}.get(name, "")
+    named = re.match(r"use (\w+)=", foreign)
+    if foreign and (named is None or named[1] in table):
+        return f"{message}: {foreign}"
+    if named is not None and ("tokenizer" in table or "words" in table):
+        return f"{message}: it belongs to the tokenizer, Tokenizer(...); there {foreign}"
+    if near:
+        return f"{message}; did you mean {near[0]!r}?"
+    return f"{message}; it has {', '.join(table) or 'none'}"
