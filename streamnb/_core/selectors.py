@@ -86,7 +86,7 @@ def read_selector(selector: bytes) -> list[Compound] | None:
         position = separator.end()
     if not (atoms or excluded):
         return None
-    return [*compounds, Compound(combinator, frozenset(atoms), tuple(excluded))]
+    return [*compounds, Compound(combinator, frozenset(atoms), tuple(dict.fromkeys(excluded)))]
 
 
 def _normalize(condition: bytes) -> bytes | None:

@@ -570,6 +570,7 @@ class StyleRules:
         self._selectors_left = _MAX_SELECTORS
         self._order = 0
         self._checks = 0
+        self._check_cost = 1  # of comparing a rule with an element
 
     def add_sheet(self, sheet: bytes) -> bool:
         """Add the rules of a style sheet, up to the page's limit; return True if there are any."""
@@ -613,6 +614,8 @@ class StyleRules:
         self._conditions |= conditions
         self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
         self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
+        if excluded or self.needs_context:
+            self._check_cost = max(self._check_cost, 4 + len(excluded))
         self._order += 1
         specificity = (ids, classes, len(tested_atoms) - ids - classes)
         # Found by its rarest atom; ids sort before classes, "*" and tags.
@@ -682,7 +685,7 @@ class StyleRules:
         for atom in atoms:
             mask |= self._bits.get(atom, 0)
         candidates = [self._rules[atom] for atom in (*atoms, b"*") if atom in self._rules]
-        self._checks += sum(map(len, candidates))
+        self._checks += self._check_cost * sum(map(len, candidates))
         if not candidates or self._checks > _MAX_CHECKS:
             return mask, NO_STYLE, NO_STYLE, NO_STYLE
         matching = sorted(
