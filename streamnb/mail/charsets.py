@@ -235,7 +235,7 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
             if not has_label or _is_evident(text, codec):
                 return text
         except UnicodeDecodeError:
-            if _is_mostly_utf8(data, 0.9 if has_label else 0.5):
+            if _is_mostly_utf8(data, 0.9 if has_label or fallback else 0.5):
                 return data.decode("utf-8", "replace")
         if not has_label:
             codec = _undeclared_codec(data, fallback)
@@ -245,7 +245,9 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
 
 
 def is_informative(label: str) -> bool:
-    """Return True if a label names a known charset other than ASCII."""
+    """Return True if a label names a charset that is known, and has more than ASCII."""
+    if label in _COMMON_CHARSETS:  # without importing the table of labels
+        return label not in ("", "us-ascii", "US-ASCII")
     return not _is_ascii_label(label) and _codec(label) is not None
 
 

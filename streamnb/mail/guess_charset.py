@@ -7,14 +7,14 @@ import codecs
 from streamnb.patterns import lazy_pattern
 
 _RUN = lazy_pattern(rb"[A-Za-z]?[\x80-\xff]++[A-Za-z]?")
-_SAMPLE = 1 << 14  # bytes of the text to decode
-_MIN_CHARACTERS = 8  # non-ASCII characters; with fewer, there is no guess
-_MAX_LATIN = (
-    0.3  # maximum share of non-ASCII runs next to an ASCII letter; in Latin text, nearly all are
-)
-_MIN_SCORE = 0.5  # minimum share of frequent characters, relative to the highest share below
-_MAX_DAMAGED = 0.02  # maximum share of undecoded characters
-_MIN_DISTINCT = 4  # minimum number of distinct frequent characters; a bullet in a list is one
+_SAMPLE = 1 << 14  # bytes of the text that are tried
+_MIN_CHARACTERS = 8  # beyond ASCII; fewer prove nothing
+_MIN_RUN = 3.2  # mean size of a run with the letters beside it; in Latin text, nearly always 3
+_MAX_LATIN = 0.3  # share of runs of such bytes beside an ASCII letter; in Latin text, nearly all
+_MIN_SCORE = 0.5  # share of the characters that are frequent, as a part of the number below
+_MAX_DAMAGED = 0.02  # share of characters that a charset may leave undecoded
+_MIN_DISTINCT = 4  # frequent characters; a bullet in a list is one
+_HIGH_BYTES = bytes(range(0x80, 0x100))
 _CYRILLIC = "оеаинтсрвлкмдпу"
 _HANZI = (
     "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就"
@@ -59,8 +59,11 @@ def guess_charset(data: bytes) -> str:
     ''
     """
     data = data[:_SAMPLE]
+    if data.isascii():
+        return ""
     runs = _RUN.findall(data)
-    if sum(map(len, runs)) < _MIN_CHARACTERS:
+    is_high_rare = sum(map(len, runs)) < _MIN_RUN * len(runs)
+    if len(data) - len(data.translate(None, _HIGH_BYTES)) < _MIN_CHARACTERS or is_high_rare:
         return ""
     if _is_utf8(data):
         return "utf-8"

@@ -1707,7 +1707,7 @@ def test_a_window_has_no_defaults_where_its_model_says_something():
     assert not WindowNB(MultinomialNB()).discriminative
     copied = {name for name in vars(TextModel) if name not in vars(WindowNB)}
     assert {name for name in copied if not name.startswith("__")} == {
-        *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one", "_scores_of"),
+        *("learn_one", "unlearn_one", "learn_many", "relearn_one", "explain_one"),
         *("features", "to_header", "reordered_header", "from_header", "_from_file"),
     }
 
