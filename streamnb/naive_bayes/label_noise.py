@@ -63,9 +63,9 @@ class LabelNoise(OnlineEstimator):
     _INITIAL_LABELS = 10.0
     # Labels. 0 is better if labels of one class only are wrong, and worse if 30 % of all are wrong.
     _SHARED_LABELS = 30.0
-    _MAX_RATE = 0.49  # above one half, the two classes would be exchanged
-    _UNSEEN_KINDS = 0.002  # d for a class of one message, for each message of another class
-    _LARGEST_SUM = 2.0**8  # largest sum of multiples of the step that is exact
+    _MAX_RATE = 0.49  # above one half, two classes would swap their meanings
+    _UNSEEN_KINDS = 0.002  # d of a class with one message, per message of other classes
+    _LARGEST_SUM = 2.0**8  # sums of multiples of the step are exact up to this
 
     def __init__(self, rate: float | None = None) -> None:
         if rate is not None and not 0 <= rate < 0.5:
