@@ -105,7 +105,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _length_power(self) -> float:
         power = self.length_norm_power
         if self._has_complement:
-            power += min(self._extra_classes, 1.0) * (_COMPLEMENT_POWER - power)
+            share = min(self._extra_classes, 1.0)
+            power = share * _COMPLEMENT_POWER + (1 - share) * power
         return power
 
     @property

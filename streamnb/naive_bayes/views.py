@@ -40,6 +40,10 @@ _SHORT_MEMORY = 1000.0
 # Entry of a receipt: 1 if the label probably corrected a wrong prediction; 0 if the caller passed
 # feedback="all".
 _CORRECTED = "corrected"
+# Inside a run of one class, models soon expect that class: 1 - P is small, and the run adds few
+# counts. So the update weight of its first messages is 1 - .7 P, with a half of the difference to
+# 1 - P after 15 messages of the class. Chosen on six streams of texts that are sorted by class.
+_RUN_UPDATE, _RUN_MESSAGES = 0.3, 15.0
 _FEEDBACK = {None: None, 0: "all", 1: "errors"}
 
 
@@ -370,6 +374,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         if len(self._factors) > 1:
             by_view = _core.mix_views(prediction.log_likelihoods, self.recalibration.weights())
         view_residuals = residuals(by_view, log_prior, active, class_index)
+        if len(active) > 1:
+            class_weight = counts.weights[class_index] / counts.scale
+            extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / _RUN_MESSAGES)
+            view_residuals = [residual + extra * (1 - residual) for residual in view_residuals]
         update_weights = [
             model.update_weight(residual, trust)
             for model, residual in zip(self._view_models, view_residuals, strict=True)

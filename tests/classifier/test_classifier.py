@@ -100,8 +100,11 @@ class SlowDiscriminative:
             return 1 - softmax(scores)[list(self.messages).index(y)]
         return 0.5
 
-    def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0):
-        update = trust**2 * self.residual(x, y, log_likelihoods)
+    def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0, mix=1.0):
+        residual = self.residual(x, y, log_likelihoods)
+        if len(self.messages) > 1:
+            residual += 0.3 * (1 - mix) * (1 - residual) / (1 + self.messages.get(y, 0) / 15)
+        update = trust**2 * residual
         update = round(update * 1024) / 1024
         for w, n in x.items():
             self.counts[w][y] += weight * update * n
@@ -362,7 +365,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                 )
         mixed = np.tensordot(pool, values, 1)
         for view, part, row in zip(views, x, mixed, strict=True):
-            view.learn(part, y, row, trust, w)
+            view.learn(part, y, row, trust, w, mix)
     return out
 
 

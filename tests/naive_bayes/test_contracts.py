@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -389,6 +390,29 @@ def test_one_class_taught_after_the_other(classes, order):
     n = 40 * classes + 300
     mixed = 1 - taught_in(iter, classes, n)
     assert 1 - taught_in(order, classes, n) < 1.3 * mixed + 0.03
+
+
+def shares_words(seed, n):
+    """Texts of a small class with words of its own, and of two large classes that share most."""
+    draw = random.Random(seed)
+
+    def words(prefix, count, vocabulary):
+        return [f"{prefix}{int(vocabulary * draw.random() ** 2)}" for _ in range(count)]
+
+    for _ in range(n):
+        label = draw.choices(["small", "large", "largest"], [1, 6, 10])[0]
+        own = words(label, 20, 80) if label == "small" else words(label, 3, 300)
+        shared = [] if label == "small" else words("common", 17, 300)
+        yield " ".join(own + shared), label
+
+
+@pytest.mark.parametrize("order", [("small", "largest", "large"), ("largest", "small", "large")])
+def test_a_run_of_an_easy_class_is_still_known_after_a_run_of_a_similar_one(order):
+    stream = list(shares_words(1, 320))
+    classifier = TextClassifier()
+    for text, label in sorted(stream[:120], key=lambda message: order.index(message[1])):
+        classifier.learn_one(text, label)
+    assert np.mean([classifier.predict_one(text) == label for text, label in stream[120:]]) > 0.7
 
 
 @pytest.mark.parametrize(("spam", "ham"), [(1, 1), (1, 500), (500, 1), (5, 5), (5, 500)])

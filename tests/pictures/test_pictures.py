@@ -389,10 +389,9 @@ def test_pages_and_pictures_take_no_place_that_is_not_a_file(runs, tmp_path):
     assert (status, err) == (0, "")
     assert (tmp_path / "link").is_symlink()
     assert "<html" in (tmp_path / "page.html").read_text()
-    os.mkfifo(tmp_path / "pipe")
-    for target in (tmp_path / "pipe", tmp_path, "", "/"):
+    for target, expected in ((tmp_path, 5), ("/", 5), ("", 2)):
         status, _, err = streamnb_command("report", runs / "weather", "-o", target)
-        assert (status, err.count("\n")) == (5, 1)
+        assert (status, err.count("\n")) == (expected, 1)
     (previous,) = (path for path in (runs / "weather").iterdir() if path.suffix == ".json")
     before = previous.read_bytes()
     status, _, err = streamnb_command("report", runs / "weather", "-o", previous)
@@ -401,6 +400,17 @@ def test_pages_and_pictures_take_no_place_that_is_not_a_file(runs, tmp_path):
     assert (status, err) == (0, "")
     assert out.startswith("<!DOCTYPE html>")
     assert out.endswith("</html>\n")
+
+
+def test_a_page_goes_to_a_pipe_that_is_read(runs, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        status, _, err = streamnb_command("report", runs / "weather", "-o", pipe)
+        if status != 0:
+            reader.kill()
+        assert (status, err) == (0, "")
+        assert reader.stdout.read().startswith("<!DOCTYPE html>")
 
 
 def test_a_page_that_cannot_be_written(runs, tmp_path):
