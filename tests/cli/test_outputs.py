@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from commands import STREAMNB, streamnb_command
@@ -96,6 +97,21 @@ def test_an_earlier_output_is_replaced(folder):
     ):
         for _ in range(2):
             assert streamnb_command(*command)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr"])
+@pytest.mark.parametrize("mode", ["ab", "wb"])
+def test_an_open_file_is_written_from_its_position(folder, name, mode):
+    command = [*STREAMNB, "predict", "m.snb", "data.csv", "--quiet", "--out"]
+    expected = subprocess.run([*command, "-"], capture_output=True, check=True).stdout
+    with open("log", mode) as log:
+        log.write(b"before\n")
+        log.flush()
+        stream = "stderr" if name == "/dev/stderr" else "stdout"
+        subprocess.run([*command, name], check=True, **{stream: log})
+        log.seek(0, os.SEEK_END)
+        log.write(b"after\n")
+    assert Path("log").read_bytes() == b"before\n" + expected + b"after\n"
 
 
 def test_pipes_and_devices_are_written_to(folder):
