@@ -6,7 +6,9 @@ import re
 import unicodedata
 from urllib.parse import unquote_to_bytes
 
-_BEFORE_PATH = re.compile(rb"[a-z+.-]*:?[/\\]*([^/\\?#]*)", re.I)
+_BEFORE_PATH = re.compile(rb"(?:[a-z][a-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)", re.I)
+_MAX_HOST = 1000  # bytes; a host has at most 253 characters
+_DELIMITERS = frozenset("/\\?#@")  # no host has them
 _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # browsers read these as a dot
 
 
@@ -22,6 +24,16 @@ def plain_link(link: bytes) -> bytes:
     match = _BEFORE_PATH.match(link)
     if match is None:
         return link
-    host = unquote_to_bytes(match[1]).decode("utf-8", "surrogateescape").translate(_DOTS)
-    plain_host = unicodedata.normalize("NFKC", host).encode("utf-8", "surrogateescape")
-    return link[: match.start(1)] + plain_host + link[match.end(1) :]
+    user, separator, host = match[1].rpartition(b"@")
+    return b"".join(
+        (link[: match.start(1)], user, separator, _plain_host(host), link[match.end(1) :])
+    )
+
+
+def _plain_host(host: bytes) -> bytes:
+    """Return a host without percent-encoding; the same bytes if they are no host."""
+    if len(host) > _MAX_HOST:  # sorting marks takes quadratic time
+        return host
+    text = unquote_to_bytes(host).decode("utf-8", "surrogateescape").translate(_DOTS)
+    text = unicodedata.normalize("NFKC", text)
+    return host if _DELIMITERS & set(text) else text.encode("utf-8", "surrogateescape")

@@ -455,13 +455,21 @@ cdef int style_page(Element *stack, Py_ssize_t used, rules, variables) except -1
     """Apply the rules about the whole page to the open elements before the body."""
     cdef Py_ssize_t k
     for k in range(used + 1):
-        stack[k].own |= <uint64_t> rules.page_mask
         for tag in (b"html", b"body"):
             style_in_scope(&stack[k], rules.styles(tag, b"", b"", 0)[3], variables)
         stack[k].hides = 0
         if rules.has_unknown_background:
             stack[k].background = UNKNOWN
     return 0
+
+
+cdef uint64_t parent_mask(const Element *stack, Py_ssize_t used, uint64_t tag_id, rules) except? 0:
+    """Return the mask of an element's parent, which is the body even if the body has no tag."""
+    if used and not stack[used].kind & IN_HEAD:
+        return stack[used].own
+    if tag_id == BODY:
+        return stack[used].own | <uint64_t> rules.mask_of(b"html")
+    return rules.mask_of(b"body")
 
 
 cdef Py_ssize_t close_implied(const Element *stack, Py_ssize_t used, uint64_t tag_id, uint32_t kind) noexcept nogil:
@@ -560,7 +568,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef Quotes quotes = last_quotes(p, n)
     cdef uint64_t tag_id
     cdef int64_t[2] span
-    variables = attributes = None
+    variables = attributes = attribute_names = None
     memset(&spans, 0, sizeof(Buffer))
     try:
         stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
@@ -608,9 +616,13 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 element = stack[used]
                 element.tag, element.kind = tag_id, kind
                 element.own = element.previous = element.earlier = element.children = 0
+                if is_in_head and not kind & IN_HEAD:
+                    is_in_head = False
+                    if tag_id != BODY:  # the body begins without its tag
+                        stack[used].children = stack[used].previous = stack[used].earlier = 0
                 stack[used].children += 1
-                attributes = {} if rules is not None and rules.attribute_names else None
-                is_in_head = is_in_head and kind & IN_HEAD
+                attribute_names = None if rules is None else rules.attribute_names
+                attributes = {} if attribute_names else None
                 if kind & SUMMARY and element.hides == HIDDEN_IN_DETAILS:
                     element.hides = 0
                 style = class_names = element_id = media = sheet_type = NULL
@@ -623,10 +635,10 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 if k == 0:
                     break
                 if attributes is not None and not closing and len(attributes) < MAX_ATTRIBUTES:
-                    attributes.setdefault(
-                        lowered_bytes(p + attribute.name, min(k, MAX_STYLE)),
-                        lowered_bytes(p + attribute.value, min(attribute.value_end - attribute.value, MAX_STYLE)),
-                    )
+                    name = lowered_bytes(p + attribute.name, min(k, MAX_STYLE))
+                    if name in attribute_names:
+                        end = min(attribute.value_end - attribute.value, MAX_STYLE)
+                        attributes.setdefault(name, lowered_bytes(p + attribute.value, end))
                 if closing or k > 10:
                     continue
                 end = min(attribute.value_end, attribute.value + MAX_STYLE) - attribute.value
@@ -653,7 +665,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         b"" if element_id == NULL else slice_of(element_id, 0, id_size),
                         stack[used].ancestors,
                         (
-                            stack[used].own, stack[used].previous, stack[used].earlier,
+                            parent_mask(stack, used, tag_id, rules), stack[used].previous, stack[used].earlier,
                             stack[used].children, tuple(attributes.items()) if attributes else (),
                         ) if rules.needs_context else NO_CONTEXT,
                     )

@@ -143,5 +143,5 @@ def _is_at(condition: bytes, position: int) -> bool:
         return False
     step_text = (match[1] or b"0n")[:-1]
     step = int(step_text + b"1") if step_text in (b"", b"+", b"-") else int(step_text)
-    distance = position - int((match[2] or b"0").replace(b" ", b""))
+    distance = position - int(b"".join((match[2] or b"0").split()))
     return distance == 0 if step == 0 else distance % step == 0 and distance // step >= 0

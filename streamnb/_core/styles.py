@@ -539,6 +539,7 @@ class Context(NamedTuple):
 
 
 _NO_CONTEXT = Context()
+_NOT_FIRST = b":nth-child(n+2)"
 
 
 class StyleRules:
@@ -562,6 +563,9 @@ class StyleRules:
         self.needs_context = False
         self.attribute_names: set[bytes] = set()
         self._conditions: set[bytes] = set()
+        self._has_positions = False
+        # atoms of all rules' parents, previous and earlier elements
+        self._parents = self._previous = self._earlier = 0
         self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
         self._bits: dict[bytes, int] = {}
         self._styles: dict[tuple[bytes, bytes, bytes, int, Context], _Styles] = {}
@@ -602,7 +606,7 @@ class StyleRules:
             if {style.background, important_style.background} != {INHERITED}:
                 self.has_unknown_background = True
             return
-        atoms, excluded = compounds[-1].atoms, compounds[-1].excluded
+        combinator, atoms, excluded = compounds[-1]
         every_atom = [atom for compound in compounds for atom in compound.atoms]
         tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
         ids = sum(atom[:1] == b"#" for atom in tested_atoms)
@@ -610,8 +614,14 @@ class StyleRules:
         self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":"))
         if any(all(map(is_condition, compound.atoms)) for compound in compounds):
             self.tags.add(b"*")
-        conditions = set(filter(is_condition, tested_atoms))
+        if combinator in (b"+", b"~") and compounds[-2].atoms <= {b"*"}:
+            atoms |= {_NOT_FIRST}
+        conditions = set(filter(is_condition, (*tested_atoms, *atoms)))
         self._conditions |= conditions
+        self._has_positions = self._has_positions or not all(map(attribute_of, conditions))
+        self._parents |= masks[1]
+        self._previous |= masks[2]
+        self._earlier |= masks[3]
         self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
         self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
         if excluded or self.needs_context:
@@ -649,10 +659,9 @@ class StyleRules:
             return None
         return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"]
 
-    @property
-    def page_mask(self) -> int:
-        """The mask of the element of the whole page, and of its body."""
-        return self._bits.get(b"html", 0) | self._bits.get(b"body", 0)
+    def mask_of(self, atom: bytes) -> int:
+        """Return the mask of an atom, such as the tag of an element that the page implies."""
+        return self._bits.get(atom, 0)
 
     def styles(
         self,
@@ -663,6 +672,8 @@ class StyleRules:
         context: Context = _NO_CONTEXT,
     ) -> _Styles:
         """Return the effects of the rules on an element with these ancestors, and its own mask."""
+        if context is not _NO_CONTEXT:
+            context = self._used_context(*context)
         key = (tag, classes, element_id, ancestors, context)
         styles = self._styles.get(key)
         if styles is None:
@@ -670,6 +681,23 @@ class StyleRules:
             if len(self._styles) < _MAX_CACHED:
                 self._styles[key] = styles
         return styles
+
+    def _used_context(
+        self,
+        parent: int,
+        previous: int,
+        earlier: int,
+        position: int,
+        attributes: tuple[tuple[bytes, bytes], ...],
+    ) -> Context:
+        """Return a context without the parts that no rule uses, so more elements have the same."""
+        return Context(
+            parent & self._parents,
+            previous & self._previous,
+            earlier & self._earlier,
+            position if self._has_positions else 0,
+            attributes,
+        )
 
     def _find_styles(
         self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context

@@ -235,7 +235,8 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
             if not has_label or _is_evident(text, codec):
                 return text
         except UnicodeDecodeError:
-            if _is_mostly_utf8(data, 0.9 if has_label or fallback else 0.5):
+            is_expected = codec is not None or _is_utf8_or_vague(fallback)
+            if _is_mostly_utf8(data, 0.5 if is_expected and not has_label else 0.9):
                 return data.decode("utf-8", "replace")
         if not has_label:
             codec = _undeclared_codec(data, fallback)
@@ -249,6 +250,12 @@ def is_informative(label: str) -> bool:
     if label in _COMMON_CHARSETS:  # without importing the table of labels
         return label not in ("", "us-ascii", "US-ASCII")
     return not _is_ascii_label(label) and _codec(label) is not None
+
+
+def _is_utf8_or_vague(label: str) -> bool:
+    """Return True if a label does not name a charset other than UTF-8."""
+    codec = _codec(label) if is_informative(label) else None
+    return codec is None or codec.name == "utf-8"
 
 
 def _is_ascii_label(label: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from io import BytesIO
 from itertools import islice
@@ -24,8 +24,14 @@ _FOLDED_BREAK = lazy_pattern(rb"=[ \t]++")  # a soft line break in a folded word
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
+# The last letters of base64 without padding, by the number of letters after the last four.
+_LAST_LETTERS = {
+    2: tuple(bytes((letter,)) for letter in b"AQgw"),
+    3: tuple(bytes((letter,)) for letter in b"AEIMQUYcgkosw048"),
+}
 _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
+_IDENTITIES = (b"7bit", b"8bit", b"binary")  # encodings that leave the data as it is
 _ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
@@ -58,29 +64,31 @@ class _Run:
     def __init__(self, charset: str) -> None:
         self.charset = charset
         self._pieces: list[bytes] = []
-        self._letters = b""  # of base64
+        self._words: list[bytes] = []  # adjacent words of base64
+        self._letter_count = 0
 
     def add(self, piece: bytes, kind: bytes = b"") -> None:
         """Add plain text, or the text of an encoded word of a kind."""
         if kind in (b"b", b"B"):
-            self._letters += piece
-            if b"=" in piece or len(self._letters.translate(None, b" \t")) % 4 == 0:
-                self._end_letters()
+            self._words.append(piece.translate(None, b" \t"))
+            self._letter_count += len(self._words[-1])
+            if b"=" in piece or self._letter_count % 4 == 0:
+                self._end_words()
             return
-        self._end_letters()
+        self._end_words()
         if kind:
             piece = _FOLDED_BREAK.sub(b"", piece) if b"=" in piece else piece
             piece = binascii.a2b_qp(piece, header=True)
         self._pieces.append(piece)
 
-    def _end_letters(self) -> None:
-        if self._letters:
-            self._pieces.append(_base64(self._letters))
-            self._letters = b""
+    def _end_words(self) -> None:
+        words = self._words if all(map(_is_whole, self._words)) else [b"".join(self._words)]
+        self._pieces.extend(map(_base64, words))
+        self._words, self._letter_count = [], 0
 
     def text(self, fallback: str) -> str:
         """Return the decoded text."""
-        self._end_letters()
+        self._end_words()
         return decode_text(b"".join(self._pieces), self.charset, fallback)
 
 
@@ -116,10 +124,18 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     return normalize_nfc("".join(run.text(fallback) for run in runs))
 
 
-def charset_of_words(value: bytes) -> str:
-    """Return the charset of the first encoded word of a header field, or ""."""
-    word = _ENCODED_WORD.search(value)
-    return word[1].decode("ascii", "replace") if word else ""
+def charsets_of_words(value: bytes) -> Iterator[str]:
+    """Yield the charset of each encoded word of a header field."""
+    return (word[1].decode("ascii", "replace") for word in _ENCODED_WORD.finditer(value))
+
+
+def _is_whole(letters: bytes) -> bool:
+    """Return True if letters of base64 without padding encode whole bytes.
+
+    The bits of the last letter that belong to no byte are 0.
+    """
+    count = len(letters) % 4
+    return count == 0 or letters[-1:] in _LAST_LETTERS.get(count, ())
 
 
 def _base64(data: bytes) -> bytes:
@@ -247,7 +263,7 @@ def _transfer_encoding(value: bytes) -> bytes:
     if b"=?" in value:  # some programs encode all fields
         value = decode_words(value).encode()
     letters = _NOT_ALPHANUMERIC.sub(b"", _COMMENTS.sub(b"", value).lower())
-    if b"64" in letters:
+    if (b"base64" if name in _IDENTITIES else b"64") in letters:
         return b"base64"
     return b"quoted-printable" if _QUOTED_NAME.match(letters) else name
 

@@ -14,6 +14,11 @@ _MAX_LATIN = 0.3  # share of runs of such bytes beside an ASCII letter; in Latin
 _MIN_SCORE = 0.5  # share of the characters that are frequent, as a part of the number below
 _MAX_DAMAGED = 0.02  # share of characters that a charset may leave undecoded
 _MIN_DISTINCT = 4  # frequent characters; a bullet in a list is one
+# a small letter before a capital; the Greek sigma for ends of words inside a word
+_INVERTED = lazy_pattern(
+    r"[\u0430-\u044f\u0451\u03b1-\u03c9][\u0410-\u042f\u0401\u0391-\u03a9]|\u03c2(?=[\u03b1-\u03c9])"
+)
+_INVERTED_WEIGHT = 3  # frequent characters that one such pair outweighs
 _HIGH_BYTES = bytes(range(0x80, 0x100))
 _CYRILLIC = "оеаинтсрвлкмдпу"
 _HANZI = (
@@ -82,9 +87,13 @@ def _frequent_share(data: bytes, charset: str, frequent: str) -> float:
     characters = [character for character in text if character > "\x7f"]
     if text.count("\ufffd") > 1 + _MAX_DAMAGED * len(characters):
         return 0.0
+    # Capitals of one charset are small letters of another.
+    inverted_count = len(_INVERTED.findall(text))
+    text = text.lower()
     counts = [text.count(character) for character in frequent]
     is_varied = len(counts) - counts.count(0) >= _MIN_DISTINCT
-    return sum(counts) / max(len(characters), 1) if is_varied else 0.0
+    score = sum(counts) - _INVERTED_WEIGHT * inverted_count
+    return score / max(len(characters), 1) if is_varied else 0.0
 
 
 def _is_utf8(data: bytes) -> bool:

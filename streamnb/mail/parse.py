@@ -19,7 +19,7 @@ from streamnb.mail.content_types import (
 )
 from streamnb.mail.decode import (
     boundary,
-    charset_of_words,
+    charsets_of_words,
     decode_transfer,
     seems_encoded,
     transfer_encoding,
@@ -64,6 +64,7 @@ _IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
 _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds half of `Limits.size`
 # bytes of a container that are read to decide whether its declared encoding is wrong
 _LABEL_SAMPLE = 1 << 16
+_MAX_WORDS = 100  # encoded words whose charset is tried for text without one
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
 
@@ -438,18 +439,18 @@ def _find_charset(mail: Mail) -> str:
             charset = part.charset
             if charset and is_informative(charset):
                 return charset
-    if mail.source.isascii():
+    contents = [part.content for part in mail.parts if part.is_text]
+    if mail.source.isascii() and all(map(bytes.isascii, contents)):
         return ""
     from streamnb.mail.guess_charset import guess_charset  # here: few mails need it
 
-    contents = [part.content for part in mail.parts if part.is_text]
     words = (value for _, value in mail.fields if b"=?" in value)
     charsets = chain(
         map(declared_in_html, contents),
-        map(charset_of_words, words),
+        islice(chain.from_iterable(map(charsets_of_words, words)), _MAX_WORDS),
         map(guess_charset, contents),
     )
-    return next(filter(None, charsets), "")
+    return next(filter(is_informative, charsets), "")
 
 
 def _with_lf(data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Charsets as browsers read them: one text in any charset of its language gives the same tokens."""
 
 import base64
+import quopri
 import random
 
 import pytest
@@ -318,3 +319,68 @@ def test_pages_declare_the_charset_of_all_text_without_a_true_label(declaration,
     )
     assert mail.get("subject") == text
     assert text in mail.text
+
+
+@pytest.mark.parametrize("label", ["utf-8", "UTF8", "utf-8//IGNORE"])
+@pytest.mark.parametrize("damage", [b"\xc3 ...", b"\xff", b"\n-- \nGr\xfc\xdfe"])
+def test_damaged_utf8_with_its_label_stays_utf8(label, damage):
+    text = "für alle, schön"
+    mail = parse(
+        b"Subject: %b\nContent-Type: text/plain; charset=%b\n\n%b"
+        % (text.encode() + damage[:1].replace(b"\n", b""), label.encode(), text.encode() + damage)
+    )
+    assert mail.text.startswith(text)
+    assert mail.get("subject").startswith(text)
+
+
+WORDS_IN_KOI8 = b"=?koi8-r?B?" + base64.b64encode("Привет".encode("koi8-r")) + b"?="
+
+
+@pytest.mark.parametrize("encoding", ["8bit", "base64", "quoted-printable"])
+@pytest.mark.parametrize("header", [
+    b"Subject: " + WORDS_IN_KOI8,
+    b"From: =?us-ascii?q?x?= <a@b.example>\nSubject: " + WORDS_IN_KOI8,
+    b"From: =?unknown-8bit?q?x?= <a@b.example>\nSubject: " + WORDS_IN_KOI8,
+    b"Subject: =?us-ascii?q?x?= " + WORDS_IN_KOI8,
+])  # fmt: skip
+def test_encoded_words_declare_the_charset_of_undeclared_text(header, encoding):
+    body = "Привет".encode("koi8-r")
+    if encoding != "8bit":
+        body = (base64.b64encode if encoding == "base64" else quopri.encodestring)(body)
+    mail = parse(header + b"\nContent-Transfer-Encoding: %b\n\n%b" % (encoding.encode(), body))
+    assert (mail.text.strip(), mail.charset) == ("Привет", "koi8-r")
+
+
+def test_ascii_declared_by_a_page_hides_no_other_charset():
+    page = b"<meta charset=us-ascii><p>" + "Привет".encode("koi8-r")
+    mail = parse(b"Subject: %b\nContent-Type: text/html\n\n%b" % (WORDS_IN_KOI8, page))
+    assert "Привет" in mail.text
+
+
+@pytest.mark.parametrize(
+    "words", [["Grü", "ße"], ["Grü", "Grü"], ["é", "é", "é"], ["a", "bc", "def"]]
+)
+def test_words_of_base64_without_padding_are_read_each(words):
+    value = b" ".join(
+        b"=?utf-8?b?" + base64.b64encode(word.encode()).rstrip(b"=") + b"?=" for word in words
+    )
+    assert decode_words(value) == "".join(words)
+
+
+CAPITALS = {
+    "Russian": (
+        "ВНИМАНИЕ! СРОЧНО КУПИТЕ КВАРТИРУ",
+        ["cp1251", "koi8-r", "cp866", "iso8859-5"],
+    ),
+    "Ukrainian": ("УВАГА! ТЕРМІНОВО КУПІТЬ НОВИЙ ТОВАР ЗІ ЗНИЖКОЮ", ["cp1251"]),
+    "Greek": ("ΠΡΟΣΟΧΗ! ΚΕΡΔΙΣΤΕ ΕΝΑ ΜΕΓΑΛΟ ΔΩΡΟ ΣΗΜΕΡΑ", ["cp1253"]),
+}
+
+
+@pytest.mark.parametrize("change", [str.upper, str.title, str.capitalize, str.lower])
+@pytest.mark.parametrize("language", CAPITALS)
+def test_capitals_are_no_small_letters_of_another_charset(language, change):
+    text, codecs = CAPITALS[language]
+    for codec in codecs:
+        for variant in (change(text), f"{text} {text.lower()}"):
+            assert decode_text(variant.encode(codec)) == variant, codec

@@ -8,7 +8,9 @@ import pytest
 
 from streamnb import MailTokenizer
 from streamnb._core import hidden_spans, split_header, styles
+from streamnb._core.links import plain_link
 from streamnb.mail import parse, unwrap
+from streamnb.mail.decode import decode_words
 from streamnb.mailbox.digest import digest
 
 MARK = b"a" * 60
@@ -50,6 +52,11 @@ HOSTILE = {
         for line in (b"--bx\n", b"--b x\n", b"--b--x\n", b"--b ")
     },
     "containers": lambda n: parse(nested(8 * n)),
+    "marks in a host": lambda n: plain_link("http://a{}/".format("\u0301\u0323" * 20 * n).encode()),
+    "words of base64": lambda n: decode_words(b"=?utf-8?b?A?= " + b"=?utf-8?b?AAAA?= " * 4 * n),
+    "words of many charsets": lambda n: parse(
+        b"Subject: %b\n\n\xe9" % b" ".join(b"=?x%d?q?a?=" % i for i in range(4 * n))
+    ),
 }
 
 

@@ -14,14 +14,14 @@ HIDING = [
     "[lang|=en]", "[id=i]", "div [title]", "[title].x", "p:nth-child(2)", ":nth-child(even)",
     ":nth-child(n)", ":nth-child(n+2)", ":nth-child(-n+2)", "p:nth-child(2n)", "body > div > p",
     "div>p", "body>div .x", "b + p", "b+.x", "b ~ p", ":first-child + p", "div > b + p",
-    "html body p", "html > body p", ":root p", "div:nth-child(1) > p", "div:first-child p",
+    "html body p", "html > body p", ":root p", "*+p", "* ~ p", "b+*", "p:nth-child(2n\n+\t2)", "p:nth-child(n\t+ 2)", "div:nth-child(1) > p", "div:first-child p",
 ]  # fmt: skip
 SHOWING = [
     "p:not(.x)", "p:not(p)", ".x:not(.y)", ":not(b):not(p):not(i):not(div):not(body)", "[titles]",
     "[title=z]", "[class=x]", "[class^=y]", "[class$=x]", "[title*='']", "[lang|=e]", "[lang=en]",
     "p:nth-child(1)", ":nth-child(odd).x", "p:first-child", "p:nth-child(3n)", "body > p", "html > p",
     "i + p", "i ~ p", "p + b", "* html p", "*+html p", "div:nth-child(2) p", "p:hover", "p::before",
-    "p:visited", "a:not(p", "p:nth-child()", "[title", "p > ", "> b", "b + + p",
+    "p:visited", "*+b", "*~div", "p:nth-child(2n +\n1)", "a:not(p", "p:nth-child()", "[title", "p > ", "> b", "b + + p",
 ]  # fmt: skip
 
 
@@ -46,6 +46,38 @@ def test_the_body_is_the_parent_even_without_its_tag():
     assert {"hidden:Concealed", "Shown"} <= set(tokens)
 
 
+@pytest.mark.parametrize(
+    ("rule", "page", "shown_word"),
+    [
+        ("p:nth-child(2)", "<p>Shown</p><p>Concealed</p>", "Shown"),
+        ("p:first-child", "<p>Concealed</p><p>Shown</p>", "Shown"),
+        ("*+p", "<p>Shown</p><p>Concealed</p>", "Shown"),
+        ("style~p", "<p>Shown</p>", "Shown"),
+        ("style+p", "<p>Shown</p>", "Shown"),
+        ("html>p", "<p>Shown</p>", "Shown"),
+        ("body>p", "<p>Concealed</p><div><p>Shown</p></div>", "Shown"),
+        ("html>body", "<body><p>Concealed</p></body>", ""),
+    ],
+)
+@pytest.mark.parametrize("start", ["", "<head>", "<html>", "<html><head><title>x</title></head>"])
+def test_body_without_its_tag_begins_at_the_first_visible_element(rule, page, shown_word, start):
+    page = f"{start}<style>{rule}{{display:none}}</style>{page}"
+    tokens = set(MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode()))
+    assert (shown_word in tokens) == bool(shown_word)
+    assert ("hidden:Concealed" in tokens) == ("Concealed" in page)
+    assert "Concealed" not in tokens
+
+
+@pytest.mark.parametrize("rule", ["[data-x]", "b+b", "b~b", "b>b"])
+def test_rules_about_other_elements_do_not_use_up_the_comparisons(rule):
+    rules = f"{rule}{{color:red}}.pre{{display:none}}"
+    rules += "".join(f"td{{color:#000{number}}}" for number in range(100, 140))
+    cells = "".join(f"<td title='Item {number}'>x</td>" for number in range(2000))
+    page = f"<style>{rules}</style><table><tr>{cells}</table><p class=pre>Concealed</p>"
+    tokens = MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode())
+    assert "hidden:Concealed" in tokens
+
+
 def test_supports_not_is_no_rule_for_every_reader():
     page = "<style>@supports not (display:grid){p{display:none}}</style><p>Shown</p>"
     tokens = MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode())
@@ -59,6 +91,24 @@ def test_supports_not_is_no_rule_for_every_reader():
 def test_hosts_of_links_are_those_that_browsers_open(link):
     page = f'Content-Type: text/html; charset=utf-8\n\n<a href="{link}">x</a>'
     assert "url:evil.example" in MailTokenizer().transform_one(page.encode())
+
+
+@pytest.mark.parametrize("escape", ["%2F", "%2f", "%3F", "%23", "%5C", "%40", "%EF%BC%8F"])
+def test_escaped_delimiters_do_not_end_the_host(escape):
+    page = f'Content-Type: text/html\n\n<a href="http://bank.example{escape}@evil.example/x">x</a>'
+    tokens = MailTokenizer().transform_one(page.encode())
+    assert "url:evil.example" in tokens
+    assert "url:bank.example" not in tokens
+
+
+@pytest.mark.parametrize(
+    "link", ["%2F%2Fbank.example/x", "http://bank.example%2Fevil/", "/%2Fbank.example"]
+)
+def test_links_without_a_valid_host_have_no_other(link):
+    tokens = MailTokenizer().transform_one(
+        f'Content-Type: text/html\n\n<a href="{link}">x</a>'.encode()
+    )
+    assert "url:bank.example" not in tokens
 
 
 @pytest.mark.parametrize("word", ["Ⓥⓘⓐⓖⓡⓐ", "🅥🅘🅐🅖🅡🅐", "⒱⒤⒜⒢⒭⒜", "🄥🄘🄐🄖🄡🄐", "🅅🄸🄰🄶🅁🄰"])

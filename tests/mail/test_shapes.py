@@ -426,6 +426,12 @@ def test_base64_is_known_by_any_name(name):
     assert {"Shown", "words"} <= set(MailTokenizer().transform_one(message))
 
 
+@pytest.mark.parametrize("name", ["8bit; size=1640", "7bit; x=64", "binary (64)", "8bit;64"])
+def test_numbers_beside_the_name_of_an_encoding_are_not_base64(name):
+    mail = parse(f"Content-Transfer-Encoding: {name}\n\nVisible\n".encode())
+    assert mail.text == "Visible\n"
+
+
 @pytest.mark.parametrize("name", ["QP", "quote-printable", "quoted-printeable", "x-qp", "quoted"])
 def test_quoted_printable_is_known_by_any_name(name):
     message = f"Content-Transfer-Encoding: {name}\n\nSho=\nwn w=C3=B6rds"

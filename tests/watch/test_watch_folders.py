@@ -369,3 +369,9 @@ def test_misuse_is_one_line(tmp_path, yaml, options, report_lines):
     assert status in (2, 3)
     assert (out, error.count("\n")) == ("", 1)
     assert report_lines in error
+
+
+def test_a_missing_folder_of_a_pinned_sender_is_an_error_at_the_start(scene):
+    scene = scene(move=True, pinned={"boss@example.org": "Boss"})
+    with pytest.raises(CorpusError, match="Boss"):
+        scene.scan()

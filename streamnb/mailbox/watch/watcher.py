@@ -141,7 +141,8 @@ class Watcher:
 
     def _skip_folder(self, folder: str, error: Exception) -> None:
         """Report a folder that cannot be listed, once. Raise the error if the plan needs it."""
-        if folder in (self.plan.inbox, self.plan.unsure, *self.plan.folders):
+        needed = (self.plan.inbox, self.plan.unsure, *self.plan.folders)
+        if folder in needed or folder in self.plan.pinned.values():
             raise error
         if folder not in self._skipped_folders:
             self._skipped_folders.add(folder)
