@@ -14,7 +14,6 @@ from streamnb.errors import OutputError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Contributions, Explanation
-from streamnb.naive_bayes.mini_batches import are_messages, as_list
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -87,16 +86,6 @@ class WindowNB(TextModel):
             receipt = self.model.learn(tokens, y, w, feedback)
             self._append(tokens, y, receipt)
         return receipt
-
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn many messages, one after the other, or the rows of a table for a model of tables.
-
-        Parameters, errors and types of X are those of the model's `learn_many`.
-        """
-        X = as_list(X)
-        if isinstance(X, list) and hasattr(self.model, "statistics") and not are_messages(X):
-            X = list(self.model.messages_of(X))
-        super().learn_many(X, y, w)
 
     def _append(self, tokens: Any, y: Label, receipt: Receipt) -> None:
         """Append a learned message, and unlearn those that leave the window."""
