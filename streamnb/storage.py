@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -22,16 +23,24 @@ if TYPE_CHECKING:
     from pathlib import Path
     from zipfile import ZipFile
 
+_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]{1,9})")
+
 
 @contextlib.contextmanager
 def open_output(path: str, content: str, private: bool = False) -> Iterator[BinaryIO]:
     """Open a file as `replace_file` does, or standard output if the path is "-".
 
-    A pipe or a device, such as /dev/null or a shell's `>(gzip)`, is not replaced.
+    A pipe or a device, such as /dev/null or a shell's `>(gzip)`, is not replaced. An open file,
+    such as /dev/stdout, is written from its current position.
     """
     if path != "-":
-        writer = _open_stream if _is_stream(path) else replace_file
-        with writer(path, content, private) as file:
+        is_stream = _descriptor_of(path) is not None or _is_stream(path)
+        with (
+            _open_stream(path, content)
+            if is_stream
+            else replace_file(path, content, private) as file
+        ):
             yield file
         return
     if sys.stdout is None:
@@ -49,15 +58,36 @@ def _is_stream(path: str) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
 
 
+def _descriptor_of(path: str) -> int | None:
+    """Return the descriptor of an open file that a path names, such as 1 for /dev/stdout."""
+    if path in _STANDARD_STREAMS:
+        return _STANDARD_STREAMS[path]
+    match = _DESCRIPTOR.fullmatch(path)
+    return int(match[1]) if match else None
+
+
 @contextlib.contextmanager
-def _open_stream(path: str, content: str, private: bool) -> Iterator[BinaryIO]:
-    """Open a pipe or a device for writing; BrokenPipeError if its reader has closed it."""
+def _open_stream(path: str, content: str) -> Iterator[BinaryIO]:
+    """Open a pipe, a device or an open file; BrokenPipeError if its reader has closed it."""
+    descriptor = _descriptor_of(path)
     try:
-        with open(path, "wb") as file:
+        if descriptor is None:
+            opened = open(path, "wb")  # noqa: SIM115 (closed below)
+        else:  # a second open of the file by its name would write at its beginning
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+            opened = os.fdopen(os.dup(descriptor), "wb")
+    except (OSError, OverflowError) as error:
+        raise _write_error(path, content, error) from None
+    try:
+        with opened as file:
             yield file
     except BrokenPipeError:
         raise
     except OSError as error:
+        if error.filename is not None:  # of another file, such as an input
+            raise
         raise _write_error(path, content, error) from None
 
 
@@ -99,7 +129,7 @@ def replace_file(path: str | Path, content: str, private: bool = False) -> Itera
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.filename in (None, temporary):
             raise _write_error(path, content, error) from None
         raise
     with contextlib.suppress(OSError):  # some file systems cannot sync folders

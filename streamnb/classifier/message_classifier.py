@@ -193,21 +193,32 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
 
-        X is a sequence of messages or a data frame with one column; with `on`, also a frame that
-        has that column.
+        X is a sequence of messages or a data frame with one column. With `on`, X can also be a
+        frame that has that column.
         """
         self.model.learn_many(self._count_many(X), y, w)
 
     def _count_many(self, X: Any) -> list[Any]:
         """Return the features of many messages; an error names the row of a wrong message."""
-        rows: list[Any] = []
+        by_name = self._reads_dicts()
+        messages, rows = as_messages(X, by_name), []
         try:
-            for message in as_messages(X, self.on):
+            for message in messages:
                 rows.append(self.count(message))
-        except (TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"row {len(rows)}: {error}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            is_row = is_frame(X) and isinstance(messages[0], Mapping) and not by_name
+            if isinstance(error, AttributeError) and not is_row:
+                raise
+            hint = f"; X is a frame of {len(messages[0])} columns: set on= to one" if is_row else ""
+            kind = TypeError if isinstance(error, TypeError) and not is_row else ValueError
+            raise kind(f"row {len(rows)}: {error}{hint}") from None
         return rows
+
+    def _reads_dicts(self) -> bool:
+        """Return whether the classifier or a tokenizer has a key `on`."""
+        views = self.tokenizer
+        tokenizers = views.tokenizers if isinstance(views, Views) else [views]
+        return any(getattr(part, "on", None) is not None for part in (self, *tokenizers))
 
     def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
         """Reset the model, then learn many messages in shuffled order.
@@ -558,26 +569,31 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
         )
 
 
-def as_messages(X: Any, on: str | None) -> list[Any]:
-    """Return a list of messages: the values of a sequence or single column, or dicts with `on`.
+def as_messages(X: Any, by_name: bool) -> list[Any]:
+    """Return a list of messages: the values of a sequence or single column, or rows as dicts.
+
+    Parameters
+    ----------
+    X
+        A sequence or a data frame. The rows of a frame of several columns are dicts.
+    by_name
+        Whether the rows of a frame with one column are dicts, too.
 
     Raises
     ------
     TypeError
         If X is a single message.
     ValueError
-        If X is a set, or without `on` a data frame with several columns.
+        If X is a set.
     """
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
     refuse_set(X)
     if is_frame(X):
-        if on is not None:
-            return list(frame_of(X).rows(named=True))
-        columns = list(frame_of(X).iter_columns())
-        if len(columns) != 1:
-            raise ValueError(f"a frame of {len(columns)} columns: set on= to that of the messages")
-        return list(columns[0].to_list())
+        frame = frame_of(X)
+        if by_name or frame.shape[1] != 1:
+            return list(frame.rows(named=True))
+        return list(frame[:, 0].to_list())
     if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
         X = X.ravel()
     return list(X.to_pylist() if hasattr(X, "to_pylist") else X)

@@ -216,8 +216,8 @@ class RunningMetrics:
     Parameters
     ----------
     positive
-        The class whose log-odds the scores are. None: "spam" if it is one of the first two
-        classes, otherwise the second class that occurs.
+        The class whose log-odds the scores are. None: "spam" as soon as it is one of the classes,
+        before that the second class that occurs.
     window
         Number of messages of the window of `window_accuracy`.
     fading
@@ -294,10 +294,10 @@ class RunningMetrics:
         """Return `ScoredPrediction.score`, given the predicted class and joint log-likelihoods."""
         if len(scores) < 2:
             return 0.0
-        if self.positive is None:
-            first, second = list(scores)[:2]
-            self.positive = "spam" if "spam" in (first, second) else second
-            self._is_named = self.positive == "spam"
+        if not self._is_named and "spam" in scores:
+            self.positive, self._is_named = "spam", True
+        elif self.positive is None:
+            self.positive = list(scores)[1]
         if self._is_named or (len(scores) == 2 and self.positive in scores):
             return log_odds(scores, self.positive) if self.positive in scores else 0.0
         return log_odds(scores, predicted)

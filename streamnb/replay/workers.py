@@ -84,13 +84,17 @@ def stream_features(
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
-    with ProcessPoolExecutor(jobs - 1, _context(), _init_worker, (tokenizer,)) as pool:
+    context = _context()
+    is_stopped = context.RawValue("b", 0)  # without a lock, which a killed process could hold
+    with ProcessPoolExecutor(jobs - 1, context, _init_worker, (tokenizer, is_stopped)) as pool:
         try:
             yield from _distribute(iter(entries), tokenizer, pool, jobs)
         except BrokenProcessPool:
             raise StreamNBError(
                 "a reading process ended unexpectedly; try again with --jobs 1"
             ) from None
+        finally:
+            is_stopped.value = 1
 
 
 @dataclass
@@ -143,12 +147,14 @@ def _submit(pool: ProcessPoolExecutor, entries: list[Entry]) -> Future[_Packed]:
         return pool.submit(_count_chunk, entries)
 
 
-_tokenizer: FeatureCounter  # set by `_init_worker` in each worker process
+# set by `_init_worker` in each worker process
+_tokenizer: FeatureCounter
+_is_stopped: Any  # whether results are not needed
 
 
-def _init_worker(tokenizer: FeatureCounter) -> None:
-    global _tokenizer
-    _tokenizer = tokenizer
+def _init_worker(tokenizer: FeatureCounter, is_stopped: Any) -> None:
+    global _tokenizer, _is_stopped
+    _tokenizer, _is_stopped = tokenizer, is_stopped
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the main process
     gc.freeze()  # a collection would write to, and so copy, pages shared with the main process
     threading.Thread(target=_exit_with_main_process, daemon=True).start()
@@ -165,7 +171,9 @@ def _exit_with_main_process() -> None:
 
 
 def _count_chunk(entries: list[Entry]) -> _Packed:
-    return _pack([_count_in_worker(entry, _tokenizer) for entry in entries])
+    return _pack(
+        [_count_in_worker(entry, _tokenizer) for entry in entries if not _is_stopped.value]
+    )
 
 
 def _context() -> Any:

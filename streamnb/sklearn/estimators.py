@@ -318,7 +318,8 @@ class _TableEstimator(Estimator):
                 f"time: {', '.join(new)[:200]}"
             )
         values = np.full((len(X), len(names)), None, dtype=object)
-        values[:, [names.index(name) for name in row_names]] = table.values
+        places = {name: j for j, name in enumerate(names)}
+        values[:, [places[name] for name in row_names]] = table.values
         return Columns(names, values)
 
     def _declare(self, model: Any, classes: list[Label]) -> None:
@@ -578,7 +579,7 @@ class _TextEstimator(PresetParameters, Estimator):
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
         if self.on is not None:
-            return classifier.as_messages(X, self.on)
+            return classifier.as_messages(X, by_name=True)
         texts = as_texts(X)
         if texts is None:
             raise ValueError(

@@ -176,7 +176,7 @@ def summary(steps: DataFrame, intervals: bool = True) -> Summary:
                 for name in (LABEL, "predicted", "positive", *_FIGURES, "classes")
             ]
             for y, predicted, positive, *scored in zip(*columns, strict=True):
-                if metrics.positive is None and positive is not None:
+                if positive is not None:
                     metrics.positive = positive
                 metrics.add(y, predicted, ScoredPrediction(*scored))
         text = json.dumps(metrics.summary(intervals).as_dict())

@@ -159,6 +159,7 @@ class PairCounts(LevelCounts):
             raise ValueError("cannot merge: the models have different parents")
         if self.sparse != other.sparse:
             raise ValueError("cannot merge: sparse=True in one model, sparse=False in the other")
+        super().check_merge(other)
 
     def merge(self, other: Any, places: list[int]) -> None:
         """Add other statistics."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Set
+import contextlib
+import math
+from collections.abc import Hashable, Iterable, Mapping, Set
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +19,7 @@ from streamnb.tables.columns import Columns, plain_value
 
 MISSING, UNSEEN = -1, -2  # marks a missing level in place of its index
 _TRUTH_VALUES = {"true": True, "false": False}
+_MOST_DIGITS = 400  # of whole numbers; all float64 have fewer, and the time is quadratic
 
 
 class Levels(NamedTuple):
@@ -48,7 +52,7 @@ class LevelCounts(Statistics):
     ----------
     features, names
         The index and the name of each of the F features.
-    ids
+    level_ids
         For each feature, the index of each of its levels. V is the number of levels of all
         features.
     feature_of
@@ -63,6 +67,7 @@ class LevelCounts(Statistics):
         self.features: dict[Hashable, int] = {}
         self.names: list[Hashable] = []
         self.level_ids: list[dict[Hashable, int]] = []
+        self._number_texts: list[_NumberTexts] = []  # of the learned levels of each feature
         self._size = 0
         self._classes = 0
         # The array has spare room for levels and classes.
@@ -122,19 +127,34 @@ class LevelCounts(Statistics):
         place = self.features.get(name)
         return {} if place is None else self.level_ids[place]
 
-    def _check_types(self, name: Hashable, levels: list[Hashable]) -> None:
+    def has_levels(self, name: Hashable) -> bool:
+        """Return whether a level of a feature has a count."""
+        place = self.features.get(name)
+        return place is not None and bool(self.alive[place])
+
+    def find_twin(self, name: Hashable, level: Hashable) -> Hashable | None:
+        """Return the counted level of another type with the same text, such as 3 for "3"."""
+        place = self.features.get(name)
+        if place is None:
+            return None
+        level_ids = self.level_ids[place]
+        twins = _find_twins(level, level_ids, self._number_texts[place])
+        return next((twin for twin in twins if self._counts[level_ids[twin]].any()), None)
+
+    def _check_types(self, name: Hashable, levels: Iterable[Hashable]) -> None:
         """Raise ValueError for a new level with the text of a level that has another type."""
         learned_levels = self.learned_levels(name)
-        new_levels = [level for level in levels if level not in learned_levels]
-        types = set(map(type, new_levels))
+        new_levels = {level: 0 for level in levels if level not in learned_levels}
+        is_mixed = len(set(map(type, new_levels))) > 1
+        number_texts = _index_number_texts(new_levels) if is_mixed else {}
         for level in new_levels:
-            twin = find_twin(level, learned_levels)
-            if twin is None and len(types) > 1:
-                twin = find_twin(level, dict.fromkeys(new_levels))
+            twin = self.find_twin(name, level)
+            if twin is None and is_mixed:
+                twin = next(iter(_find_twins(level, new_levels, number_texts)), None)
             if twin is not None:
                 raise ValueError(
-                    f"{name!r:.80}: the level {level!r:.80} is {_type_name(level)}, but "
-                    f"{twin!r:.80} is {_type_name(twin)}: use one type for both"
+                    f"{name!r:.80}: the level {_shorten(level)} is {_type_name(level)}, but "
+                    f"{_shorten(twin)} is {_type_name(twin)}: use one type for both"
                 )
 
     def codes(self, rows: Levels) -> tuple[Ints, Ints]:
@@ -156,11 +176,16 @@ class LevelCounts(Statistics):
             if place == len(self.level_ids):
                 self.names.append(name)
                 self.level_ids.append({})
+                self._number_texts.append({})
             level_ids = self.level_ids[place]
+            new_texts: list[Hashable] = []
             for level in rows.levels[j]:
                 if level not in level_ids:
                     level_ids[level] = self._size + len(new)
                     new.append(place)
+                    if isinstance(level, str):
+                        new_texts.append(level)
+            _index_number_texts(new_texts, self._number_texts[place])
         self._size += len(new)
         if self._size > len(self._of_levels):
             new_cells = np.zeros((self._size, self._of_levels.shape[1]))
@@ -239,7 +264,12 @@ class LevelCounts(Statistics):
         np.subtract.at(self.alive, self.feature_of[levels], 1)
 
     def check_merge(self, other: Any) -> None:
-        """Do nothing, because counts of levels can always be merged."""
+        """Raise ValueError if a level has one type here and another type in the other counts."""
+        for name, other_ids in zip(other.names, other.level_ids, strict=True):
+            if name in self.features:
+                self._check_types(
+                    name, [level for level, i in other_ids.items() if other.counts[i].any()]
+                )
 
     def merge(self, other: LevelCounts, places: list[int]) -> None:
         """Add other statistics."""
@@ -344,27 +374,67 @@ def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable]
     return list(numbers), places
 
 
-def find_twin(level: Hashable, levels: Mapping[Hashable, Any]) -> Hashable | None:
-    """Return the level of another type with the same text, such as 3 for "3"; None without one."""
+_NumberTexts = dict[tuple[bool, Any], list[str]]  # the texts of each number or truth value
+
+
+def number_of_text(text: str) -> Any:
+    """Return the finite number or the truth value that a text stands for; None without one."""
+    if text.lower() in _TRUTH_VALUES:
+        return _TRUTH_VALUES[text.lower()]
+    if "_" in text:  # which Python reads in numbers
+        return None
+    with contextlib.suppress(ValueError):
+        if len(text) <= _MOST_DIGITS:
+            return int(text)
+    with contextlib.suppress(ValueError):
+        number = float(text)
+        return number if math.isfinite(number) else None
+    return None
+
+
+def _index_number_texts(
+    levels: Iterable[Hashable], index: _NumberTexts | None = None
+) -> _NumberTexts:
+    """Add the texts of numbers and truth values to an index, and return it."""
+    index = {} if index is None else index
+    for level in levels:
+        number = number_of_text(level) if isinstance(level, str) else None
+        if number is not None:
+            index.setdefault((isinstance(number, bool), number), []).append(str(level))
+    return index
+
+
+def _find_twins(
+    level: Hashable, levels: Mapping[Hashable, Any], number_texts: _NumberTexts
+) -> list[Hashable]:
+    """Return the levels of another type with the same text, such as 3 for "3".
+
+    Parameters
+    ----------
+    level
+        A level.
+    levels
+        Other levels.
+    number_texts
+        The index of the texts among them.
+    """
+    if isinstance(level, Number):
+        return list(number_texts.get((isinstance(level, bool), level), ()))
     if not isinstance(level, str):
-        texts = [str(level)]
-        if isinstance(level, float) and level.is_integer():
-            texts.append(str(int(level)))
-        return next((text for text in texts if text in levels), None)
-    if level.lower() in _TRUTH_VALUES:
-        value: Any = _TRUTH_VALUES[level.lower()]
-    elif "_" in level:  # which Python reads in numbers
-        return None
-    else:
-        try:
-            value = float(level)
-        except ValueError:
-            return None
-    if value not in levels:
-        return None
-    is_truth_value = isinstance(value, bool)  # 1 and True are one key of a dict
+        return [text for text in [str(level)] if text in levels]
+    value = number_of_text(level)
+    if value is None or value not in levels:
+        return []
     twin = next(candidate for candidate in levels if candidate == value)
-    return twin if isinstance(twin, bool) == is_truth_value else None
+    # 1 and True are one key of a dict
+    return [twin] if isinstance(twin, bool) == isinstance(value, bool) else []
+
+
+def _shorten(level: Hashable) -> str:
+    try:
+        return f"{level!r:.80}"
+    except ValueError:  # an integer of too many digits
+        return "a long integer"
 
 
 def _type_name(level: Hashable) -> str:

@@ -14,7 +14,7 @@ from streamnb.counts.protocol import Floats, Ints
 from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
-from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, find_twin, total_logs
+from streamnb.tables.level_counts import LevelCounts, Levels, number_of_text, total_logs
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
@@ -30,6 +30,15 @@ def _is_number_text(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _find_number_text(levels: list[Hashable]) -> str | None:
+    """Return a text that is a number, or one like "nan" if all levels are such texts."""
+    texts = [x for x in levels if isinstance(x, str) and _is_number_text(x)]
+    numbers = [text for text in texts if number_of_text(text) is not None]
+    if numbers:
+        return numbers[0]
+    return texts[0] if texts and len(texts) == len(levels) else None
 
 
 class MixedStatistics(Statistics):
@@ -91,29 +100,33 @@ class MixedStatistics(Statistics):
 
     def _check_types(self, rows: _Mixed) -> None:
         """Raise ValueError if one feature has a number as text and as a number."""
+        numeric_names = set(rows.numeric.names)
         for j, name in enumerate(rows.levels.names):
-            has_numbers = name in self.numbers.features or name in rows.numeric.names
-            if not has_numbers or name in self.levels.features:
+            if self.levels.has_levels(name):
                 continue
-            new_levels = rows.levels.levels[j]
-            number_texts = [x for x in new_levels if isinstance(x, str) and _is_number_text(x)]
-            if number_texts and len(number_texts) == len(new_levels):
-                row = int(np.argmax(rows.levels.places[:, j] != MISSING))
+            text = _find_number_text(rows.levels.levels[j])
+            if text is not None and (name in numeric_names or self._has_numbers(name)):
+                level_index = rows.levels.levels[j].index(text)
+                row = int(np.argmax(rows.levels.places[:, j] == level_index))
                 raise ValueError(
-                    f"row {row}, {name!r:.80}: {number_texts[0]!r:.80} is not a number, but a "
-                    "text; all other values of this feature are numbers"
+                    f"row {row}, {name!r:.80}: {text!r:.80} is not a number, but a text; all other "
+                    "values of this feature are numbers"
                 )
         for j, name in enumerate(rows.numeric.names):
-            levels = self.levels.learned_levels(name)
-            if not levels or name in self.numbers.features:
+            if not self.levels.has_levels(name):
                 continue
             for row, number in enumerate(rows.numeric.values[:, j].tolist()):
-                twin = None if math.isnan(number) else find_twin(number, levels)
-                if twin is not None:
+                twin = None if math.isnan(number) else self.levels.find_twin(name, number)
+                if twin is not None and not self._has_numbers(name):
                     raise ValueError(
                         f"row {row}, {name!r:.80}: {number:g} is a number, but the level "
                         f"{twin!r:.80} is text: use one type for both"
                     )
+
+    def _has_numbers(self, name: Hashable) -> bool:
+        """Return whether a number of a feature has a weight."""
+        place = self.numbers.features.get(name)
+        return place is not None and any(sums.moments()[0, place] for sums in self.numbers.sums)
 
     def unlearn(self, rows: _Mixed, place: int, weight: float, remaining_weight: float) -> None:
         """Subtract a row."""
@@ -125,6 +138,7 @@ class MixedStatistics(Statistics):
         """Raise ValueError if the other statistics have other kinds of features."""
         if self.is_settled != other.is_settled:
             raise ValueError("cannot merge: the models differ in numeric or categorical features")
+        self.levels.check_merge(other.levels)
 
     def merge(self, other: MixedStatistics, places: list[int]) -> None:
         """Add other statistics."""

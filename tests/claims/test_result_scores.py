@@ -34,6 +34,18 @@ def test_scores_are_of_the_positive_class_whatever_the_number_of_classes(positiv
         assert score == pytest.approx(log_odds_of(name, scores))
 
 
+@pytest.mark.parametrize("place", range(5))
+def test_spam_is_the_positive_class_wherever_it_is(place):
+    labels = ["ham", "list", "news", "work"]
+    labels.insert(place, "spam")
+    scores = dict(zip(labels, [0.5, -1.0, 2.0, 0.0, 1.0], strict=True))
+    metrics = RunningMetrics()
+    for n_classes in range(2, 6):  # classes arrive one after the other
+        score = metrics.record(Step("ham", labels[0], dict(list(scores.items())[:n_classes]), "1"))
+    assert score == pytest.approx(log_odds_of("spam", scores))
+    assert metrics.positive == "spam"
+
+
 def test_no_score_is_given_before_the_positive_class_is_known():
     metrics = RunningMetrics("late")
     assert metrics.record(Step("a", "b", {"a": -3.0, "b": -1.0}, "1")) == 0.0

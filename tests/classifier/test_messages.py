@@ -1,12 +1,15 @@
 """Errors that say what to do: each mistake at each entrance where it can be made."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import streamnb
+from streamnb import Classifier, MultinomialNB, TextClassifier, Tokenizer, ViewsNB
 from streamnb import sklearn as estimators
 from streamnb.evaluate import prequential
+from streamnb.features.views import Views
 
 NAN = float("nan")
 MODELS = [
@@ -151,3 +154,40 @@ def test_no_prior_of_scikit_learn_is_the_default():
     model = estimators.MultinomialNB(class_prior=[0.9, 0.1])
     assert model.set_params(class_prior=None).prior == "learned"
     assert streamnb.MultinomialNB(alpha=0.5).clone({"force_alpha": True}).alpha == 0.5
+
+
+ROW_CLASSIFIERS = {
+    "tokenizer": lambda: Classifier(Tokenizer(on="s"), MultinomialNB()),
+    "views": lambda: Classifier(
+        Views([Tokenizer(on="s"), Tokenizer(on="s")], mail=False),
+        ViewsNB([MultinomialNB(), MultinomialNB()]),
+    ),
+    "function": lambda: Classifier(lambda row: row["s"].split(), MultinomialNB()),
+    "classifier": lambda: Classifier(Tokenizer(), MultinomialNB(), on="s"),
+}
+
+
+@pytest.mark.parametrize("columns", [["s"], ["s", "t"]])
+@pytest.mark.parametrize("kind", ROW_CLASSIFIERS)
+def test_rows_of_frames_are_dicts_for_classifiers_of_rows(kind, columns):
+    if kind == "function" and len(columns) == 1:
+        return  # a function takes the values of a single column
+    frame = pd.DataFrame({"s": ["free pills", "lunch at noon"], "t": ["a", "b"]})[columns]
+    model = ROW_CLASSIFIERS[kind]()
+    model.learn_many(frame, ["spam", "ham"])
+    assert list(model.predict_many(frame)) == ["spam", "ham"]
+    assert list(model.predict_many(frame.to_dict("records"))) == ["spam", "ham"]
+
+
+@pytest.mark.parametrize(
+    ("X", "error"),
+    [
+        ("hello", "a str is a single message"),
+        (b"hello", "a bytes is a single message"),
+        ({"a", "b"}, "X is a set"),
+        (3, "'int' object is not iterable"),
+    ],
+)
+def test_errors_of_the_whole_input_name_no_row(X, error):
+    with pytest.raises((TypeError, ValueError), match=f"^{error}"):
+        TextClassifier().learn_many(X, ["x"])

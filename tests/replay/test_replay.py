@@ -404,6 +404,23 @@ def test_feed_can_be_left_early(sample):
     source.close()
 
 
+def test_readers_stop_after_their_message_if_the_feed_is_left(sample, monkeypatch, tmp_path):
+    log = tmp_path / "log"
+
+    def slow(entry):
+        with log.open("ab") as file:
+            file.write(b".")
+        time.sleep(0.05)
+        return b"x"
+
+    monkeypatch.setattr("streamnb.replay.workers.read", slow)
+    source = stream_features(list(open_corpus(sample)) * 20, Tokenizer(), 3)
+    next(source)
+    before = log.stat().st_size
+    source.close()
+    assert log.stat().st_size - before < 32  # without it, about 160 messages
+
+
 def test_a_reader_that_dies_is_an_error_not_a_hang(sample, monkeypatch):
     main_process = os.getpid()
 

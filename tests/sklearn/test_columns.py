@@ -94,6 +94,19 @@ def test_a_number_as_text_is_refused_if_numbers_were_learned():
             predict(row)
 
 
+@pytest.mark.parametrize("others", [[], ["unknown"], ["unknown", None, "n/a"]])
+@pytest.mark.parametrize("as_rows", [True, False])
+def test_a_number_as_text_is_refused_among_other_texts(others, as_rows):
+    model = streamnb.MixedNB()
+    model.learn_many(pd.DataFrame({"h": [1.0, 2, 10, 11]}), list("xxyy"))
+    values = [*others, "10.5"]
+    X = [{"h": value} for value in values] if as_rows else pd.DataFrame({"h": values})
+    for call in (model.predict_many, lambda X: model.learn_many(X, ["x"] * len(values))):
+        with pytest.raises(ValueError, match=r"'h': '10.5' is not a number, but a text"):
+            call(X)
+    assert not model.statistics.levels.features
+
+
 def test_a_row_of_a_wide_frame_with_known_columns_is_no_surprise():
     frame = pd.DataFrame(np.eye(9), columns=[f"c{number}" for number in range(9)])
     model = streamnb.MultinomialNB()

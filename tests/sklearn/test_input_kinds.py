@@ -89,6 +89,62 @@ def test_levels_of_several_types_that_differ_are_learned(name):
     model.predict_many([*rows, {"a": "two"}, {"a": 10}, {"a": "nan"}])
 
 
+# A level, and the same level with another type.
+TWINS = {
+    "whole number": ("3", 3),
+    "float": ("1.50", 1.5),
+    "whole float": ("3.0", 3),
+    "exponent": ("1e3", 1000.0),
+    "leading zeros": ("007", 7),
+    "more digits than a float": ("12345678901234567891", 12345678901234567891),
+    "truth value": ("true", True),
+}
+swapped = pytest.mark.parametrize("order", [1, -1])
+
+
+@pytest.mark.parametrize("kind", TWINS)
+@pytest.mark.parametrize("name", ["CategoricalNB", "AODE", "LazyBayesianRules"])
+@swapped
+def test_twins_of_levels_are_refused_in_each_order(name, kind, order):
+    first, second = TWINS[kind][::order]
+    model = getattr(streamnb, name)()
+    model.learn_one({"a": first}, "x")
+    other = getattr(streamnb, name)()
+    other.learn_one({"a": second}, "y")
+    for call in (
+        lambda: model.predict_one({"a": second}),
+        lambda: model.learn_one({"a": second}, "y"),
+        lambda: model.merge(other),
+        lambda: getattr(streamnb, name)().learn_many([{"a": first}, {"a": second}], ["x", "y"]),
+    ):
+        with pytest.raises(ValueError, match="use one type for both"):
+            call()
+    assert model.labels == ["x"]
+
+
+@pytest.mark.parametrize("name", ["CategoricalNB", "AODE", "MixedNB"])
+@swapped
+def test_forgotten_levels_do_not_forbid_another_type(name, order):
+    first, second = ("3", 3)[::order]
+    model = getattr(streamnb, name)()
+    model.learn_one({"a": first}, "x")
+    model.unlearn_one({"a": first}, "x")
+    model.learn_one({"a": second}, "x")
+    if name != "MixedNB":
+        window = streamnb.WindowNB(getattr(streamnb, name)(), 2)
+        for level in (first, "u", "v", second, second):
+            window.learn_one({"a": level}, "x")
+
+
+def test_levels_of_two_types_and_of_many_digits_are_learned():
+    model = streamnb.CategoricalNB()
+    model.learn_many([{"a": 10**5000}, {"a": "9" * 5000}, {"a": "x"}], ["x", "y", "y"])
+    assert model.predict_one({"a": 10**5000}) == "x"
+    twins = streamnb.CategoricalNB()
+    with pytest.raises(ValueError, match="use one type for both"):
+        twins.learn_many([{"a": i if i % 2 else f"{i + 1}"} for i in range(20_000)], ["x"] * 20_000)
+
+
 def as_frame(values):
     return pd.DataFrame({"label": values})
 
