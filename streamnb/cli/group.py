@@ -262,6 +262,9 @@ def main() -> None:
         # The process ends by the signal, not with an exit status. So a mail server retries the
         # mail, and does not return it to the sender.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        from streamnb.corpus.text_files import remove_copies
+
+        remove_copies()  # a signal ends the process without the functions of `atexit`
         signal.raise_signal(signal.SIGTERM)
         raise
     except (BrokenPipeError, SystemExit) as error:

@@ -8,7 +8,9 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -96,6 +98,8 @@ def notify(line: object) -> None:
     echo_err(f"streamnb: {line}")
 
 
+_MAX_DIGITS = 28  # digits of an integer whose spellings are compared; decimal's own precision
+_MODEL_HEAD = b"PK"  # the first bytes of a model file, a ZIP archive
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 _SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
 # Differences between two spellings of one name, in the order of the attempts to remove them.
@@ -108,11 +112,19 @@ _DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def _as_number_text(name: str) -> str:
-    """Return a number without trailing zeros; return other text unchanged."""
-    try:
-        return f"{float(name):.15g}"
-    except ValueError:
-        return name
+    """Return an integer without leading zeros or zero decimals; return other text unchanged.
+
+    Examples
+    --------
+    >>> [_as_number_text(name) for name in ("01", "1.0", "1.10", "12345678901234567")]
+    ['1', '1', '1.10', '12345678901234567']
+    """
+    with suppress(InvalidOperation):
+        value = Decimal(name)
+        is_short = value.is_finite() and abs(value.adjusted()) < _MAX_DIGITS
+        if is_short and value == value.to_integral_value():
+            return str(int(value))
+    return name
 
 
 def notify_similar_labels(labels: Iterable[object]) -> None:
@@ -162,17 +174,40 @@ def check_outputs(outputs: Iterable[str | Path | None], inputs: Iterable[str | N
     outputs
         Files that the command writes; None and "-" are ignored.
     inputs
-        Files and folders that it reads; None and "-" are ignored.
+        Files and folders that it reads; None and "-" are ignored. An output in a folder may
+        replace a file that is not read.
     """
     read_paths = [path for path in inputs if path is not None and os.path.exists(path)]
     for output in outputs:
         if output is None or not os.path.isfile(output):
             continue
-        if any(os.path.samefile(output, path) for path in read_paths):
+        if any(_is_read(output, path) for path in read_paths):
             raise ConfigError(
                 f"{output}: the command reads this file, and its output would replace it; choose "
                 "another name for the output"
             )
+
+
+def _is_read(output: str | Path, path: str) -> bool:
+    """Return whether an existing file is an input, or a file of a folder or index that is one."""
+    from streamnb.corpus.detect import open_corpus
+    from streamnb.corpus.text_files import read_head
+
+    if os.path.samefile(output, path):
+        return True
+    is_inside = os.path.realpath(output).startswith(os.path.join(os.path.realpath(path), ""))
+    if not is_inside and os.path.basename(path) != "index":
+        return False
+    try:
+        corpus = open_corpus(path)
+        if corpus.kind in ("trec", "folders", "maildir"):
+            files = [str(corpus.path), *(entry.path for entry in corpus.entries())]
+            return any(os.path.exists(file) and os.path.samefile(file, output) for file in files)
+    except StreamNBError:  # `predict` reads every file of such a folder
+        return not read_head(Path(output)).startswith(_MODEL_HEAD)
+    with suppress(StreamNBError):  # a file that is not a table or an mbox is not read
+        return open_corpus(output).kind == corpus.kind
+    return False
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

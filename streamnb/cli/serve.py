@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.next_hop import NextHop
     from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.server import ConnectionHandler, Listener
-    from streamnb.mailbox.service.sockets import Address
+    from streamnb.mailbox.service.sockets import Address, Network
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
 _MAIL = 20  # connections that bring mail, at once
 _MAIL_KINDS = ("lmtp", "smtp")
 _KINDS = (*_MAIL_KINDS, "milter", "http")
+_URL_CHARACTERS = frozenset(":/ ")  # they are in a URL or a port, not in the name of a host
 
 
 _PREFIX = "STREAMNB_"
@@ -88,6 +89,17 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     return text
 
 
+def _host_names(
+    ctx: click.Context, param: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    for name in names:
+        if not name or not _URL_CHARACTERS.isdisjoint(name):
+            raise click.BadParameter(
+                f"{name!r:.100} is not the name of a host; write it without http:// and port"
+            )
+    return names
+
+
 @click.command()
 @click.option("--lmtp", metavar="ADDRESS", help="Receive mail by LMTP and forward it to --next.")
 @click.option("--smtp", metavar="ADDRESS", help="Receive mail by SMTP and forward it to --next.")
@@ -122,6 +134,7 @@ def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -
     "host_names",
     metavar="NAME",
     multiple=True,
+    callback=_host_names,
     help="With --http: another name of this server, such as the name of a container.",
 )
 @click.option("--users", is_flag=True, help="Serve the databases of all users.")
@@ -204,16 +217,17 @@ def serve(**values: Any) -> None:
             f"{', '.join(_KINDS)}"
         )
     _check_options(settings.is_set(passed))
-    next_hop = settings.next_hop()
+    next_hop, trusted = settings.next_hop(), settings.trusted_networks()
     configure_logging()
     for warning in _misspelt_variables(os.environ):
         options.echo_err(warning)
     raise_file_limit()
     with require_extra("server", "{}: not installed"):
         monitor = Monitor(settings.log_format, metrics=bool(settings.http or "http" in passed))
+    tls = _tls(settings, monitor)
     if settings.model_file is not None:
         _serve_model(settings, passed.get("http", []), monitor)
-    _serve_mailboxes(settings, next_hop, passed, monitor)
+    _serve_mailboxes(settings, next_hop, trusted, tls, passed, monitor)
     _exit()
 
 
@@ -276,6 +290,12 @@ class _Settings(NamedTuple):
             )
         return hop
 
+    def trusted_networks(self) -> tuple[Network, ...]:
+        """Return the networks of --trust; raise ConfigError for one that is malformed."""
+        from streamnb.mailbox.service.sockets import parse_network
+
+        return tuple(map(parse_network, self.trust))
+
     def all_host_names(self) -> frozenset[str]:
         """Return the names by which programs may address the HTTP listener."""
         from streamnb.mailbox.service.http import HOST_NAME
@@ -286,6 +306,8 @@ class _Settings(NamedTuple):
 def _serve_mailboxes(
     settings: _Settings,
     next_hop: NextHop | None,
+    trusted: tuple[Network, ...],
+    tls: Callable[[], ssl.SSLContext] | None,
     passed: dict[str, list[socket.socket]],
     monitor: Monitor,
 ) -> None:
@@ -304,23 +326,24 @@ def _serve_mailboxes(
             settings,
             mailboxes,
             next_hop,
-            _tls(settings, monitor),
+            tls,
             monitor,
             options.current_judge_options(),
             MemoryBudget(),
         )
         listeners = _listeners(stack, mailboxes, settings.addresses, passed, make.handler)
-        _limit(listeners, settings)
+        _limit(listeners, trusted, settings.per_address)
         served(mailboxes, listeners, options.echo_err, monitor)
 
 
-def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
+def _limit(
+    listeners: Iterable[Listener], trusted: tuple[Network, ...], per_address: int | None
+) -> None:
     """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
-    from streamnb.mailbox.service.sockets import is_loopback, parse_network
+    from streamnb.mailbox.service.sockets import is_loopback
 
-    trusted = tuple(map(parse_network, settings.trust))
     for listener in listeners:
-        listener.address_limit = settings.per_address
+        listener.address_limit = per_address
         if listener.name in _MAIL_KINDS:
             listener.trusted = trusted
             host = listener.socket.getsockname()

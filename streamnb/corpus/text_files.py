@@ -16,6 +16,7 @@ import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -97,6 +98,18 @@ def _is_utf_16(head: bytes) -> bool:
 # Pipes
 
 
+_copy_folders: list[str] = []
+
+
+def remove_copies() -> None:
+    """Remove the copies that `as_regular_file` made."""
+    while _copy_folders:
+        shutil.rmtree(_copy_folders.pop(), ignore_errors=True)
+
+
+atexit.register(remove_copies)
+
+
 def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     """Return a path that can be read twice: a copy of standard input ("-") or of a pipe.
 
@@ -120,14 +133,16 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     if is_input and sys.stdin is None:
         raise CorpusError("standard input: it is closed")
     folder = tempfile.mkdtemp(prefix="streamnb-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _copy_folders.append(folder)
     copy = Path(folder) / ("stdin" if is_input else path.name)
+    parts = iter(lambda: sys.stdin.buffer.read(1 << 20), b"") if is_input else read_pipe(path)
     with convert_os_errors(CorpusError, f"{label}: cannot be read"), open(copy, "wb") as file:
-        file.write(head)
-        if is_input:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        else:
-            file.writelines(read_pipe(path))
+        for part in chain([head], parts):
+            with convert_os_errors(
+                CorpusError, f"{label}: no copy can be written to {folder} (see TMPDIR)"
+            ):
+                file.write(part)
+                file.flush()
     os.utime(copy, (0, 0))  # old time: readers of an mbox do not wait for further changes
     if not copy.stat().st_size:
         raise CorpusError(f"{label}: it is empty")

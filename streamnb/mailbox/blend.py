@@ -49,11 +49,15 @@ Evidence = dict[str, tuple[float, float]]
 
 
 class Opinion(NamedTuple):
-    """The scores of a model for a message, its messages of each class, and its ready classes."""
+    """The scores of a model for a message, its messages of each class, and its ready classes.
+
+    For the site's model, also its version.
+    """
 
     scores: Mapping[str, float]
     messages: Mapping[str, float]
     ready: Collection[str] = ()
+    version: str = ""
 
 
 def opinion_of(classifier: Classifier, counted: Any) -> Opinion:

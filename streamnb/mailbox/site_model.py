@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError, StreamNBError, convert_os_errors
+from streamnb.errors import BusyError, StateError, StreamNBError, convert_os_errors
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.blend import Opinion, opinion_of
 from streamnb.mailbox.location import WAIT, is_url
@@ -35,6 +35,15 @@ class _Content:
     @property
     def classifier(self) -> Classifier:
         return self.source.classifier if isinstance(self.source, Mailbox) else self.source
+
+    def current_version(self) -> str:
+        """Return the version of the file, or the last row of the database."""
+        if isinstance(self.source, Classifier):
+            return self.version
+        (last,) = self.source.database.connection.execute(
+            "SELECT coalesce(max(id), 0) FROM ledger"
+        ).fetchone()
+        return f"row {last}"
 
     def close(self) -> None:
         if isinstance(self.source, Mailbox):
@@ -124,38 +133,47 @@ class SiteModel:
     def version(self) -> str:
         """The state of the model."""
         with self._opened() as content:
-            if isinstance(content.source, Classifier):
-                return content.version
-            (last,) = content.source.database.connection.execute(
-                "SELECT coalesce(max(id), 0) FROM ledger"
-            ).fetchone()
-            return f"row {last}"
+            return content.current_version()
 
     def opinion(self, message: bytes) -> Opinion | None:
         """Return the opinion on a message; without scores before anything was learned.
 
         If the model cannot be read and `warn` was given, return None.
+
+        Raises
+        ------
+        BusyError
+            If other processes or threads use the database for too long.
         """
         try:
             with self._opened() as content:
                 opinion = opinion_of(content.classifier, content.classifier.count(message))
+                opinion = opinion._replace(version=content.current_version())
         except StreamNBError as error:
-            if self._warn is None:
-                raise
-            self.error = error
-            self._warn(f"the site's model is not used: {error}")
+            self._report(error)
             return None
         self.error = None
         return opinion
 
+    def _report(self, error: StreamNBError) -> None:
+        """Warn of a model that cannot be read; raise the error if it is temporary."""
+        if self._warn is None or isinstance(error, BusyError):
+            raise error
+        self.error = error
+        self._warn(f"the site's model is not used: {error}")
+
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
         """Return the features with the strongest evidence for or against a class."""
-        with self._opened() as content:
-            classifier = content.classifier
-            known_label = _label_of_name(classifier, label)
-            if known_label is None:
-                return []
-            return classifier.reasons(classifier.count(message), known_label, most)
+        try:
+            with self._opened() as content:
+                classifier = content.classifier
+                known_label = _label_of_name(classifier, label)
+                if known_label is None:
+                    return []
+                return classifier.reasons(classifier.count(message), known_label, most)
+        except StreamNBError as error:
+            self._report(error)
+            return []
 
 
 def _label_of_name(classifier: Classifier, name: str) -> Label | None:

@@ -138,10 +138,12 @@ def _copied(source: str, head: bytes = b"") -> Iterator[SourceMessage]:
     except CorpusError as error:
         yield SourceMessage(source, error)
         return
-    for message in _file(copy):
-        name = source + message.name.removeprefix(str(copy))
-        yield SourceMessage(name, _renamed(message, str(copy), source))
-    copy.unlink(missing_ok=True)
+    try:
+        for message in _file(copy):
+            name = source + message.name.removeprefix(str(copy))
+            yield SourceMessage(name, _renamed(message, str(copy), source))
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def _renamed(message: SourceMessage, copy: str, source: str) -> bytes | StreamNBError:

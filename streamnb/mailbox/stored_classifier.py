@@ -434,7 +434,7 @@ class StoredClassifier:
         own = opinion_of(self.classifier, counted)
         evidence = evidence_of(own, site, str(self.classifier.positive))
         comparable = {label: evidence[label] for label in site.scores}
-        store_scores(self.database, key, self.base.version, comparable)
+        store_scores(self.database, key, site.version, comparable)
         self.refit_pending = True
         best = best_label(blend_scores(evidence, self.gains))
         return next((label for label in self.labels if str(label) == best), None)

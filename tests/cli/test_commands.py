@@ -274,6 +274,52 @@ def test_being_ended_leaves_nothing_half_written(sample, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+# Runs a command, and ends it by SIGTERM after it has copied standard input.
+COPY_AND_END = """
+import os, signal, sys
+end = sys.argv.pop(1)
+set_times = os.utime
+def set_times_and_end(*arguments):
+    set_times(*arguments)
+    if end == "SIGTERM":
+        os.kill(os.getpid(), signal.SIGTERM)
+os.utime = set_times_and_end
+from streamnb.cli import main
+main()
+"""
+COPYING = (["learn", "ham", "-"], ["import", "-"], ["fit", "-", "-o", "m.snb"])
+
+
+@pytest.mark.parametrize("command", COPYING, ids=lambda command: command[0])
+@pytest.mark.parametrize("end", ["SIGTERM", "exit"])
+def test_no_copy_of_standard_input_stays(tmp_path, command, end):
+    """A copy of mail must not fill the folder of temporary files."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", COPY_AND_END, end, *command],
+        input=b"From a@b.c Mon Jan  1 00:00:00 2024\nSubject: x\n\nlunch\n\n" * 2,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(temporary), "STREAMNB_DB": str(tmp_path / "db")},
+    )
+    assert (done.returncode == -signal.SIGTERM) == (end == "SIGTERM")
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_full_folder_of_temporary_files_is_named(tmp_path):
+    """Standard input itself can be read."""
+    run = f"ulimit -f 1; {sys.executable} -P -m streamnb fit - -o {tmp_path}/m.snb"
+    done = subprocess.run(
+        ["bash", "-c", run],
+        input=b"label,text\n" + b"ham,lunch at noon\n" * 1000,
+        capture_output=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
+    assert f"standard input: no copy can be written to {tmp_path}/".encode() in done.stderr
+
+
 def test_output_that_is_closed_and_numbers_without_end(tmp_path):
     with Mailbox(tmp_path / "db") as mailbox:
         mailbox.learn(b"Subject: x\n\n", "ham")
@@ -300,7 +346,7 @@ def test_wrong_options_are_one_line(sample, tmp_path):
         (["replay", sample, "--ordr", "name"], "no such option"),
         (["replay", sample, "--jobs", "0"], "--jobs"),
         (["undo", "--since", "2x", "--db", tmp_path / "db"], "is not a time"),
-        (["learn", "", sample, "--db", tmp_path / "db"], "'' is not one word"),
+        (["learn", "", sample, "--db", tmp_path / "db"], "is a variable of the shell not set?"),
         (["nothing"], "no such command"),
         (["classfy", sample], "did you mean 'classify'?"),
         (["undo", "--db", tmp_path / "db"], "one of --since"),

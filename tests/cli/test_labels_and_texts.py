@@ -8,6 +8,7 @@ import pytest
 from commands import streamnb_command
 
 from streamnb import Classifier, MixedNB, MultinomialNB, Tokenizer
+from streamnb.cli.options import notify_similar_labels
 from streamnb.evaluate.compare import read_run
 
 
@@ -55,6 +56,23 @@ def test_every_command_keeps_labels_as_they_stand(tmp_path, format_name):
         assert sorted(set(results.labels)) == sorted(LABELS)
         assert set(results.predicted) <= {*LABELS, "?"}
         assert results.positive == "not spam"
+
+
+@pytest.mark.parametrize(
+    ("labels", "has_notice"),
+    [
+        (["1", "1.0"], True),
+        (["01", "1"], True),
+        (["1e3", "1000"], True),
+        (["12345678901234567", "12345678901234568"], False),
+        (["1.1", "1.10"], False),  # versions
+        (["2024.1", "2024.10"], False),
+        (["nan", "1e999999999"], False),
+    ],
+)
+def test_two_spellings_of_an_integer_are_noticed(capsys, labels, has_notice):
+    notify_similar_labels(labels)
+    assert ("the way a number is written" in capsys.readouterr().err) == has_notice
 
 
 def test_labels_that_lines_between_tabs_cannot_hold_are_refused(tmp_path):

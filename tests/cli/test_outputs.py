@@ -27,6 +27,23 @@ REPLACING = {
     "predict --out": (["predict", "m.snb", "data.csv", "--out", "data.csv"], "data.csv"),
     "predict, model": (["predict", "m.snb", "data.csv", "--out", "m.snb"], "m.snb"),
     "experiment": (["experiment", "e.yaml", "--out", "."], "rows.csv"),
+    "fit, message of a class": (["fit", "mails", "-o", "mails/spam/1.eml"], "mails/spam/1.eml"),
+    "fit, link to a folder": (["fit", "box", "-o", "mails/spam/1.eml"], "mails/spam/1.eml"),
+    "fit, table in a folder": (["fit", "tables", "-o", "tables/a.csv"], "tables/a.csv"),
+    "replay, index": (["replay", "trec/index", "--save", "trec/1.eml"], "trec/1.eml"),
+    "replay, Maildir": (
+        ["replay", "maildirs", "--save", "maildirs/ham/cur/1"],
+        "maildirs/ham/cur/1",
+    ),
+    "replay, message of a class": (
+        ["replay", "mails", "--save", "mails/spam/1.eml"],
+        "mails/spam/1.eml",
+    ),
+    "predict, message of a class": (
+        ["predict", "m.snb", "mails", "--out", "mails/spam/1.eml"],
+        "mails/spam/1.eml",
+    ),
+    "predict, folder of texts": (["predict", "m.snb", "texts", "--out", "texts/1"], "texts/1"),
     "spark table": (["spark", "table", "data.csv", "-o", "data.csv"], "data.csv"),
 }
 
@@ -37,6 +54,21 @@ def folder(tmp_path, monkeypatch):
     for name, text in (files | {"config.yaml": CONFIG, "c.yaml": CONFIG}).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "link.csv").symlink_to("data.csv")
+    for name in (
+        "mails/ham/1.eml",
+        "mails/spam/1.eml",
+        "maildirs/ham/cur/1",
+        "maildirs/ham/new/2",
+        "maildirs/spam/1",
+        "trec/1.eml",
+        "texts/1",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"Subject: {name}\n\nlunch at noon\n")
+    (tmp_path / "box").symlink_to("mails")
+    (tmp_path / "trec" / "index").write_text("spam 1.eml\nham ../mails/ham/1.eml\n")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "a.csv").write_text(ROWS)
     classifier = Classifier(Tokenizer(), MultinomialNB())
     classifier.learn_many(["buy pills", "lunch"], ["spam", "ham"])
     classifier.save(tmp_path / "m.snb")
@@ -60,6 +92,8 @@ def test_an_earlier_output_is_replaced(folder):
         ["replay", "data.csv", "--out", "run", "--save", "n.snb"],
         ["predict", "m.snb", "data.csv", "--out", "labelled.csv"],
         ["experiment", "e.yaml", "--out", "run2"],
+        ["fit", "mails", "-o", "mails/n.snb"],
+        ["replay", "trec", "--out", "trec/run", "--save", "trec/n.snb"],
     ):
         for _ in range(2):
             assert streamnb_command(*command)[0] == 0

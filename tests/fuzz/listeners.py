@@ -30,7 +30,7 @@ import streamnb.mailbox.service.server
 from streamnb import Mailbox
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.service.api import api
-from streamnb.mailbox.service.http import COOKIE, AuthMiddleware, http
+from streamnb.mailbox.service.http import AuthMiddleware, cookie_name, http
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.milter import milter
 from streamnb.mailbox.service.next_hop import NextHop
@@ -264,7 +264,7 @@ def pages(data: bytes) -> None:
     talk = _guarded("pages", lambda: pages_of(server.box, SESSION))
     form = hmac.new(SESSION.encode(), b"form", hashlib.sha256).hexdigest()
     answer = ask_authorised(
-        talk, data, f"Cookie: {COOKIE}={SESSION}".encode(), f"form={form}&".encode()
+        talk, data, f"Cookie: {cookie_name(None)}={SESSION}".encode(), f"form={form}&".encode()
     )
     assert b"<script>" not in answer
 

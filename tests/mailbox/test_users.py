@@ -6,17 +6,19 @@ import random
 import shutil
 import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 from commands import streamnb_command
 
 from streamnb import Mailbox, MailClassifier
-from streamnb.errors import ConfigError, ModelFileError, StateError, StreamNBError
+from streamnb.errors import BusyError, ConfigError, ModelFileError, StateError, StreamNBError
 from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.blend import GAINS, Opinion, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import user_path
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.site_model import SiteModel
 from streamnb.mailbox.status import status as status_of
 from streamnb.mailbox.transfer.formats import export
@@ -353,6 +355,13 @@ def site_db(users):
     return users / "site.db"
 
 
+def judge_as(mailboxes, user, is_borrowed):
+    if not is_borrowed:
+        return mailboxes.judge(user, SPAM % 99, None)
+    with mailboxes.borrow(user) as box:
+        return judge(box, SPAM % 99)
+
+
 @pytest.mark.parametrize("damage", ["overwritten", "replaced", "removed"])
 def test_a_damaged_database_of_the_site_leaves_users_their_own(users, site_db, damage):
     """A server warns, and classifies and learns without the site's help; a command fails."""
@@ -370,14 +379,54 @@ def test_a_damaged_database_of_the_site_leaves_users_their_own(users, site_db, d
     for _ in range(2):
         assert mailboxes.judge("ann", SPAM % 99, None).mark == "S"
         assert base.is_stale
-        with pytest.raises(StreamNBError):  # of the site: she has nothing of her own
-            mailboxes.judge("new", SPAM % 99, None)
+        for is_borrowed in (True, False):  # HTTP and the Unix socket borrow
+            with pytest.raises(StreamNBError):  # of the site: she has nothing of her own
+                judge_as(mailboxes, "new", is_borrowed)
     with mailboxes.borrow("ann") as box:
         assert box.learn(SPAM % 77, "spam").result == "learned"
     assert warnings
     with Mailbox(users / "ann.db", base=SiteModel(site_db)) as box, pytest.raises(StreamNBError):
         box.classify(SPAM % 99)
     mailboxes.close()
+
+
+@pytest.mark.parametrize("table", ["ledger", "state", "blocks_0"])
+def test_a_damaged_table_of_the_site_leaves_users_their_own(users, site_db, table):
+    with closing(sqlite3.connect(site_db)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_schema"))
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+    with open(site_db, "r+b") as file:
+        file.seek((roots[table] - 1) * page_size)
+        file.write(b"\xff" * page_size)
+    warnings = []
+    mailboxes = Mailboxes(None, SiteModel(site_db, warn=warnings.append))
+    with mailboxes.borrow("ann") as box:
+        for i in range(60):
+            assert box.learn(SPAM % i, "spam").result == "learned"
+            assert box.learn(HAM % i, "ham").result == "learned"
+    assert mailboxes.judge("ann", SPAM % 99, JudgeOptions(reasons=3)).mark == "S"
+    assert warnings
+    mailboxes.close()
+
+
+@pytest.mark.parametrize("use", ["opinion", "reasons"])
+def test_a_busy_database_of_the_site_is_not_damaged(site_db, monkeypatch, use):
+    """The error is temporary: the mail server or program tries again."""
+    warnings = []
+    base = SiteModel(site_db, warn=warnings.append)
+
+    def fail(*_):
+        raise BusyError("another thread holds the database")
+
+    assert base.opinion(SPAM % 99).scores
+    monkeypatch.setattr(Mailbox, "reading", fail)
+    with pytest.raises(BusyError):
+        base.opinion(SPAM % 99) if use == "opinion" else base.reasons(SPAM % 99, "spam", 3)
+    assert not base.is_stale
+    assert not warnings
+    monkeypatch.undo()
+    base.close()
 
 
 def test_a_replaced_database_of_the_site_is_closed_after_its_last_reader(users, site_db):

@@ -26,7 +26,8 @@ ann+desk@other.test desk
 
 
 @pytest.fixture
-def aliases(tmp_path):
+def aliases(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMNB_USERS", str(tmp_path))
     path = tmp_path / "aliases"
     path.write_text(ALIASES)
     return path

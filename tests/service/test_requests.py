@@ -53,6 +53,7 @@ def test_a_wrapped_message_is_not_taken_for_a_message(web, path, headers, wrap):
         {"Content-Type": "message/rfc822"},
         {"Content-Type": "application/x-www-form-urlencoded"},  # curl --data-binary @FILE
         {"Content-Encoding": "identity"},
+        {"Content-Encoding": ""},
     ],
 )
 def test_a_message_may_have_any_other_type(web, headers):

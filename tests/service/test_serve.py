@@ -885,6 +885,10 @@ def limit_descriptors():
         (("--reject-text", "ü"), "ASCII characters"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
          "they are not a certificate and its key"),
+        (("--trust", "nonsense"), "not a network"),
+        (("--host-name", ""), "not the name of a host"),
+        (("--host-name", "http://streamnb:80"), "not the name of a host"),
+        (("--host-name", "streamnb:8025"), "not the name of a host"),
     ],
 )  # fmt: skip
 def test_misuse_is_one_line(tmp_path, options, text):
@@ -892,6 +896,7 @@ def test_misuse_is_one_line(tmp_path, options, text):
     assert status != 0
     assert (out, error.count("\n")) == ("", 1)
     assert text in error
+    assert text == "cannot listen" or not (tmp_path / "db").exists()
 
 
 FORGED = b"X-Streamnb\0Ham, forged\0"

@@ -22,6 +22,7 @@ from streamnb.mailbox.service import next_hop
 from streamnb.mailbox.service import proxy as proxying
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.next_hop import NextHop
 from streamnb.mailbox.service.proxy import proxy
 from streamnb.mailbox.service.sockets import parse_address
@@ -65,6 +66,76 @@ def test_an_error_of_the_program_defers_a_message(relay, smtp_sink, monkeypatch,
         client.rset()
         client.sendmail("a@b.c", ["ann@d.e"], HAM % 2)
     assert len(smtp_sink.messages) == 1
+
+
+@pytest.mark.parametrize("lmtp", [False, True], ids=["smtp", "lmtp"])
+@pytest.mark.parametrize("recipients", [1, 2])
+def test_an_error_of_the_program_ends_the_transaction(
+    mailboxes, smtp_sink, monkeypatch, lmtp, recipients
+):
+    """LMTP has a reply for each recipient. The next message needs no RSET."""
+
+    def fail(*_):
+        raise RuntimeError("can't start new thread")
+
+    hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
+    kind = smtplib.LMTP if lmtp else smtplib.SMTP
+    with (
+        listening("mail", lambda: proxy(hop, mailboxes, lmtp=lmtp)) as port,
+        kind("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        for is_failing in (True, False):
+            client.mail("a@b.c")
+            for i in range(recipients):
+                client.rcpt(f"ann{i}@d.e")
+            with monkeypatch.context() as patch:
+                if is_failing:
+                    patch.setattr(next_hop.HopClient, "send", fail)
+                codes = [client.data(HAM % 1)[0]]
+                codes += [client.getreply()[0] for _ in range(recipients - 1 if lmtp else 0)]
+            assert set(codes) == {451 if is_failing else 250}
+        assert client.noop()[0] == 250
+    assert len(smtp_sink.messages) == 1
+
+
+@pytest.mark.parametrize("cause", ["database", "log"])
+def test_a_delivered_message_is_not_deferred(users_mailboxes, users, monkeypatch, cause):
+    """A user's database appears, or the log fails, while the next hop works on the message."""
+
+    def answer(number, mails, command):
+        if command == b"." and cause == "database":
+            Mailbox(users / "ann+lists.db").close()
+        return usual(command)
+
+    def fail(*_):
+        raise OSError("no space left on device")
+
+    if cause == "log":
+        monkeypatch.setattr(Monitor, "message", fail)
+    hop = ScriptedHop(answer)
+    with (
+        listening("smtp", lambda: proxy(NextHop(False, hop.address), users_mailboxes)) as port,
+        smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        assert client.sendmail("a@b.c", ["ann+lists@d.e"], HAM % 1) == {}
+    hop.close()
+    assert len(hop.messages) == 1
+
+
+@pytest.fixture
+def users(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAMNB_USERS", str(tmp_path))
+    Mailbox(tmp_path / "ann.db").close()
+    return tmp_path
+
+
+@pytest.fixture
+def users_mailboxes(users):
+    mailboxes = Mailboxes(None)
+    yield mailboxes
+    mailboxes.close()
 
 
 class ScriptedHop:
@@ -149,27 +220,31 @@ def test_a_next_hop_that_ends_its_session_by_a_421_gets_the_message_in_another(s
 
 def test_a_client_that_sends_slowly_is_not_cut(relay, smtp_sink, monkeypatch):
     """The time limit is for each line, not for the message."""
-    monkeypatch.setattr(proxying, "PATIENCE_S", 0.6)
+    monkeypatch.setattr(proxying, "PATIENCE_S", 3)
     with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:
         client.ehlo()
         client.mail("a@b.c")
         client.rcpt("ann@d.e")
         client.docmd("DATA")
         for line in (HAM % 1).splitlines(keepends=True) * 2 + [b".\r\n"]:
-            time.sleep(0.2)
+            time.sleep(0.5)
             client.send(line)
         assert client.getreply()[0] == 250
     assert len(smtp_sink.messages) == 1
 
 
-def test_a_next_hop_may_need_longer_for_a_whole_message(scripted, monkeypatch):
+@pytest.mark.parametrize("early", [b"", b"QUIT\r\n", b"MAIL FROM:<c@d.e>\r\n", b"NOOP\r\n"])
+def test_a_next_hop_may_need_longer_for_a_whole_message(scripted, monkeypatch, early):
     """If it were cut off, it would keep the message, and the client would send it again."""
-    monkeypatch.setattr(proxying, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(next_hop, "PATIENCE_S", 0.5)
+    limit_s = 1.5
+    monkeypatch.setattr(proxying, "PATIENCE_S", limit_s)
+    monkeypatch.setattr(next_hop, "PATIENCE_S", limit_s)
+    began = threading.Event()
 
     def answer(number, mails, command):
         if command == b".":
-            time.sleep(1.2)
+            began.set()
+            time.sleep(2 * limit_s)
         return usual(command)
 
     hop, make_handler = scripted(answer)
@@ -178,7 +253,14 @@ def test_a_next_hop_may_need_longer_for_a_whole_message(scripted, monkeypatch):
         smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
     ):
         client.ehlo()
-        assert client.sendmail("a@b.c", ["ann@d.e"], HAM % 1) == {}
+        client.mail("a@b.c")
+        client.rcpt("ann@d.e")
+        client.docmd("DATA")
+        client.send(HAM % 1 + b".\r\n")
+        assert began.wait(30)
+        client.send(early)  # a client may send commands before the answer
+        assert client.getreply()[0] == 250
+        client.close()
     assert len(hop.messages) == 1
 
 

@@ -125,8 +125,8 @@ def _check_body(request: Request, message: bytes) -> None:
     if not message:
         return
     advice = "send the message itself as the body, as curl --data-binary @FILE does"
-    encoding = request.headers.get("content-encoding", "identity").lower()
-    if encoding != "identity":
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
         raise BodyError(f"the body is encoded ({encoding:.40}); {advice}")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in _WRAPPERS:

@@ -171,10 +171,7 @@ class Mailboxes:
         """
         options = options or JudgeOptions()
         with self._borrow_guest() if self._is_guest(user) else self.borrow(user) as mailbox:
-            response = judge(mailbox, message, options)
-        if response.label is None and self.base is not None and self.base.error is not None:
-            raise self.base.error
-        return response
+            return judge(mailbox, message, options)
 
     def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
         """Record a verdict of `judge` after it was sent, if the user can have a database."""

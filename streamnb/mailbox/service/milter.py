@@ -50,7 +50,7 @@ _Verdicts = dict[str | None, Response]  # by user; the key is None if there is o
 
 
 def _common_verdict(verdicts: _Verdicts) -> Response:
-    """Return the verdict with the lowest probability; None if the databases disagree."""
+    """Return the verdict with the lowest probability."""
     return min(verdicts.values(), key=lambda verdict: verdict.probability)
 
 

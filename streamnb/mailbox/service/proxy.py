@@ -14,7 +14,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, AnyStr
@@ -192,8 +192,11 @@ class _Connection(SMTP):
             await self.push(self.event_handler.forward(argument or ""))
 
     def _restart_timeout(self) -> None:
-        """Wait for the client's next line; the library waits from its last command."""
-        if self.transport is not None:
+        """Wait for the client's next line; the library waits from its last command.
+
+        While the next hop works on a message, there is no time limit, whatever the client sends.
+        """
+        if self.transport is not None and not self.event_handler.is_handing_on:
             self._reset_timeout()
 
     def wait_for_hop(self) -> None:
@@ -280,7 +283,7 @@ class _Relay:
         self._mail_options: list[str] = []
         self._sender = ""
         self._handing: asyncio.Task[list[str]] | None = None
-        self._unrecorded: list[tuple[str, bytes, Response, str]] = []
+        self._unrecorded: list[tuple[str | None, bytes, Response, str]] = []
         self._recording: asyncio.Task[None] | None = None
 
     @property
@@ -382,8 +385,12 @@ class _Relay:
         recipients = list(envelope.rcpt_tos)
         server.wait_for_hop()  # type: ignore[attr-defined]  # a _Connection
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
-        # it continues after the client has closed the connection
-        replies = await asyncio.shield(self._handing)
+        try:
+            # it continues after the client has closed the connection
+            replies = await asyncio.shield(self._handing)
+        except Exception as error:  # a returned reply ends the transaction, an exception does not
+            replies = [await self.handle_exception(error)]
+            replies *= len(recipients) if self.lmtp else 1
         self._recording = asyncio.create_task(self._record_soon())
         server.memory.release()  # type: ignore[attr-defined]  # a _Connection
         return "\r\n".join(replies)
@@ -407,10 +414,12 @@ class _Relay:
         single reply.
         """
         started = time.monotonic()
-        results = self._judge(recipients, message)
+        # a user's database or alias can appear while the next hop works on the message
+        users = {recipient: self._user(recipient) for recipient in recipients}
+        results = self._judge(users.values(), message)
         groups: dict[str, list[str]] = {}  # recipients by their header field
-        for recipient in dict.fromkeys(recipients):
-            result = results[self._user(recipient)]
+        for recipient, user in users.items():
+            result = results[user]
             field = header_field(result) if isinstance(result, Response) else ""
             groups.setdefault(field, []).append(recipient)
         replies: dict[str, str] = {}
@@ -418,24 +427,27 @@ class _Relay:
             if not self.client.is_begun:
                 replies = dict.fromkeys(recipients, LATER)
             elif len(groups) == 1:
-                result = results[self._user(recipients[0])]
+                result = results[users[recipients[0]]]
                 replies = self.client.send(recipients, _mark(message, result))
             else:
                 for members in groups.values():
-                    marked = _mark(message, results[self._user(members[0])])
+                    marked = _mark(message, results[users[members[0]]])
                     envelope = self._sender, self._mail_options, members
                     replies |= self.client.send_anew(*envelope, marked)
-        self._note(recipients, message, results, replies, started)
+        try:
+            self._note(users, message, results, replies, started)
+        except Exception as error:  # the next hop has the message, so its replies are returned
+            self.monitor.warn(f"a message was not logged: {type(error).__name__}", error)
         self.client.forwarded = {}
         each = [replies[recipient] for recipient in recipients]
         return each if self.lmtp else each[:1]
 
     def _judge(
-        self, recipients: list[str], message: bytes
+        self, users: Iterable[str | None], message: bytes
     ) -> dict[str | None, Response | Exception]:
-        """Return the verdict or error of each recipient's mailbox, by user."""
+        """Return the verdict or error of each user's mailbox, by user."""
         results: dict[str | None, Response | Exception] = {}
-        for user in dict.fromkeys(map(self._user, recipients)):
+        for user in dict.fromkeys(users):
             try:
                 results[user] = self.mailboxes.judge(user, message[:MAX_MESSAGE], self.options)
             except Exception as error:  # pass the message after any error
@@ -444,7 +456,7 @@ class _Relay:
 
     def _note(
         self,
-        recipients: list[str],
+        users: dict[str, str | None],
         message: bytes,
         results: dict[str | None, Response | Exception],
         replies: dict[str, str],
@@ -454,9 +466,8 @@ class _Relay:
         listener = "lmtp" if self.lmtp else "smtp"
         queue_id = _queue_id(self.client.forwarded)
         recorded = set()
-        for recipient in dict.fromkeys(recipients):
-            user, reply = self._user(recipient), replies[recipient]
-            result = results[user]
+        for recipient, user in users.items():
+            result, reply = results[user], replies[recipient]
             marked = "marked" if isinstance(result, Response) else "unmarked"
             action = {"2": marked, "4": "deferred"}.get(reply[:1], "refused")
             self.monitor.message(
@@ -467,7 +478,7 @@ class _Relay:
             elif isinstance(result, Response) and user not in recorded:
                 recorded.add(user)
                 place = f"{listener} {queue_id}".strip()
-                self._unrecorded.append((recipient, message[:MAX_MESSAGE], result, place))
+                self._unrecorded.append((user, message[:MAX_MESSAGE], result, place))
 
     def _user(self, recipient: str) -> str | None:
         single = self.mailboxes.single
@@ -476,9 +487,9 @@ class _Relay:
     def _record(self) -> None:
         """Record the last verdicts, after the answers were sent."""
         unrecorded, self._unrecorded = self._unrecorded, []
-        for recipient, message, response, place in unrecorded:
+        for user, message, response, place in unrecorded:
             try:
-                self.mailboxes.record(self._user(recipient), message, response, place)
+                self.mailboxes.record(user, message, response, place)
             except Exception as error:  # the message is answered, so the connection continues
                 self.monitor.warn(f"not recorded: {error!s:.300}")
 

@@ -81,11 +81,21 @@ class Response(NamedTuple):
 
 
 def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -> Response:
-    """Classify a message and return the verdict."""
+    """Classify a message and return the verdict.
+
+    Raises
+    ------
+    StreamNBError
+        If the database cannot be read. If the mailbox has learned nothing, also if the site's model
+        cannot be read.
+    """
     from streamnb.classifier.verdict import feature_name  # here: a client starts without numpy
 
     verdict = mailbox.classify(message, options.reasons, options.decision_costs)
     if verdict.label is None:
+        error = None if mailbox.base is None else mailbox.base.error
+        if error is not None:  # a model that cannot be read might give a verdict
+            raise error
         return Response("U", 2, 0.0, None, 0.0, [], False)
     label = str(verdict.label)
     # With only ham and spam, the score is that of spam.
