@@ -19,6 +19,7 @@ cdef enum:
     MOST_STEPS = 12  # sublinear counts: after 1,024 occurrences, each one adds 2^-10
     MAX_PREFIX = 64
     FOLDS_TO_SEVERAL = 1 << 27
+    IS_ENCLOSED = 1 << 28  # a letter in a circle, a square or parentheses
 
 
 @cython.final

@@ -81,6 +81,8 @@ cdef uint32_t classify(uint32_t point) except 0:
     kind = kind << 24 | <uint32_t> ord(folded[0])
     if len(folded) > 1:
         kind |= FOLDS_TO_SEVERAL
+    if is_enclosed(point):
+        kind |= IS_ENCLOSED
     characters[point] = kind
     return kind
 
@@ -307,7 +309,7 @@ cdef class Scanner:
 
     cdef int scan_words(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size, bint urls) except -1:
         cdef Py_ssize_t i = 0, begin, start, length, ahead
-        cdef uint32_t point = 0, known = 0
+        cdef uint32_t point = 0, known = 0, enclosed
         cdef int size = 0, kind
         # Without folding and n-grams a token is a slice of the text.
         cdef bint plain = self.last == 1 and not self.casefold, as_it_stands, invisible, split
@@ -328,6 +330,7 @@ cdef class Scanner:
             begin = i
             start = self.line.size
             length = 0
+            enclosed = known & IS_ENCLOSED
             as_it_stands = plain
             invisible = split = False
             while True:
@@ -351,6 +354,8 @@ cdef class Scanner:
                 if i >= n:
                     break
                 kind = self.kind_at(p + i, n - i, &point, &known, &size)
+                if kind == WORD and known & IS_ENCLOSED != enclosed:
+                    break  # a flag or a sign beside a word
                 if kind == WORD or kind == MARK or kind == HIDDEN:
                     split = split or (invisible and kind == WORD)
                     continue

@@ -539,6 +539,7 @@ class Context(NamedTuple):
 
 
 _NO_CONTEXT = Context()
+_NEGATION = re.compile(rb"\bnot\b")
 _NOT_FIRST = b":nth-child(n+2)"
 
 
@@ -563,7 +564,8 @@ class StyleRules:
         self.needs_context = False
         self.attribute_names: set[bytes] = set()
         self._conditions: set[bytes] = set()
-        self._has_positions = False
+        self._positions: set[bytes] = set()  # conditions on the position
+        self._first_positions: dict[frozenset[bytes], int] = {}
         # atoms of all rules' parents, previous and earlier elements
         self._parents = self._previous = self._earlier = 0
         self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
@@ -597,6 +599,7 @@ class StyleRules:
         if before == (self._order, self.has_unknown_background):
             return False
         self._styles.clear()
+        self._first_positions.clear()
         return True
 
     def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
@@ -618,7 +621,7 @@ class StyleRules:
             atoms |= {_NOT_FIRST}
         conditions = set(filter(is_condition, (*tested_atoms, *atoms)))
         self._conditions |= conditions
-        self._has_positions = self._has_positions or not all(map(attribute_of, conditions))
+        self._positions |= {item for item in conditions if not attribute_of(item)}
         self._parents |= masks[1]
         self._previous |= masks[2]
         self._earlier |= masks[3]
@@ -695,9 +698,17 @@ class StyleRules:
             parent & self._parents,
             previous & self._previous,
             earlier & self._earlier,
-            position if self._has_positions else 0,
+            self._first_position(position),
             attributes,
         )
+
+    def _first_position(self, position: int) -> int:
+        """Return the first position that meets the same conditions as a position."""
+        if not self._positions or self._checks > _MAX_CHECKS:
+            return 0
+        self._checks += 4 * len(self._positions)
+        met = frozenset(item for item in self._positions if holds(item, {}, position))
+        return self._first_positions.setdefault(met, position)
 
     def _find_styles(
         self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context
@@ -780,7 +791,7 @@ def _holds(prelude: bytes) -> bool:
     """Return True if the rules within a rule with @ apply to every reader."""
     if not prelude.startswith(b"@media"):
         return prelude.startswith(b"@layer") or (
-            prelude.startswith(b"@supports") and not prelude[9:].lstrip().startswith(b"not")
+            prelude.startswith(b"@supports") and not _NEGATION.search(prelude)
         )
     text = prelude[6 : 6 + _MAX_SELECTOR]
     text = _RANGE.sub(

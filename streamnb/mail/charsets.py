@@ -226,7 +226,7 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
         return _decode_ascii(data)
     if codec is not None and codec.name.startswith(("utf-16", "utf-32")):
         return _decode_wide(codec, data)
-    if codec is not None and codec.name == "cp1252" and _is_ascii_label(charset):
+    if codec is not None and (codec.name == "ascii" or _is_ascii_label(charset)):
         codec = None
     if codec is None or codec.name == "utf-8" or codec.is_single_byte:
         has_label = codec is not None and codec.name != "utf-8"
@@ -249,7 +249,8 @@ def is_informative(label: str) -> bool:
     """Return True if a label names a charset that is known, and has more than ASCII."""
     if label in _COMMON_CHARSETS:  # without importing the table of labels
         return label not in ("", "us-ascii", "US-ASCII")
-    return not _is_ascii_label(label) and _codec(label) is not None
+    codec = None if _is_ascii_label(label) else _codec(label)
+    return codec is not None and codec.name != "ascii"
 
 
 def _is_utf8_or_vague(label: str) -> bool:
@@ -267,7 +268,7 @@ _SIGNS = str.maketrans("", "", "-_.: ")
 
 def _undeclared_codec(data: bytes, fallback: str) -> _Codec | None:
     """Return the codec of text that is not UTF-8, by `fallback` or a guess; None for Latin text."""
-    codec = _codec(fallback) if fallback and not _is_ascii_label(fallback) else None
+    codec = _codec(fallback) if is_informative(fallback) else None
     if codec is not None and codec.name != "utf-8":
         return codec
     from streamnb.mail.guess_charset import guess_charset  # here: few mails need it

@@ -20,7 +20,7 @@ from streamnb.patterns import lazy_pattern
 _ENCODED_WORD = lazy_pattern(
     rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=))*+)\?="
 )
-_FOLDED_BREAK = lazy_pattern(rb"=[ \t]++")  # a soft line break in a folded word
+_FOLDED_BREAK = lazy_pattern(rb"(?<!\?)=\n[ \t]++")  # a soft line break in a folded word
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
@@ -77,7 +77,6 @@ class _Run:
             return
         self._end_words()
         if kind:
-            piece = _FOLDED_BREAK.sub(b"", piece) if b"=" in piece else piece
             piece = binascii.a2b_qp(piece, header=True)
         self._pieces.append(piece)
 
@@ -104,6 +103,8 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     >>> decode_words(b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?= aus =?iso-8859-1?b?S/ZsbiE=?=")
     'Grüße aus Köln!'
     """
+    if b"=?" in value and b"=\n" in value:
+        value = _FOLDED_BREAK.sub(b"", value)
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
         return normalize_nfc(decode_text(value, "", fallback))

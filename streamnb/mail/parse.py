@@ -312,7 +312,11 @@ class _Parser:
                 self.mail.index = index
             value = index.get(b"content-type", b"")
             content_type, is_vague = read_content_type(value) if value else (default_type, False)
-            if is_vague and names_message(Part(fields, "", b"", index=index).filename):
+            if (
+                is_vague
+                and names_message(Part(fields, "", b"", index=index).filename)
+                and _begins_as_message(index, data, body, end)
+            ):
                 content_type = "message/rfc822"
             is_container = content_type.startswith("multipart/")
             if is_container or content_type in _MESSAGES:
@@ -430,6 +434,12 @@ class _Parser:
             self.mail.charset = charset
             for part in self.mail.parts:
                 part.fallback = charset
+
+
+def _begins_as_message(index: Index, data: bytes, body: int, end: int) -> bool:
+    """Return True if the content of a part begins with a header field."""
+    sample = decode_transfer(data[body : min(end, body + 2 * SNIFFED)], transfer_encoding(index))
+    return sample.startswith(b"From ") or _FIELD.match(sample) is not None
 
 
 def _find_charset(mail: Mail) -> str:

@@ -328,8 +328,15 @@ def _features(used: Ints, names: list[Any] | None, keep_names: bool) -> TokenCou
     return TokenCounts.unchecked(fingerprints, np.ones(len(used)), text.tobytes(), ends)
 
 
-def as_labels(y: Any) -> list[Any]:
+def as_labels(y: Any, name: str = "the labels") -> list[Any]:
     """Return the labels of a list, array, series or single column as Python objects.
+
+    Parameters
+    ----------
+    y
+        The labels, or other values of which there is one for each example.
+    name
+        Name of the values in error messages.
 
     Raises
     ------
@@ -339,15 +346,16 @@ def as_labels(y: Any) -> list[Any]:
     if is_frame(y):
         columns = list(frame_of(y).iter_columns())
         if len(columns) != 1:
-            raise ValueError(f"the labels are a frame of {len(columns)} columns; pass one column")
+            raise ValueError(f"{name} are a frame of {len(columns)} columns; pass one column")
         return columns[0].to_list()
-    if y is None or isinstance(y, Mapping | str | bytes | set | frozenset):
-        raise ValueError(f"the labels are a {type(y).__name__}, not a list, array or series")
+    is_unordered = isinstance(y, Mapping | str | bytes | set | frozenset)
+    if y is None or is_unordered or hasattr(y, "tocsr"):
+        raise ValueError(f"{name} are a {type(y).__name__}, not a list, array or series")
     shape = getattr(y, "shape", ())
     if len(shape) > 1:
         if shape[1:] != (1,):
-            raise ValueError(f"the labels have the shape {shape}; expected one label for each row")
-        y = y.ravel()
+            raise ValueError(f"{name} have the shape {shape}; expected one value for each row")
+        y = np.asarray(y).ravel()
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return getattr(y, method)()
@@ -357,18 +365,18 @@ def as_labels(y: Any) -> list[Any]:
 def as_classes(classes: Any) -> list[Any]:
     """Return declared classes as Python objects; a set is sorted."""
     if not isinstance(classes, set | frozenset):
-        return as_labels(classes)
+        return as_labels(classes, "the classes")
     try:
         return sorted(classes)
-    except TypeError:
-        return list(classes)
+    except TypeError:  # the order of a set of texts differs between processes
+        return sorted(classes, key=lambda label: (type(label).__name__, repr(label)))
 
 
 def as_weights(w: Any, n: int) -> Floats:
     """Return the weights (n,) of n examples, from a number, a sequence or None for 1."""
     if w is None or np.isscalar(w):
         return np.full(n, 1.0 if w is None else checked_weight(w))
-    weights = _numbers(np.asarray(as_labels(w)), "the weights")
+    weights = _numbers(np.asarray(as_labels(w, "the weights")), "the weights")
     if weights.shape != (n,):
         raise ValueError(f"{n} examples, but weights of shape {weights.shape}")
     bad = ~((weights >= 0) & (weights <= 1e100))
@@ -511,10 +519,12 @@ class PredictManyMixin(base.MiniBatchClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy over the rows of X."""
-        pairs = zip(as_labels(self.predict(X)), as_labels(y), strict=True)
-        right = [predicted == label for predicted, label in pairs]
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        return float(np.average(right, weights=weights))
+        predicted, labels = as_labels(self.predict(X)), as_labels(y)
+        if len(predicted) != len(labels):
+            raise ValueError(f"{len(predicted)} examples, but {len(labels)} labels")
+        is_correct = [first == second for first, second in zip(predicted, labels, strict=True)]
+        weights = None if sample_weight is None else as_weights(sample_weight, len(labels))
+        return float(np.average(is_correct, weights=weights))
 
 
 class MiniBatchMixin(PredictManyMixin):

@@ -125,7 +125,7 @@ def unpack(spec: str, data: bytes) -> Unpacked:
     """
     with convert_errors():
         (checksum,) = _CHECKSUM.unpack_from(data)
-        content = data[_CHECKSUM.size :]
+        content = memoryview(data)[_CHECKSUM.size :]
         if zlib.crc32(content) != checksum:
             raise ValueError("the checksum is wrong")
         with np.load(io.BytesIO(content)) as archive:

@@ -281,8 +281,9 @@ class _TableEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Columns:
         X = as_sequence(X)
-        if isinstance(X, list) and any(isinstance(row, Mapping) for row in X):
-            return self._read_dicts(X, reset)
+        is_sequence = isinstance(X, list) or (isinstance(X, np.ndarray) and X.dtype == object)
+        if is_sequence and any(isinstance(row, Mapping) for row in X):
+            return self._read_dicts(list(X), reset)
         if is_frame(X):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
@@ -300,6 +301,8 @@ class _TableEstimator(Estimator):
     def _read_dicts(self, X: list[Mapping[str, Any]], reset: bool) -> Columns:
         """Return a list of dicts as a frame with the keys as columns; keys may be missing."""
         table = Columns.from_data(X)
+        if not table.names:
+            raise ValueError("found 0 features: all rows are empty dicts")
         row_names = [name for name in table.names if isinstance(name, str)]
         if len(row_names) < len(table.names):
             raise ValueError("a key of a row is not text, as names of features must be")
@@ -363,7 +366,8 @@ class GaussianNB(NormalParameters, PriorParameter, _TableEstimator, model=tables
         Prior of each class, shape (K,).
     theta_, var_ : ndarray
         Mean and variance of each feature in each class, shape (K, d). As in scikit-learn, the
-        variances are those of the formula: `epsilon_` is added.
+        variances are those of the formula: `epsilon_` is added. A class without a value of a
+        feature has the mean and variance of the other classes.
     epsilon_ : float
         `var_smoothing` times the largest variance of a feature over all classes.
 
@@ -475,22 +479,27 @@ class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tabl
 
 @parameter_class(kw_only=True)
 class MixedNB(MixedParameters, _TableEstimator, model=tables.MixedNB):
-    """`streamnb.MixedNB` as a scikit-learn estimator; attributes as for `CategoricalNB`.
+    """`streamnb.MixedNB` as a scikit-learn estimator.
 
-    In a frame, the type of each value decides whether it is a number or a level.
+    Its attributes are `model_`, `classes_`, `class_count_` and `class_log_prior_`. In a frame, the
+    type of each value decides whether it is a number or a level.
     """
 
 
 @parameter_class()
 class AODE(AODEParameters, _TableEstimator, model=tables.AODE):
-    """`streamnb.AODE` as a scikit-learn estimator; attributes as for `CategoricalNB`."""
+    """`streamnb.AODE` as a scikit-learn estimator.
+
+    Its attributes are `model_`, `classes_`, `class_count_` and `class_log_prior_`.
+    """
 
 
 @parameter_class()
 class LazyBayesianRules(LazyParameters, _TableEstimator, model=tables.LazyBayesianRules):
     """`streamnb.LazyBayesianRules` as a scikit-learn estimator.
 
-    Attributes are as for `CategoricalNB`; only the last `size` rows are stored.
+    Its attributes are `model_`, `classes_`, `class_count_` and `class_log_prior_`. Only the last
+    `size` rows are stored.
     """
 
 

@@ -139,9 +139,9 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
             )
         return place, j
 
-    def as_tokens(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return a copy of an example that can be stored."""
-        return dict(x)
+    def as_tokens(self, x: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Any]:
+        """Return a copy of an example that can be stored; the keys of a list are its indices."""
+        return self.messages_of([x])[0] if isinstance(x, list | tuple | np.ndarray) else dict(x)
 
     def messages_of(self, X: Any) -> list[dict[Any, Any]]:
         """Return the rows of a matrix or frame as examples."""

@@ -9,7 +9,7 @@ from webencodings.labels import LABELS
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB
 from streamnb.mail import Limits, parse
-from streamnb.mail.charsets import _codec, decode_part, decode_text
+from streamnb.mail.charsets import _codec, decode_part, decode_text, is_informative
 from streamnb.mail.decode import decode_words
 
 # Language: words of ham; words of spam; (label, Python's codec) pairs.
@@ -384,3 +384,10 @@ def test_capitals_are_no_small_letters_of_another_charset(language, change):
     for codec in codecs:
         for variant in (change(text), f"{text} {text.lower()}"):
             assert decode_text(variant.encode(codec)) == variant, codec
+
+
+@pytest.mark.parametrize("label", ["us", "en-us", "646", "US-ASCII", "ascii", "ANSI_X3.4-1968"])
+def test_labels_of_ascii_are_no_charset_of_text_beyond_it(label):
+    assert decode_text(b"caf\xe9", label) == "caf\xe9"
+    assert decode_text("Привет".encode("koi8-r"), label, "koi8-r") == "Привет"
+    assert not is_informative(label)

@@ -68,7 +68,9 @@ def test_body_without_its_tag_begins_at_the_first_visible_element(rule, page, sh
     assert "Concealed" not in tokens
 
 
-@pytest.mark.parametrize("rule", ["[data-x]", "b+b", "b~b", "b>b"])
+@pytest.mark.parametrize(
+    "rule", ["[data-x]", "b:first-child", "td:nth-child(2n)", "b+b", "b~b", "b>b"]
+)
 def test_rules_about_other_elements_do_not_use_up_the_comparisons(rule):
     rules = f"{rule}{{color:red}}.pre{{display:none}}"
     rules += "".join(f"td{{color:#000{number}}}" for number in range(100, 140))
@@ -78,8 +80,11 @@ def test_rules_about_other_elements_do_not_use_up_the_comparisons(rule):
     assert "hidden:Concealed" in tokens
 
 
-def test_supports_not_is_no_rule_for_every_reader():
-    page = "<style>@supports not (display:grid){p{display:none}}</style><p>Shown</p>"
+@pytest.mark.parametrize("condition", [
+    "not (display:grid)", "(not (display:grid))", "((display:grid) and (not (color:red)))",
+])  # fmt: skip
+def test_supports_not_is_no_rule_for_every_reader(condition):
+    page = f"<style>@supports {condition}{{p{{display:none}}}}</style><p>Shown</p>"
     tokens = MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode())
     assert "Shown" in tokens
 
@@ -115,3 +120,10 @@ def test_links_without_a_valid_host_have_no_other(link):
 def test_enclosed_letters_make_words(word):
     message = f"Content-Type: text/plain; charset=utf-8\n\nBuy {word} now\n"
     assert word in MailTokenizer().transform_one(message.encode())
+
+
+@pytest.mark.parametrize("sign", ["🇫🇷", "🅿", "Ⓡ", "🅿️"])
+@pytest.mark.parametrize("word", ["Paris", "gratis7", "Größe", "Привет"])
+def test_enclosed_letters_beside_a_word_are_no_part_of_it(sign, word):
+    message = f"Content-Type: text/plain; charset=utf-8\n\n{word}{sign} {sign}{word[::-1]}\n"
+    assert {word, word[::-1]} <= set(MailTokenizer().transform_one(message.encode()))

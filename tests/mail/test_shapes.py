@@ -12,6 +12,7 @@ import pytest
 
 from streamnb import MailTokenizer
 from streamnb.mail import parse, unwrap
+from streamnb.mail.decode import decode_words
 from streamnb.mailbox.digest import digest
 
 WORDS = "naïve crème lottery"
@@ -470,6 +471,25 @@ def test_attached_files_of_messages_are_read_as_messages(name, encoding):
     tokens = set(MailTokenizer().transform_one(message))
     assert "Shown" in tokens
     assert "p" not in tokens
+
+
+@pytest.mark.parametrize("name", ["a.eml", "a.mht"])
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n" + bytes(range(256)), b"%PDF-1.7\n\xff\xfe", b"\0\1\2\3" * 100]
+)
+def test_other_files_with_the_name_of_a_message_are_attachments(content, name):
+    mail = parse(
+        b"Content-Type: application/octet-stream; name=%b\nContent-Transfer-Encoding: base64\n\n%b"
+        % (name.encode(), base64.encodebytes(content))
+    )
+    assert [(part.content_type, part.filename) for part in mail.parts] == [
+        ("application/octet-stream", name)
+    ]
+
+
+@pytest.mark.parametrize("text", ["a = b", "x=_= y", "1 + 1 = 2"])
+def test_equals_signs_in_words_are_text(text):
+    assert decode_words(f"=?utf-8?q?{text}?=".encode()) == text.replace("_", " ")
 
 
 @pytest.mark.parametrize("mark", ["b", '"b"'])

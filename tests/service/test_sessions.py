@@ -86,7 +86,7 @@ def test_an_error_of_the_program_ends_the_transaction(
     ):
         client.ehlo()
         for is_failing in (True, False):
-            client.mail("a@b.c")
+            assert client.mail("a@b.c")[0] == 250
             for i in range(recipients):
                 client.rcpt(f"ann{i}@d.e")
             with monkeypatch.context() as patch:

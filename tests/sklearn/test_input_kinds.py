@@ -1,13 +1,17 @@
 """Kinds of input that each entrance reads in one way, or refuses: dicts, sets, types of levels."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars
 import pyarrow
 import pytest
+from scipy.sparse import csr_matrix
 
 import streamnb
 import streamnb.sklearn
+from streamnb.naive_bayes.mini_batches import as_classes
 
 FRAME = pd.DataFrame(
     [[3, 0, 1], [0, 2, 1], [2, 1, 0], [0, 1, 3], [1, 0, 2]] * 4, columns=["b", "c", "a"]
@@ -168,6 +172,69 @@ def test_labels_and_rows_without_an_order_are_refused(name):
     assert not model.labels
     for y in (np.array(LABELS)[:, None], as_frame(LABELS), iter(LABELS)):
         assert list(model.fit(X, y).classes_) == ["x", "y"]
+
+
+# Values of which there is one for each example, and the reason why they are refused.
+WRONG_COLUMNS = {
+    "set": ({1.0, 2.0}, "are a set"),
+    "text": ("ab", "are a str"),
+    "dict": ({"a": 1.0, "b": 2.0}, "are a dict"),
+    "sparse": (csr_matrix([[1.0], [2.0]]), "are a csr_matrix"),
+    "wide": (np.ones((2, 2)), r"have the shape \(2, 2\)"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_COLUMNS)
+@pytest.mark.parametrize("name", ["MultinomialNB", *TABLES])
+def test_wrong_labels_weights_and_classes_are_named(name, kind):
+    values, error = WRONG_COLUMNS[kind]
+    model = getattr(streamnb, name)()
+    X, labels = FRAME[:2], ["x", "y"]
+    with pytest.raises(ValueError, match=f"the labels {error}"):
+        model.learn_many(X, values)
+    with pytest.raises(ValueError, match=f"the weights {error}|the weight is 'ab'"):
+        model.learn_many(X, labels, values)
+    if kind != "set":
+        with pytest.raises(ValueError, match=f"the classes {error}"):
+            model.partial_fit(X, labels, classes=values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        model.learn_many(X, np.asmatrix([1, 2]).T)
+    assert model.labels == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "MultinomialNB", *TABLES])
+def test_the_score_of_too_few_labels_is_an_error(name):
+    X = TEXTS if name == "TextClassifier" else FRAME
+    model = getattr(streamnb, name)().fit(X, LABELS)
+    for n in (0, 19):
+        with pytest.raises(ValueError, match=f"20 examples, but {n} labels"):
+            model.score(X, LABELS[:n])
+
+
+def test_a_set_of_classes_has_one_order():
+    classes = {1, "c", "a", 2.5, "b"}
+    assert as_classes(classes) == [2.5, 1, "a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_dicts_can_be_an_array_and_must_have_a_key(name):
+    rows = FRAME.to_dict("records")
+    model = getattr(streamnb.sklearn, name)().fit(np.array(rows), LABELS)
+    np.testing.assert_array_equal(model.predict_proba(np.array(rows)), model.predict_proba(FRAME))
+    with pytest.raises(ValueError, match="found 0 features"):
+        model.fit([{}, {}], ["x", "y"])
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame.to_numpy, lambda frame: frame.to_numpy().tolist()])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_window_learns_rows_as_its_model(name, make):
+    rows = make(FRAME)
+    model = getattr(streamnb, name)()
+    window = streamnb.WindowNB(model.clone(), 100)
+    model.learn_many(rows, LABELS)
+    window.learn_many(rows, LABELS)
+    np.testing.assert_allclose(window.predict_proba_many(rows), model.predict_proba_many(rows))
 
 
 @pytest.mark.parametrize("name", TEXT_MODELS)

@@ -184,6 +184,15 @@ def test_a_folder_that_cannot_be_opened_stops_no_other(server, watch):
     assert watch() == ["Archive: 0 messages are there already"]
 
 
+def test_a_move_out_of_a_folder_that_cannot_be_opened_any_more_is_learned(server, watch):
+    watch()
+    server.folders["Archive"][1] = server.folders["INBOX"].pop(2)
+    watch()
+    server.closed_folders.add("Archive")
+    server.folders["Junk"][1] = server.folders["Archive"].pop(1)
+    assert "Junk/1/1: spam (learned)" in watch()
+
+
 def test_a_folder_of_the_rules_that_cannot_be_opened_is_an_error(server, watch):
     server.closed_folders.add("Junk")
     with pytest.raises(MailServerError, match="permission denied"):
@@ -201,6 +210,11 @@ def test_a_folder_of_the_rules_that_cannot_be_opened_is_an_error(server, watch):
         ('(("INBOX." ".")) NIL NIL', ".", ["Shared.Junk"], "Shared.Junk", "Shared.Junk"),
         ('(("" ".")) NIL NIL', ".", ["Work.Junk"], "Work/Junk", "Work.Junk"),
         ('(("" "/")) NIL NIL', "/", ["Work.Junk"], "Work/Junk", "Work/Junk"),
+        ('(("" ".")) NIL NIL', ".", [], "Work/Junk", "Work.Junk"),
+        ('(("INBOX." ".")) NIL NIL', ".", [], "Work/Junk", "INBOX.Work.Junk"),
+        ('(("INBOX." ".")) NIL NIL', ".", [], "INBOX/Junk", "INBOX.Junk"),
+        ('(("INBOX." ".")) NIL NIL', ".", [], "inbox.Junk", "INBOX.Junk"),
+        ('(("" "/")) NIL NIL', "/", [], "M&APw-ll", "Müll"),
         ("NIL NIL NIL", "/", ["Junk"], "Junk", "Junk"),
         ('(("" "/")) NIL NIL', "/", ["M&APw-ll"], "Müll", "Müll"),
         ('(("INBOX/" "/")) NIL NIL', "/", ["INBOX/M&APw-ll"], "M&APw-ll", "INBOX/Müll"),

@@ -49,6 +49,7 @@ def export(
     dict
         The number of messages of each class that the format cannot store.
     """
+    path = os.fspath(path)  # programs also give a Path
     omitted: dict[str, int] = {}
     database_files = {
         os.path.realpath(mailbox.path) + ending for ending in ("", "-wal", "-shm", ".sock")

@@ -203,7 +203,10 @@ class ImapAccount:
         prefix, delimiter = self._namespace()
         names = [folder, text, folder.replace("/", delimiter), text.replace("/", delimiter)]
         names += [prefix + name for name in names]
-        default = folder if folder.startswith(prefix) else prefix + text
+        text = text.replace("/", delimiter)
+        default = prefix + (
+            text[len(prefix) :] if text.upper().startswith(prefix.upper()) else text
+        )
         return next((name for name in names if name in self._stored_names), default)
 
     def _namespace(self) -> tuple[str, str]:

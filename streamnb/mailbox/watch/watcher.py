@@ -391,7 +391,7 @@ class Watcher:
             self._store(location._replace(moved_to=""))
             return
         is_copy = previous.gone_at is None
-        if is_copy and self.account.fetch_message(previous.folder, previous.uid) is None:
+        if is_copy and self._is_gone(previous):
             # It was moved after its old folder was listed and before this folder was listed.
             previous = previous._replace(gone_at=self._now())
             is_copy = False
@@ -409,6 +409,13 @@ class Watcher:
         else:
             self._copies.discard(uid)
             self._learn(location, self.plan.folders[location.folder], previous)
+
+    def _is_gone(self, location: MessageLocation) -> bool:
+        """Return whether a message has left its folder, or the folder cannot be opened."""
+        return (
+            location.folder in self._skipped_folders
+            or self.account.fetch_message(location.folder, location.uid) is None
+        )
 
     def _learn(
         self,

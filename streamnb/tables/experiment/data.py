@@ -32,6 +32,8 @@ _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE]
 # behind it.
 _QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' ]*([^\d.,]{0,4})")
 
+_ORDINALS = {"#", "st", "nd", "rd", "th"}  # signs of numbers that are names
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -157,7 +159,7 @@ def _read_table(config: TableConfig) -> Examples:
                     f"the column {name!r:.80} is read as text: {cell!r:.80} "
                     f"({cells.location(odd_row, column_index)}) is not a number{hint}"
                 )
-        elif column.counts_rows():
+        elif config.columns is None and column.counts_rows():
             notes.append(
                 f"the column {name!r:.80} counts the rows, and is read as a feature; name the "
                 "other columns in data.columns to leave it out"
@@ -314,7 +316,8 @@ class _Column:
     def unit(self) -> str:
         """Return the sign or unit next to each number, such as "%"; "" without one.
 
-        Names of levels, such as "size 1", repeat. Measured values rarely do.
+        Names of levels, such as "size 1", repeat. Measured values rarely do. Numbers such as "#3",
+        "3rd" and "3A" are names, too.
         """
         present = [cell.strip() for cell in self.column if cell not in self.missing]
         if len(present) < MIN_ROWS or 2 * len(set(present)) <= len(present):
@@ -325,14 +328,16 @@ class _Column:
             units.add(match[1].strip() + match[2].strip() if match else "")
             if len(units) > 1:
                 return ""
-        return units.pop()
+        unit = units.pop()
+        is_name = unit in _ORDINALS or (len(unit) == 1 and unit.isascii() and unit.isalpha())
+        return "" if is_name else unit
 
     def counts_rows(self) -> bool:
         """Return whether the numbers of the column are the numbers of the rows, from any start."""
-        numbers = [self.number(cell) for cell in self.column]
-        if len(numbers) < MIN_ROWS or numbers[0] is None or not numbers[0].is_integer():
+        first = self.number(self.column[0]) if len(self.column) >= MIN_ROWS else None
+        if first is None or not first.is_integer():
             return False
-        return all(number == numbers[0] + row for row, number in enumerate(numbers))
+        return all(self.number(cell) == first + row for row, cell in enumerate(self.column))
 
     def read(self, is_text: bool) -> tuple[NDArray[Any], int | None]:
         """Return the column as numbers, or as text with the row of the first cell of text.
