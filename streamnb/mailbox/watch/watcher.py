@@ -96,9 +96,9 @@ class Watcher:
         self._has_departures = False
         try:
             self._leave_missing_folders(set(self.plan.all_folders), now)
-            for folder in self.plan.all_folders:
+            for folder, state in self._folder_states().items():
                 try:
-                    arrivals |= self._compare_if_changed(folder, now)
+                    arrivals |= self._compare_if_changed(folder, state, now)
                 except (MailRefusedError, CorpusError, OSError) as error:
                     self._skip_folder(folder, error)
             if self._has_departures:  # perhaps into the inbox, after it was listed
@@ -126,11 +126,20 @@ class Watcher:
             self._is_look_stored = not is_changed
         self._last_scan = now
 
+    def _folder_states(self) -> dict[str, object]:
+        """Return the state of each folder that can be opened, before any folder is listed."""
+        states: dict[str, object] = {}
+        for folder in self.plan.all_folders:
+            try:
+                states[folder] = self.account.folder_state(folder)
+            except (MailRefusedError, CorpusError, OSError) as error:
+                self._skip_folder(folder, error)
+        return states
+
     def _compare_if_changed(
-        self, folder: str, now: float
+        self, folder: str, state: object, now: float
     ) -> dict[tuple[str, str], MessageLocation]:
         """Return the new messages of a folder; {} without listing it if its state is the same."""
-        state = self.account.folder_state(folder)
         can_age = folder == self.plan.inbox and self.plan.ham_after is not None
         if state is not None and self._states.get(folder) == state and not can_age:
             return {}
