@@ -273,11 +273,6 @@ class Transactions:
                 f"{self.path}: the database is damaged: state {name!r}; restore it from a backup"
             ) from None
 
-    @property
-    def number_table(self) -> str:
-        """SQL for a list of integers given as `?`: a table with columns key and value."""
-        return self.dialect.number_table
-
     def create(self, statement: str) -> None:
         """Run a statement that creates a table, with the types of this database."""
         self.connection.execute(statement.format_map(self.dialect._asdict()))

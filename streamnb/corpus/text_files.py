@@ -244,18 +244,10 @@ class _FromUtf16(io.RawIOBase):
 
 def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
     """Return a stream that decompresses a file; import modules on demand."""
-    stream: Any
-    if suffix == ".gz":
-        import gzip
-
-        stream = gzip.GzipFile(fileobj=file)
-    elif suffix == ".bz2":
-        import bz2
-
-        stream = bz2.BZ2File(file)
-    elif suffix == ".xz":
-        stream = LZMAFile(file)  # noqa: SIM115 (the caller closes it)
-    elif suffix == ".zip":
+    stream: Any = _open_stream(file, suffix, "rb")
+    if stream is not None:
+        return cast(BinaryIO, stream)
+    if suffix == ".zip":
         archive = ZipFile(file)
         members = [member for member in archive.infolist() if not member.is_dir()]
         if len(members) != 1 or members[0].flag_bits & 1:
@@ -284,24 +276,30 @@ def open_compressed(file: BinaryIO, path: Path) -> Iterator[BinaryIO]:
         If the suffix is that of Zstandard, which can only be read.
     """
     suffix = path.suffix.lower()
-    stream: Any
-    if suffix == ".gz":
-        import gzip
-
-        stream = gzip.GzipFile("", "wb", fileobj=file, mtime=0)
-    elif suffix == ".bz2":
-        import bz2
-
-        stream = bz2.BZ2File(file, "wb")
-    elif suffix == ".xz":
-        stream = LZMAFile(file, "wb")  # noqa: SIM115 (closed below)
+    stream = _open_stream(file, suffix, "wb")
+    if stream is not None:
+        with stream:
+            yield stream
     elif suffix in COMPRESSIONS:
         raise ConfigError(f"{path}: {suffix} cannot be written; use .gz, .bz2 or .xz")
     else:
         yield file
-        return
-    with stream:
-        yield cast(BinaryIO, stream)
+
+
+def _open_stream(file: BinaryIO, suffix: str, mode: Any) -> BinaryIO | None:
+    """Return a gzip, bzip2 or xz stream in the mode "rb" or "wb"; None for other suffixes."""
+    stream: Any = None
+    if suffix == ".gz":
+        import gzip
+
+        stream = gzip.GzipFile("", mode, fileobj=file, mtime=0)
+    elif suffix == ".bz2":
+        import bz2
+
+        stream = bz2.BZ2File(file, mode)
+    elif suffix == ".xz":
+        stream = LZMAFile(file, mode)  # noqa: SIM115 (the caller closes it)
+    return cast("BinaryIO | None", stream)
 
 
 def read_head(path: Path, size: int = HEAD_BYTES) -> bytes:

@@ -252,7 +252,7 @@ class Places:
         order = np.argsort(keys)  # adjacent rows share a page
         pairs = self._ask(
             # CROSS JOIN makes SQLite loop over the list and look up each number.
-            f"SELECT j.key, f.place FROM {self.database.number_table} AS j "  # noqa: S608 (ours)
+            f"SELECT j.key, f.place FROM {self.database.dialect.number_table} AS j "  # noqa: S608 (ours)
             f"CROSS JOIN features_{self.view} AS f WHERE f.fingerprint = j.value",
             keys[order],
         )
@@ -282,7 +282,7 @@ class Places:
     def _blocks(self, blocks: Ints) -> list[tuple[int, Any]]:
         """Return the content of blocks, each with its index in `blocks`."""
         return self._ask(
-            f"SELECT j.key, b.cells FROM {self.database.number_table} AS j "  # noqa: S608 (ours)
+            f"SELECT j.key, b.cells FROM {self.database.dialect.number_table} AS j "  # noqa: S608 (ours)
             f"CROSS JOIN blocks_{self.view} AS b WHERE b.block = j.value",
             blocks,
         )

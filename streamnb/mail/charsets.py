@@ -45,13 +45,8 @@ _NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424
 _DOUBLE_BYTE = lazy_pattern(r"gb|big5|cp9[345]|johab|euc|shift|iso2022|hz|utf")
 _MIN_UTF8 = 8  # number of non-ASCII characters that prove UTF-8 in spite of a double-byte label
 # Python never removes an unknown codec name from its cache, so only these names are looked up.
-_PYTHON_NAMES = (
-    frozenset(aliases)
-    | frozenset(aliases.values())
-    | frozenset(
-        ["cp720", "cp737", "cp856", "cp874", "cp1006", "koi8_r", "koi8_t", "koi8_u"]
-    )  # these have no alias
-)
+_WITHOUT_ALIAS = ("cp720", "cp737", "cp856", "cp874", "cp1006", "koi8_r", "koi8_t", "koi8_u")
+_PYTHON_NAMES = frozenset((*aliases, *aliases.values(), *_WITHOUT_ALIAS))
 # Names that are neither in the standard nor in Python, reduced to letters and digits.
 _OTHER_NAMES = {
     "5601": "cp949",
@@ -93,9 +88,7 @@ _META = lazy_pattern(
     rb"\s{0,9}=\s{0,9}[\"']?\s{0,9}([^\s\"'/>;?]{1,40})",
     re.I,
 )
-_META_BYTES = (
-    1 << 14
-)  # bytes that are searched for <meta charset>, which can come after a style sheet
+_META_BYTES = 1 << 14  # searched for <meta charset>, which can come after a style sheet
 _SURROGATE = lazy_pattern("[\ud800-\udfff]")  # Python's UTF-7 codec returns them
 _HIGH_BYTES = bytes(range(128, 256))
 _LATIN = frozenset(
@@ -260,10 +253,7 @@ def _is_utf8_or_vague(label: str) -> bool:
 
 
 def _is_ascii_label(label: str) -> bool:
-    return label.lower().translate(_SIGNS) in _ASCII_NAMES
-
-
-_SIGNS = str.maketrans("", "", "-_.: ")
+    return _NOT_IN_NAME.sub("", label.lower()) in _ASCII_NAMES
 
 
 def _undeclared_codec(data: bytes, fallback: str) -> _Codec | None:

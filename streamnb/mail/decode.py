@@ -223,23 +223,6 @@ def _plain(text: bytes) -> bool:
     return text.isascii() and b"=?" not in text and b"\n" not in text
 
 
-@lru_cache(maxsize=1024)
-def _first_token(value: bytes) -> bytes:
-    match = _TOKEN.match(value)
-    return (match[1] or match[2] or b"").strip().lower() if match else b""
-
-
-def first_token(value: bytes) -> bytes:
-    """Return the first token of a structured field, in lower case, without comments and quotes.
-
-    Examples
-    --------
-    >>> first_token(b' (x) "Base64" (y);'), first_token(b"base64;"), first_token(b"")
-    (b'base64', b'base64', b'')
-    """
-    return _first_token(value[:400])
-
-
 def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
     """Return the name of the Content-Transfer-Encoding in an index of fields, or b"".
 
@@ -258,7 +241,8 @@ def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _transfer_encoding(value: bytes) -> bytes:
-    name = _first_token(value)
+    token = _TOKEN.match(value)
+    name = (token[1] or token[2] or b"").strip().lower() if token else b""
     if name == b"base64" or name == b"quoted-printable":
         return name
     if b"=?" in value:  # some programs encode all fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from streamnb.mail.content_types import (
     SNIFFED,
     UTF16_MARKS,
     guess_text_type,
-    is_html,
     is_text,
     names_message,
     read_content_type,
@@ -41,9 +41,6 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
-# A slice to parse: bytes, start, end, depth, default content type, and "part" or the role of a
-# leaf.
-_Slice = tuple[bytes, int, int, int, str, str]
 _MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
@@ -66,6 +63,21 @@ _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds hal
 _LABEL_SAMPLE = 1 << 16
 _MAX_WORDS = 100  # encoded words whose charset is tried for text without one
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
+
+
+@dataclass(slots=True)
+class _Slice:
+    """Bytes to parse: a message, a part or its content.
+
+    `content_type` is the default, and `role` "part" or the role of a leaf without a header.
+    """
+
+    data: bytes
+    start: int
+    end: int
+    depth: int = 0
+    content_type: str = "text/plain"
+    role: str = "part"
 
 
 class Limits(NamedTuple):
@@ -195,7 +207,7 @@ class _Parser:
         self.budget = limits.size  # remaining bytes of header fields and text
         # remaining bytes of containers to decode
         self.decoded_budget = max(limits.size, len(data))
-        self.stack: list[_Slice] = [(data, 0, len(data), 0, "text/plain", "part")]
+        self.stack = [_Slice(data, 0, len(data))]
 
     def add_defect(self, text: str) -> None:
         if text not in self.mail.defects:
@@ -234,7 +246,8 @@ class _Parser:
         if damaged:
             self.add_defect("header lines that are no fields")
             text = b"".join(damaged)
-            self.leaf([], {}, "text/plain", text[: self.spend(len(text), "damaged")], "damaged")
+            payload = text[: self.spend(len(text), "damaged")]
+            self.mail.parts.append(Part([], "text/plain", payload, "damaged"))
         if stop < end and data.startswith(b"\n", stop):
             stop += 1
         elif stop < end:
@@ -244,115 +257,87 @@ class _Parser:
             index = _choose_content_fields(index, repeated, data, stop, end)
         return fields, index, stop
 
-    def leaf(
-        self,
-        fields: Fields,
-        index: Index,
-        content_type: str,
-        payload: bytes,
-        role: str = "body",
-        is_cut: bool = False,
-    ) -> None:
-        self.mail.parts.append(Part(fields, content_type, payload, role, index, is_cut=is_cut))
-
-    def text_leaf(
-        self,
-        fields: Fields,
-        index: Index,
-        content_type: str,
-        data: bytes,
-        start: int,
-        end: int,
-        role: str = "body",
-        is_vague: bool = False,
-    ) -> None:
-        """Add a leaf. Text is cut to the remaining budget."""
+    def add_leaf(self, part: Part, content: _Slice, is_vague: bool = False) -> None:
+        """Add a leaf with its content. Text is cut to the remaining budget."""
+        data, start, end = content.data, content.start, content.end
         size = granted = end - start
-        read_as = ""
         if is_vague:
-            sample = decode_transfer(data[start : start + 2 * SNIFFED], transfer_encoding(index))
-            filename = Part(fields, content_type, b"", index=index).filename
-            read_as = guess_text_type(content_type, filename, sample)
-        if is_text(read_as or content_type):
-            if is_html(read_as or content_type) and size > self.limits.size // 4:
-                data, fields, index = self.without_pictures(data[start:end], fields, index)
+            sample = _decoded_sample(part.index, content)
+            part.read_as = guess_text_type(part.content_type, part.filename, sample)
+        if part.is_text:
+            if part.is_html and size > self.limits.size // 4:
+                data = _without_pictures(data[start:end], part)
                 start, size = 0, len(data)
-            granted = self.spend(size, role)
-        payload = data[start : start + granted]
-        self.mail.parts.append(
-            Part(fields, content_type, payload, role, index, is_cut=granted < size, read_as=read_as)
-        )
-        if content_type in _OPAQUE:
-            self.add_defect(f"{_OPAQUE[content_type]} content is not read")
-
-    def without_pictures(
-        self, payload: bytes, fields: Fields, index: Index
-    ) -> tuple[bytes, Fields, Index]:
-        """Return the decoded payload of HTML without the data of pictures, and its fields."""
-        page = decode_transfer(payload, transfer_encoding(index))
-        shorter = _DATA_URI.sub(b"data:", page)
-        if len(shorter) == len(page):
-            return payload, fields, index
-        return shorter, fields, {**index, b"content-transfer-encoding": b"8bit"}
+            granted = self.spend(size, part.role)
+        part.payload = data[start : start + granted]
+        part.is_cut = granted < size
+        self.mail.parts.append(part)
+        if part.content_type in _OPAQUE:
+            self.add_defect(f"{_OPAQUE[part.content_type]} content is not read")
 
     def run(self) -> Mail:
         """Parse slices until none is left."""
         while self.stack:
-            data, start, end, depth, default_type, role = self.stack.pop()
-            if role != "part":
-                self.text_leaf([], {}, "text/plain", data, start, end, role)
+            piece = self.stack.pop()
+            if piece.role != "part":
+                self.add_leaf(Part([], "text/plain", b"", piece.role), piece)
                 continue
             self.part_count += 1
             if self.part_count > self.limits.parts:
                 self.add_defect(f"more than {self.limits.parts} parts")
                 break
-            fields, index, body = self.header(data, start, end)
+            fields, index, body = self.header(piece.data, piece.start, piece.end)
             if self.part_count == 1:
                 self.mail.fields = fields
                 self.mail.index = index
-            value = index.get(b"content-type", b"")
-            content_type, is_vague = read_content_type(value) if value else (default_type, False)
-            if (
-                is_vague
-                and names_message(Part(fields, "", b"", index=index).filename)
-                and _begins_as_message(index, data, body, end)
-            ):
-                content_type = "message/rfc822"
-            is_container = content_type.startswith("multipart/")
-            if is_container or content_type in _MESSAGES:
-                if depth < self.limits.depth:
-                    if is_container:
-                        self.container(fields, index, content_type, value, data, body, end, depth)
-                    else:
-                        self.attached(index, data, body, end, depth)
-                    continue
-                self.add_defect(f"nested more than {self.limits.depth} deep")
-                content_type = "text/plain"
-            self.text_leaf(fields, index, content_type, data, body, end, is_vague=is_vague)
+            piece.start = body
+            self.add_part(fields, index, piece)
         self.set_charsets()
         return self.mail
 
-    def attached(self, index: Index, data: bytes, body: int, end: int, depth: int) -> None:
-        """Read the header of an attached message, and put the message on the stack."""
-        data, body, end = self.decoded(index, data, body, end, b"")
-        cut = min(end, body + self.budget // 2)
-        inner, inner_index, *_ = split_header(data, body, cut, self.limits.fields)
-        self.leaf(inner, inner_index, "message/rfc822", b"", "message")
-        self.stack.append((data, body, end, depth + 1, "text/plain", "part"))
+    def add_part(self, fields: Fields, index: Index, content: _Slice) -> None:
+        """Add a leaf, or put the parts of a container on the stack."""
+        value = index.get(b"content-type", b"")
+        content_type, is_vague = (
+            read_content_type(value) if value else (content.content_type, False)
+        )
+        part = Part(fields, content_type, b"", index=index)
+        if is_vague and names_message(part.filename) and _begins_as_message(index, content):
+            part.content_type = content_type = "message/rfc822"
+        is_message = content_type in _MESSAGES
+        if is_message or content_type.startswith("multipart/"):
+            if content.depth >= self.limits.depth:
+                self.add_defect(f"nested more than {self.limits.depth} deep")
+            elif is_message:
+                self.add_message(part, content)
+                return
+            elif self.add_container(part, content):
+                return
+            part.content_type = "text/plain"
+        self.add_leaf(part, content, is_vague)
 
-    def decoded(
-        self, index: Index, data: bytes, body: int, end: int, mark: bytes
-    ) -> tuple[bytes, int, int]:
+    def add_message(self, part: Part, content: _Slice) -> None:
+        """Add the header of an attached message, and put the message on the stack."""
+        content = self.decoded(part.index, content, b"")
+        cut = min(content.end, content.start + self.budget // 2)
+        part.fields, part.index, *_ = split_header(
+            content.data, content.start, cut, self.limits.fields
+        )
+        part.content_type, part.role = "message/rfc822", "message"
+        self.mail.parts.append(part)
+        self.stack.append(_Slice(content.data, content.start, content.end, content.depth + 1))
+
+    def decoded(self, index: Index, content: _Slice, mark: bytes) -> _Slice:
         """Decode the transfer encoding of a container or attached message, if its label is right.
 
         The standards forbid it, but real mail has both such encodings and wrong labels.
         """
         encoding = transfer_encoding(index)
         if encoding not in _ENCODED:
-            return data, body, end
+            return content
         self.add_defect("a container with a transfer encoding")
-        whole_end = end
-        end = min(end, body + self.decoded_budget)
+        data, body = content.data, content.start
+        end = min(content.end, body + self.decoded_budget)
         sample = data[body : min(end, body + _LABEL_SAMPLE)]
         has_mark = bool(mark) and data.find(b"--" + mark, body, end) >= 0
         if encoding == b"base64":
@@ -362,60 +347,49 @@ class _Parser:
         else:
             is_wrong = bool(_ENCODED_BODY.search(sample)) and not _ENCODED_FIELD.search(sample)
         if is_wrong or end <= body:
-            return data, body, whole_end
-        payload = data[body:end]
-        self.decoded_budget -= len(payload)
-        data = decode_transfer(payload, encoding)
-        data = _with_lf(data)
-        return data, 0, len(data)
+            return content
+        self.decoded_budget -= end - body
+        data = _with_lf(decode_transfer(data[body:end], encoding))
+        return _Slice(data, 0, len(data), content.depth, content.content_type)
 
-    def container(
-        self,
-        fields: Fields,
-        index: Index,
-        content_type: str,
-        value: bytes,
-        data: bytes,
-        body: int,
-        end: int,
-        depth: int,
-    ) -> None:
-        """Put the parts of a container on the stack; without parts it is a leaf."""
-        self.container_budget -= end - body
+    def add_container(self, part: Part, content: _Slice) -> bool:
+        """Put the parts of a container on the stack; return False if it has no parts."""
+        self.container_budget -= content.end - content.start
         if self.container_budget < 0:
             self.add_defect("large containers nested in others")
-            self.text_leaf(fields, index, "text/plain", data, body, end)
-            return
-        mark = boundary(value)
-        data, body, end = self.decoded(index, data, body, end, mark)
+            return False
+        mark = boundary(part.index.get(b"content-type", b""))
+        content = self.decoded(part.index, content, mark)
+        data, body, end = content.data, content.start, content.end
         lines = _delimiters(data, body, end, mark) if mark else []
         if not lines:
             self.add_defect("multipart without a boundary" if not mark else "boundary not found")
             undeclared = _UNDECLARED.search(data, body, end)
             if undeclared is None:
-                self.text_leaf(fields, index, "text/plain", data, body, end)
-                return
+                return False
             lines = _delimiters(data, body, end, undeclared[1].rstrip(b" \t"))
         slices: list[_Slice] = []
         if lines[0][0] > body:
-            slices.append((data, body, lines[0][0], depth, "", "preamble"))
-        default = "message/rfc822" if content_type == "multipart/digest" else "text/plain"
+            slices.append(_Slice(data, body, lines[0][0], role="preamble"))
+        is_digest = part.content_type == "multipart/digest"
+        default = "message/rfc822" if is_digest else "text/plain"
         is_closed = False
         for number, (_, begin, is_closing) in enumerate(lines):
             stop = lines[number + 1][0] if number + 1 < len(lines) else end
             if is_closing:
                 # Mail programs do not show the epilogue or parts in it.
                 if _VISIBLE.search(data, begin, end):
-                    slices.append((data, begin, end, depth, "", "epilogue"))
+                    slices.append(_Slice(data, begin, end, role="epilogue"))
                 is_closed = True
                 break
             # The line end before a delimiter belongs to the delimiter.
             if stop < end and stop > begin and data[stop - 1] == 10:
                 stop -= 1
-            slices.append((data, begin, stop, depth + 1, default, "part"))
+            slices.append(_Slice(data, begin, stop, content.depth + 1, default))
         if not is_closed:
             self.add_defect("the last boundary is missing")
         self.stack.extend(reversed(self.within_limit(slices)))
+        return True
 
     def within_limit(self, slices: list[_Slice]) -> list[_Slice]:
         """Return the slices of a container in order: all, or the largest if there are too many."""
@@ -423,7 +397,7 @@ class _Parser:
         if len(slices) <= room:
             return slices
         self.add_defect(f"more than {self.limits.parts} parts")
-        sizes = [end - start for _, start, end, *_ in slices]
+        sizes = [piece.end - piece.start for piece in slices]
         largest = sorted(range(len(slices)), key=sizes.__getitem__, reverse=True)[:room]
         return [slices[number] for number in sorted(largest)]
 
@@ -436,10 +410,26 @@ class _Parser:
                 part.fallback = charset
 
 
-def _begins_as_message(index: Index, data: bytes, body: int, end: int) -> bool:
+def _decoded_sample(index: Index, content: _Slice) -> bytes:
+    """Return the first bytes of the content of a part, without its transfer encoding."""
+    end = min(content.end, content.start + 2 * SNIFFED)
+    return decode_transfer(content.data[content.start : end], transfer_encoding(index))
+
+
+def _begins_as_message(index: Index, content: _Slice) -> bool:
     """Return True if the content of a part begins with a header field."""
-    sample = decode_transfer(data[body : min(end, body + 2 * SNIFFED)], transfer_encoding(index))
+    sample = _decoded_sample(index, content)
     return sample.startswith(b"From ") or _FIELD.match(sample) is not None
+
+
+def _without_pictures(payload: bytes, part: Part) -> bytes:
+    """Return the payload of HTML without the data of pictures, decoded if it has some."""
+    page = decode_transfer(payload, transfer_encoding(part.index))
+    shorter = _DATA_URI.sub(b"data:", page)
+    if len(shorter) == len(page):
+        return payload
+    part.index = {**part.index, b"content-transfer-encoding": b"8bit"}
+    return shorter
 
 
 def _find_charset(mail: Mail) -> str:
