@@ -12,8 +12,12 @@ import pytest
 from streamnb.cli.group import COMMANDS, commands
 
 REPOSITORY = Path(__file__).parents[2]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES += [*sorted((REPOSITORY / "corpora").glob("**/README.md"))]
+PAGES += [*sorted((REPOSITORY / "tests").glob("**/README.md"))]
+by_page = pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: "-".join(page.relative_to(REPOSITORY).with_suffix("").parts)
+)
 MAX_WORDS = 25
 MAX_CODE = 88  # characters that a page shows without scrolling
 # Commands that have to be one line for their readers: the README's two, run by the CI word for word.
