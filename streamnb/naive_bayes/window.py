@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
-from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -143,93 +138,34 @@ class WindowNB(TextModel):
         """Return the changes from another window's state to this state, as deltas of a receipt."""
         return self.model.deltas_since(before.model)
 
-    # Delegated to the model
-
-    @property
-    def discriminative(self) -> bool:  # type: ignore[override]  # a class variable of models
-        """Return whether update weights depend on the model's own predictions."""
-        return self.model.discriminative
-
-    @property
-    def takes_views(self) -> bool:
-        """Return whether a message is a sequence of views."""
-        return self.model.takes_views
-
-    @property
-    def view_models(self) -> Sequence[CountingNB]:
-        """The counting models, one for each view of a message."""
-        return self.model.view_models
-
-    @property
-    def labels(self) -> list[Label]:
-        """The classes, in their order of arrival."""
-        return self.model.labels
-
-    @property
-    def messages_in_runs(self) -> float:
-        """The number of messages that were learned in runs of one class."""
-        return self.model.messages_in_runs
-
-    @property
-    def _needs_receipt(self) -> bool:
-        return self.model._needs_receipt
-
-    def as_tokens(self, x: Any) -> Any:
-        """Convert a message to the form that the model counts."""
-        return self.model.as_tokens(x)
-
-    def messages_of(self, X: Any) -> Iterable[Any]:
-        """Return the rows of a matrix or frame as messages of the model."""
-        return self.model.messages_of(X)
-
-    def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
-        """Return the features of each view of a message that `as_tokens` returned."""
-        return self.model.views_of(tokens)
-
-    def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
-        """Return the message with these views."""
-        return self.model.join_views(views)
-
-    def explain_views(self, x: Any) -> list[Explanation]:
-        """Return an explanation for each view."""
-        return self.model.explain_views(x)
-
-    def contributions(self, x: Any) -> list[Contributions]:
-        """Return the contributions of `explain_views` without scores, which take longer."""
-        return self.model.contributions(x)
-
-    def state(self) -> dict[str, Any]:
-        """Return the learned state other than counts, as JSON values."""
-        return self.model.state()
-
-    def restore(self, state: Any) -> None:
-        """Set the state that `state` returned."""
-        self.model.restore(state)
-
-    def reliability_counts(self, y: Label) -> tuple[int, int] | None:
-        """Return the numbers of correct and wrong predictions of a class."""
-        return self.model.reliability_counts(y)
-
-    def is_ready(self, y: Label) -> bool:
-        """Return whether programs can act on predictions of a class without review."""
-        return self.model.is_ready(y)
-
-    def check_receipt(self, receipt: Receipt, classes: int) -> None:
-        """Raise ValueError if a receipt does not fit the model's views or its classes."""
-        self.model.check_receipt(receipt, classes)
-
-    def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt for other class indices."""
-        return self.model.remap_classes(receipt, order)
-
-    def _scores(self, x: Any) -> list[float]:
-        return self.model._scores(x)
-
-    def _scores_of(self, X: Any) -> NDArray[np.float64]:
-        return self.model._scores_of(X)
-
-    def _more_tags(self) -> set[str]:
+    def _more_tags(self) -> set[str]:  # river calls it on the class
         return self.model._more_tags()
+
+
+# These attributes and methods of a window are those of the model inside.
+for _name in (
+    "discriminative",
+    "takes_views",
+    "view_models",
+    "labels",
+    "messages_in_runs",
+    "as_tokens",
+    "messages_of",
+    "views_of",
+    "join_views",
+    "explain_views",
+    "contributions",
+    "state",
+    "restore",
+    "reliability_counts",
+    "is_ready",
+    "check_receipt",
+    "remap_classes",
+    "_needs_receipt",
+    "_scores",
+    "_scores_of",
+):
+    setattr(WindowNB, _name, property(attrgetter(f"model.{_name}")))
 
 
 def _round_weight(w: float) -> float:
