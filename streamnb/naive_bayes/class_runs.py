@@ -8,7 +8,12 @@ from itertools import chain
 from typing import Any, ClassVar, Self
 
 from streamnb import _core
-from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
+from streamnb.naive_bayes.online_estimator import (
+    IndexMap,
+    OnlineEstimator,
+    check_numbers,
+    remap_values,
+)
 
 
 class ClassRuns(OnlineEstimator):
@@ -97,19 +102,11 @@ class ClassRuns(OnlineEstimator):
         if max([len(runs.credits), *(k + 1 for k in runs.runs)]) > n_classes:
             raise ValueError(f"receipt: it has more than {n_classes} classes")
 
-    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
-        """Return the updates with class indices changed, as in `OnlineEstimator`."""
-        if "turns" not in deltas:
-            return deltas
-        return {**deltas, **self.from_state(deltas).remap_classes(index_map).state()}
-
     def remap_classes(self, index_map: IndexMap) -> Self:
         """Return a copy with class indices changed, as in `OnlineEstimator`."""
         copied = type(self)()
         copied.messages_in_runs = self.messages_in_runs
-        copied.credits = [
-            self.credits[k] if k is not None and k < len(self.credits) else 0.0 for k in index_map
-        ]
+        copied.credits = remap_values(self.credits, index_map, 0.0)
         copied.runs = {new: self.runs[k] for new, k in enumerate(index_map) if k in self.runs}
         return copied
 

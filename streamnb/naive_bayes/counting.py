@@ -50,6 +50,8 @@ from streamnb.parameters import (
 # Update weights are multiples of this step. Their sums are exact, so unlearning is exact. A larger
 # step would ignore messages with small update weights; a smaller one would not improve accuracy.
 _GRID = 2.0**-10
+# Numbers of columns of a matrix to look up, and of those of one look-up.
+_MAX_COLUMNS, _COLUMN_BLOCK = 1 << 22, 1 << 16
 
 DECAY = parameter(
     Number(0.5, 1),
@@ -94,12 +96,6 @@ class LearnerParameters:
         "True to store the names of features, so that explanations can show them.",
         default=True,
     )
-
-
-_MAX_COLUMNS, _COLUMN_BLOCK = (
-    1 << 22,
-    1 << 16,
-)  # number of columns of a matrix to look up, and per look-up
 
 
 @parameter_class()

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from streamnb import _core
-from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
+from streamnb.naive_bayes.online_estimator import (
+    IndexMap,
+    OnlineEstimator,
+    check_numbers,
+    remap_values,
+)
 
 # Updates are multiples of this step, so sums are exact and each update can be undone.
 _NOISE_STEP = 2.0**-44
@@ -181,10 +186,8 @@ class LabelNoise(OnlineEstimator):
     def remap_classes(self, index_map: IndexMap) -> Self:
         """Return a copy with class indices changed, as in `OnlineEstimator`."""
         copied = type(self)(self.fixed)
-        copied._widen(len(index_map))
-        for new, k in enumerate(index_map):
-            if k is not None and k < len(self._rates):
-                copied._rates[new], copied._labels[new] = self._rates[k], self._labels[k]
+        copied._rates = remap_values(self._rates, index_map, self._INITIAL_RATE)
+        copied._labels = remap_values(self._labels, index_map, self._INITIAL_LABELS)
         return copied
 
     def state(self) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 LARGEST_NUMBER = 1e15  # a state or receipt with larger numbers is refused
 
 IndexMap = Sequence[int | None]
+Number = TypeVar("Number", int, float)
 
 
 class OnlineEstimator:
@@ -33,9 +34,12 @@ class OnlineEstimator:
     def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
         """Return the updates with class indices changed.
 
-        Class k had index `index_map[k]` before, or is new if that is None.
+        Class k had index `index_map[k]` before, or is new if that is None. This method is for
+        updates in the form of a state.
         """
-        return deltas
+        if self.delta_names[0] not in deltas:
+            return deltas
+        return {**deltas, **self.from_state(deltas).remap_classes(index_map).state()}
 
     def diff(self, before: Self) -> dict[str, Any]:
         """Return the updates from the state `before`, which has no further classes, to this one."""
@@ -53,6 +57,11 @@ class OnlineEstimator:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Create the estimator from `state`. Raise any exception if it is not valid."""
         raise NotImplementedError
+
+
+def remap_values(values: Sequence[Number], index_map: IndexMap, initial: Number) -> list[Number]:
+    """Return one value for each class after `remap_deltas`; new classes have `initial`."""
+    return [values[k] if k is not None and k < len(values) else initial for k in index_map]
 
 
 def check_numbers(numbers: Any) -> None:

@@ -12,6 +12,7 @@ from streamnb.naive_bayes.online_estimator import (
     IndexMap,
     OnlineEstimator,
     check_numbers,
+    remap_values,
 )
 
 # Updates are multiples of this step, so sums are exact and each update can be undone.
@@ -31,11 +32,9 @@ class WeightDelta(NamedTuple):
 
     def remap(self, index_map: IndexMap) -> WeightDelta:
         """Return the change with class indices changed, as in `OnlineEstimator.remap_deltas`."""
-        intercepts, squares = (
-            tuple(part[k] if k is not None and k < len(part) else 0.0 for k in index_map)
-            for part in (self.intercepts, self.intercept_squares)
-        )
-        return WeightDelta(self.slopes, self.slope_squares, intercepts, squares)
+        by_class = (self.intercepts, self.intercept_squares)
+        remapped = (tuple(remap_values(changes, index_map, 0.0)) for changes in by_class)
+        return WeightDelta(self.slopes, self.slope_squares, *remapped)
 
     def check(self, n_views: int, n_classes: int) -> None:
         """Raise ValueError if the change has other than `n_views` views, or too many classes."""
@@ -81,12 +80,8 @@ class CalibrationWeights:
         """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`."""
         copied = CalibrationWeights(len(self.slopes), 0.0)
         copied.slopes, copied.slope_squares = list(self.slopes), list(self.slope_squares)
-        for k in index_map:
-            has_intercept = k is not None and k < len(self.intercepts)
-            copied.intercepts.append(self.intercepts[k or 0] if has_intercept else 0.0)
-            copied.intercept_squares.append(
-                self.intercept_squares[k or 0] if has_intercept else 1.0
-            )
+        copied.intercepts = remap_values(self.intercepts, index_map, 0.0)
+        copied.intercept_squares = remap_values(self.intercept_squares, index_map, 1.0)
         return copied
 
     def is_neutral(self) -> bool:

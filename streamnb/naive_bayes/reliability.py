@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from streamnb.naive_bayes.online_estimator import LARGEST_NUMBER, IndexMap, OnlineEstimator
+from streamnb.naive_bayes.online_estimator import (
+    LARGEST_NUMBER,
+    IndexMap,
+    OnlineEstimator,
+    remap_values,
+)
 
 
 class ClassReliability(OnlineEstimator):
@@ -80,12 +85,6 @@ class ClassReliability(OnlineEstimator):
         if not all(0 <= k < n_classes for k in changes[::3]):
             raise ValueError(f"the counts of predictions have more than {n_classes} classes")
 
-    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
-        """Return the updates with class indices changed, as in `OnlineEstimator`."""
-        if "record" not in deltas:
-            return deltas
-        return {**deltas, **self.from_state(deltas).remap_classes(index_map).state()}
-
     def diff(self, before: Self) -> dict[str, Any]:
         """Return the updates from the state `before`, which has no further classes, to this one."""
         difference = ClassReliability()
@@ -96,8 +95,8 @@ class ClassReliability(OnlineEstimator):
     def remap_classes(self, index_map: IndexMap) -> Self:
         """Return a copy with class indices changed, as in `OnlineEstimator`."""
         copied = type(self)()
-        pairs = [self.counts(k) for k in index_map]
-        copied.correct, copied.wrong = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        copied.correct = remap_values(self.correct, index_map, 0)
+        copied.wrong = remap_values(self.wrong, index_map, 0)
         return copied
 
     def state(self) -> dict[str, Any]:

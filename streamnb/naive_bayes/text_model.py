@@ -53,6 +53,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     receipt: Receipt | None
     discriminative: ClassVar[bool] = True  # update weights depend on the model's own predictions
+    takes_views: ClassVar[bool] = False  # a message is a sequence of views
 
     @property
     def order_dependence_reason(self) -> str:
@@ -63,11 +64,6 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             f"a {type(self).__name__} depends on the order of messages, so parts of the stream "
             "cannot give it exactly; set shards= for an approximation"
         )
-
-    @property
-    def takes_views(self) -> bool:
-        """Return whether a message is a sequence of views."""
-        return False
 
     @property
     def view_models(self) -> Sequence[Any]:
@@ -95,11 +91,12 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     def views_of(self, tokens: Any) -> tuple[TokenCounts, ...]:
         """Return the features of each view of a message that `as_tokens` returned."""
-        raise NotImplementedError
+        views: tuple[TokenCounts, ...] = tokens
+        return views
 
     def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
         """Return the message with these views: the inverse of `views_of`."""
-        raise NotImplementedError
+        return views
 
     def messages_of(self, X: Any) -> Iterable[Any]:
         """Return the rows of a matrix or frame as messages."""

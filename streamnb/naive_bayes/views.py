@@ -156,12 +156,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     feedback: SelectiveFeedback = attribute(init=False)
     reliability: ClassReliability = attribute(init=False)
 
+    takes_views = True
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
-
-    @property
-    def takes_views(self) -> bool:
-        """True: a message is a sequence of views."""
-        return True
 
     def __post_init__(self) -> None:
         models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
@@ -232,14 +228,6 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return tuple(
             model.as_tokens(view) for model, view in zip(self._view_models, x, strict=True)
         )
-
-    def views_of(self, tokens: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
-        """Return the views of a message that `as_tokens` converted: the message itself."""
-        return tokens
-
-    def join_views(self, views: tuple[TokenCounts, ...]) -> tuple[TokenCounts, ...]:
-        """Return the message that has these views: the views themselves."""
-        return views
 
     def _version_key(self) -> list[int]:
         """Return a key that changes with the model and its parameters."""
