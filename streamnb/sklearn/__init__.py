@@ -13,20 +13,21 @@ The last two contain a `ViewsNB`. `WindowNB` has no estimator, because a window 
 has no meaning in shuffled folds.
 """
 
-from streamnb.sklearn.estimators import (
-    AODE,
+from streamnb.sklearn.counts import (
     BernoulliNB,
-    CategoricalNB,
     ComplementNB,
     DiscriminativeMultinomialNB,
+    MultinomialNB,
+)
+from streamnb.sklearn.tables import (
+    AODE,
+    CategoricalNB,
     GaussianDiscriminantAnalysis,
     GaussianNB,
     LazyBayesianRules,
-    MailClassifier,
     MixedNB,
-    MultinomialNB,
-    TextClassifier,
 )
+from streamnb.sklearn.texts import MailClassifier, TextClassifier
 
 __all__ = [
     "AODE",

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
 from streamnb.foreign_names import translate_names, unknown_name_error
 from streamnb.naive_bayes.mini_batches import as_classes, as_weights, log_normalised
-from streamnb.naive_bayes.priors import check_whole_prior
+from streamnb.naive_bayes.priors import check_whole_prior, log_prior
 from streamnb.parameters import Parameter
 from streamnb.scores import best_columns
 
@@ -307,3 +307,10 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         """The weight of the examples of each class, shape (K,)."""
         self._fitted_model()
         return self._in_class_order(self._class_weights())
+
+    @property
+    def class_log_prior_(self) -> NDArray[np.float64]:
+        """Log prior of each class, (K,); without a prior, the log of its share of the weight."""
+        model = self._fitted_model()
+        prior = "learned" if model.prior == "none" else model.prior
+        return self._in_class_order(log_prior(prior, model.labels, self._class_weights()))
