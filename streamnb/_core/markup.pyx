@@ -638,7 +638,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                     name = lowered_bytes(p + attribute.name, min(k, MAX_STYLE))
                     if name in attribute_names:
                         end = min(attribute.value_end - attribute.value, MAX_STYLE)
-                        attributes.setdefault(name, lowered_bytes(p + attribute.value, end))
+                        attributes.setdefault(name, slice_of(p + attribute.value, 0, end))
                 if closing or k > 10:
                     continue
                 end = min(attribute.value_end, attribute.value + MAX_STYLE) - attribute.value

@@ -9,11 +9,21 @@ from typing import NamedTuple
 _MAX_SELECTOR = 200  # bytes
 _SIMPLE = re.compile(
     rb"(\*|[a-z][\w-]*|[.#][\w\x80-\xff-]+)|(\[[^\]]*\]|:first-child|:nth-child\([^()]*\))"
-    rb"|:not\(([^()]*)\)"
+    rb"|:not\(([^()]*)\)",
+    re.I,
 )
 _COMBINATOR = re.compile(rb"\s*([>+~])\s*|\s+")
 _ATTRIBUTE = re.compile(
-    rb"\[\s*([\w-]+)\s*(?:([~|^*$]?=)\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'\]]*))\s*[is]?\s*)?\]"
+    rb"\[\s*([\w-]+)\s*"
+    rb"(?:([~|^*$]?=)\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'\]]*))\s*([is])?\s*)?\]",
+    re.I,
+)
+# Attributes whose values have no case in HTML (HTML standard, "Case-sensitivity of selectors").
+_CASELESS_ATTRIBUTES = frozenset(
+    b"""accept accept-charset align alink axis bgcolor charset checked clear codetype color compact
+    declare defer dir direction disabled enctype face frame hreflang http-equiv lang language link
+    media method multiple nohref noresize noshade nowrap readonly rel rev rules scope scrolling
+    selected shape target text type valign valuetype vlink""".split()
 )
 _POSITION = re.compile(rb":nth-child\(\s*([+-]?\d*n)?\s*([+-]?\s*\d+)?\s*\)")
 _NAMED_POSITIONS = {
@@ -21,8 +31,34 @@ _NAMED_POSITIONS = {
     b":nth-child(odd)": b":nth-child(2n+1)",
     b":nth-child(even)": b":nth-child(2n)",
 }
-_ROOT = re.compile(rb"(?:html)?:root\b")
-_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)")
+_ROOT = re.compile(rb"(?:html)?:root\b", re.I)
+_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)", re.I)
+_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?|\n|(.)|\Z)", re.I | re.S)  # for example, \64 is d
+# An escaped character is no syntax. It is marked by a byte that UTF-8 does not have.
+_SYNTAX = re.compile(rb"[^\w\x80-\xff-]")
+_MARKED = re.compile(rb"\xff(.)", re.S)
+
+
+def identifier(name: bytes) -> bytes:
+    r"""Return the name of a class or an id as selectors have it after `unescape`.
+
+    Examples
+    --------
+    >>> identifier(b"sm:w-full") == unescape(rb"sm\:w-full"), unescape(rb"\64 iv")
+    (True, b'div')
+    """
+    return _SYNTAX.sub(lambda match: b"\xff%c" % (match[0][0] | 0x80), name)
+
+
+def unescape(text: bytes) -> bytes:
+    """Return CSS without its escapes; escaped characters of the syntax are marked."""
+    return _ESCAPE.sub(_escaped_character, text)
+
+
+def _escaped_character(match: re.Match[bytes]) -> bytes:
+    if match[1] is None:
+        return identifier(match[2] or b"")
+    return identifier(chr(min(int(match[1], 16), 0x10FFFF)).encode("utf-8", "replace"))
 
 
 class Compound(NamedTuple):
@@ -66,7 +102,7 @@ def read_selector(selector: bytes) -> list[Compound] | None:
         if simple is not None:
             position = simple.end()
             if simple[1]:
-                atoms.add(simple[1])
+                atoms.add(simple[1].lower())
             elif simple[2]:
                 condition = _normalize(simple[2])
                 if condition is None:
@@ -91,8 +127,9 @@ def read_selector(selector: bytes) -> list[Compound] | None:
 
 def _normalize(condition: bytes) -> bytes | None:
     """Return a condition on attributes or the position in its canonical form; None if damaged."""
-    condition = _NAMED_POSITIONS.get(condition, condition)
     if condition[:1] == b":":
+        condition = condition.lower()
+        condition = _NAMED_POSITIONS.get(condition, condition)
         return condition if _POSITION.fullmatch(condition) else None
     return condition if _ATTRIBUTE.fullmatch(condition) else None
 
@@ -105,7 +142,7 @@ def is_condition(atom: bytes) -> bool:
 def attribute_of(condition: bytes) -> bytes:
     """Return the name of the attribute of a condition; b"" for a condition on the position."""
     match = _ATTRIBUTE.fullmatch(condition)
-    return b"" if match is None else match[1]
+    return b"" if match is None else match[1].lower()
 
 
 def holds(condition: bytes, attributes: Mapping[bytes, bytes], position: int) -> bool:
@@ -115,15 +152,21 @@ def holds(condition: bytes, attributes: Mapping[bytes, bytes], position: int) ->
     --------
     >>> holds(b"[title^=a]", {b"title": b"abc"}, 1), holds(b":nth-child(2n+1)", {}, 2)
     (True, False)
+    >>> holds(b"[title=A]", {b"title": b"a"}, 1), holds(b"[title=A i]", {b"title": b"a"}, 1)
+    (False, True)
     """
     match = _ATTRIBUTE.fullmatch(condition)
     if match is None:
         return _is_at(condition, position)
-    name, operator, *values = match.groups()
+    name, operator, *texts, flag = match.groups()
+    name = name.lower()
     value = attributes.get(name)
     if operator is None or value is None:
         return value is not None
-    wanted = next((text for text in values if text is not None), b"")
+    wanted = next((text for text in texts if text is not None), b"")
+    wanted = _MARKED.sub(lambda marked: b"%c" % (marked[1][0] & 0x7F), wanted)
+    if flag in (b"i", b"I") or (flag is None and name in _CASELESS_ATTRIBUTES):
+        value, wanted = value.lower(), wanted.lower()
     if operator == b"=":
         return value == wanted
     if operator == b"|=":

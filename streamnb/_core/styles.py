@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from html import unescape
+from html import unescape as unescape_html
 from typing import NamedTuple
 
 from streamnb._core.colours import COLOUR, read_colour
@@ -18,8 +18,10 @@ from streamnb._core.selectors import (
     Compound,
     attribute_of,
     holds,
+    identifier,
     is_condition,
     read_selector,
+    unescape,
 )
 from streamnb._core.style_values import (
     CLIPS,
@@ -72,7 +74,6 @@ _MAX_REPLACEMENTS = 8  # levels of custom properties that refer to others
 _PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: windows of all readers are between these widths
 
 _COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->")
-_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?)?")  # for example, \64 is d
 _LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
 # Pixels of a unit. Units of the font or the window have typical values.
 _PIXELS = {
@@ -96,6 +97,7 @@ _VARIABLE = re.compile(rb"var\(\s*+(--[\w\x80-\xff-]{1,64})\s*+(?:,((?:[^()]++|\
 _QUARTER_TURNS = frozenset((b"90deg", b"270deg", b"-90deg", b".25turn", b"0.25turn", b"100grad"))
 _NO_OPACITY = re.compile(rb"opacity\s*[(=]\s*([\d.]+%?)")
 _IMPORTANT = re.compile(rb"!\s*important")
+_HACK = re.compile(rb"\xff[\x80-\xa0]")  # an escaped control character: for Internet Explorer only
 
 _PICTURE = re.compile(rb"url\(|image-set\(|element\(|cross-fade\(|paint\(|color-mix\(")
 _PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"inset"))
@@ -150,27 +152,26 @@ def read_style(declarations: bytes) -> Style:
     return style
 
 
-def _unescape(text: bytes) -> bytes:
-    """Return CSS without its escapes and comments."""
+def _without_comments(text: bytes) -> bytes:
+    """Return CSS without its comments and escapes."""
     if text.translate(None, b"\\*<>") == text:  # true of nearly all CSS
         return text
-    if b"\\" in text:
-        text = _ESCAPE.sub(
-            lambda match: bytes((int(match[1], 16) & 127,)) if match[1] else b"", text
-        )
-    return _COMMENT.sub(b"", text) if b"*" in text or b"-->" in text or b"<!--" in text else text
+    if b"*" in text or b"-->" in text or b"<!--" in text:  # a backslash does not escape in comments
+        text = _COMMENT.sub(b"", text)
+    return unescape(text) if b"\\" in text else text
 
 
 def _read_declarations(text: bytes) -> list[tuple[bytes, bytes]]:
     """Return the (name, value) pairs of a style attribute, in lower case, important ones last."""
-    text = text.lower()
     if text.find(b"&") >= 0:  # `in` takes five times as long: CPython first raises an error
-        text = unescape(text.decode("latin-1")).lower().encode("latin-1", "replace")
+        text = unescape_html(text.decode("latin-1")).encode("latin-1", "replace")
     normal: list[tuple[bytes, bytes]] = []
     important: list[tuple[bytes, bytes]] = []
-    for declaration in _unescape(text).split(b";"):
+    for declaration in _without_comments(text).lower().split(b";"):
         name, _, value = declaration.partition(b":")
         value = value.strip()[:_MAX_VALUE]
+        if value.find(b"\xff") >= 0 and _HACK.search(value):
+            continue
         if value.find(b"!") >= 0:
             important.append((name.strip(), _IMPORTANT.sub(b"", value).strip()))
         elif value:
@@ -586,7 +587,7 @@ class StyleRules:
         if not sheet or self._sheets_left < 0:
             return False
         before = self._order, self.has_unknown_background
-        for selectors, declarations in _read_rules(_unescape(sheet.lower())):
+        for selectors, declarations in _read_rules(_without_comments(sheet)):
             style, important_style = map(read_style, _split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
@@ -714,8 +715,9 @@ class StyleRules:
         self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context
     ) -> _Styles:
         parent, previous, earlier, position, attributes = context
-        atoms = {tag, b"#" + element_id.strip().lower()}
-        atoms.update(b"." + name for name in classes.lower().split()[:_MAX_CLASSES])
+        atoms = {tag, b"#" + identifier(element_id.strip().lower())}
+        names = classes.lower().split()[:_MAX_CLASSES]
+        atoms.update(b"." + identifier(name) for name in names)
         if self._conditions and self._checks <= _MAX_CHECKS:
             values = dict(attributes)
             self._checks += 4 * len(self._conditions)  # each takes as long as four rules
@@ -759,7 +761,8 @@ def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
             declarations, _, prelude = content.rpartition(b";")
             if declarations.strip() and _is_rule(preludes):
                 yield _nested_selector(preludes), declarations
-            preludes.append(prelude.strip())
+            prelude = prelude.strip()
+            preludes.append(prelude.lower() if prelude[:1] == b"@" else prelude)
         elif preludes:
             if _is_rule(preludes):
                 yield _nested_selector(preludes), content

@@ -68,6 +68,43 @@ def test_body_without_its_tag_begins_at_the_first_visible_element(rule, page, sh
     assert "Concealed" not in tokens
 
 
+# Rules, a page, and whether a browser hides the word of the page.
+ESCAPED = [
+    (r".c{display:none}.show\:block{display:block}", "<p class='c show:block'>{}</p>", False),
+    (r".c{display:none}.\!block{display:block!important}", "<p class='c !block'>{}</p>", False),
+    (r".a\,b{display:none}", "<b>{}</b>", False),
+    (r".a\.b{display:none}", "<p class='a b'>{}</p>", False),
+    (r".a\ b{display:none}", "<p class=a><b>{}</b></p>", False),
+    (r".a\>b{display:none}", "<p class=a><b>{}</b></p>", False),
+    (r"p{display:none\9}", "<p>{}</p>", False),
+    (r"p{color:#fff\9;color:#fff\0/}", "<p>{}</p>", False),
+    ("[title=A]{display:none}", "<p title=a>{}</p>", False),
+    ("[title=A]{display:none}", "<p title=A>{}</p>", True),
+    ("[TITLE=A i]{display:none}", "<p title=a>{}</p>", True),
+    ("[title=A s]{display:none}", "<p title=a>{}</p>", False),
+    ("[align=LEFT]{display:none}", "<p align=left>{}</p>", True),
+    ("P:Nth-Child(1){DISPLAY:None}", "<div><p>{}</p></div>", True),
+    ("@MEDIA Screen{P{DISPLAY:None}}", "<p>{}</p>", True),
+    (r".a\.b{display:none}", "<p class='a.b'>{}</p>", True),
+    (r".sm\:w-full{display:none}", "<p class='sm:w-full'>{}</p>", True),
+    (r".w-\[0px\]{display:none}", "<p class='w-[0px]'>{}</p>", True),
+    (r"[class='a\:b']{display:none}", "<p class='a:b'>{}</p>", True),
+    (r".\31 0{display:none}", "<p class=10>{}</p>", True),
+    (r".caf\e9{display:none}", "<p class=café>{}</p>", True),
+    (r"p{d\49splay:none}", "<p>{}</p>", True),
+    (r".\}a{color:red}p{display:none}", "<p>{}</p>", True),
+    (r"/* \*/p{display:none}/* */", "<p>{}</p>", True),
+]
+
+
+@pytest.mark.parametrize(("rules", "page", "is_hidden"), ESCAPED)
+def test_escapes_and_case_in_rules_are_those_of_browsers(rules, page, is_hidden):
+    html = f"<style>{rules}</style>{page.format('Word')}"
+    message = f"Content-Type: text/html; charset=utf-8\n\n{html}"
+    tokens = set(MailTokenizer().transform_one(message.encode()))
+    assert tokens & {"Word", "hidden:Word"} == ({"hidden:Word"} if is_hidden else {"Word"})
+
+
 @pytest.mark.parametrize(
     "rule", ["[data-x]", "b:first-child", "td:nth-child(2n)", "b+b", "b~b", "b>b"]
 )
