@@ -143,7 +143,7 @@ class ScriptedHop:
 
     def __init__(self, answer):
         self.answer = answer
-        self.messages = []
+        self.messages, self.commands = [], []
         self.connections = 0
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.address = parse_address(f"127.0.0.1:{self.listening.getsockname()[1]}")
@@ -163,6 +163,7 @@ class ScriptedHop:
         connection.sendall(b"220 hop\r\n")
         mails = 0
         for line in lines:
+            self.commands.append(line.decode().removesuffix("\r\n"))
             word = line[:4].upper()
             mails += word == b"MAIL"
             reply = self.answer(number, mails, word) or b"250 ok"
@@ -193,6 +194,38 @@ def scripted(mailboxes):
     yield make
     for hop in hops:
         hop.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "<a.@d.example>", "<.a@d.example>", "<a@d.example.>", "<a(b)@d.example>", "<a b@d.example>",
+        "<a,b@d.example>", "<a;b@d.example>", "<a:b@d.example>", "<a@b@d.example>", "<postmaster>",
+        "<=?utf-8?q?root?=@d.example>", "<=?utf-8?q?root=40x.example=3e?=@d.example>",
+        "<a\\@b@d.example>", '<"a>b"@d.example>', '<"a\\"b"@d.example>', "<@r.example:a@d.example>",
+        "<a@[IPv6:2001:db8::1]>", "<SRS0=h=t=x.example=a@d.example>",
+    ],
+)  # fmt: skip
+def test_addresses_reach_the_next_hop_unchanged(scripted, address):
+    """The next hop decides which addresses exist. Another address gives mail to other people."""
+    hop, make_handler = scripted(lambda number, mails, command: usual(command))
+    with (
+        listening("smtp", make_handler) as port,
+        smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        assert client.docmd(f"MAIL FROM:{address} SIZE=20")[0] == 250
+        assert client.docmd(f"RCPT TO:{address}")[0] == 250
+    sent = [command for command in hop.commands if command[:4] in ("MAIL", "RCPT")]
+    assert sent == [f"MAIL FROM:{address}", f"RCPT TO:{address}"]
+
+
+@pytest.mark.parametrize("address", ["<a@d.example", "<a@d.example>>", "a b", '<"a@d.example>', ""])
+def test_an_address_without_an_end_is_refused(relay, smtp_sink, address):
+    with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:
+        client.ehlo()
+        assert client.docmd(f"MAIL FROM:{address}")[0] in (501, 553, 555)
+    assert not smtp_sink.commands
 
 
 @pytest.mark.parametrize("word", [b"MAIL", b"RSET"])

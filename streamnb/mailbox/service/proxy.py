@@ -42,6 +42,9 @@ _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 # Postfix's attributes of the original client: https://www.postfix.org/XFORWARD_README.html
 _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
+# an address in angle brackets, of which a quoted string or an escaped character can be a part
+_PATH = re.compile(r'<((?:"(?:[^"\\]|\\.)*"|\\.|[^<>"\\])*)>(.*)', re.S)
+_BARE_ADDRESS = re.compile(r"[^\s<>]+@[^\s<>]+")
 _HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
 # aiosmtpd's log is off, because clients could fill it.
@@ -183,6 +186,18 @@ class _Connection(SMTP):
             self._refuse(b"421 4.3.0 too much\r\n")
             return
         super().data_received(data)
+
+    def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
+        """Return the address of a command unchanged, and its parameters; None for no address.
+
+        The library reads it as a field of a header. So it decodes encoded words, leaves out
+        comments and adds quotation marks: the message would go to another address.
+        """
+        match = _PATH.fullmatch(arg)
+        address, parameters = match.groups() if match else arg.partition(" ")[::2]
+        if match is None and not _BARE_ADDRESS.fullmatch(address):
+            return None, None
+        return address or "<>", parameters
 
     async def smtp_XFORWARD(self, argument: str | None) -> None:  # noqa: N802 (the library's name)
         """Store attributes of the original client."""
