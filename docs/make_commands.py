@@ -12,7 +12,7 @@ from streamnb.cli.group import SECTIONS, commands
 # Options of the commands of the mailbox, and of those that read an account.
 SHARED = (
     "--db", "--base", "--user", "--wait", "--plaintext", "--ca-file", "--password-file",
-    "--password-command",
+    "--password-command", "--token-command",
 )  # fmt: skip
 MARK = "<!-- commands made from the code -->"
 

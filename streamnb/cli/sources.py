@@ -30,6 +30,12 @@ server_options: Decorator = combine_options(
         "keyring.",
     ),
     shared_option(
+        "--token-command",
+        metavar="COMMAND",
+        help="Command that prints an OAuth 2.0 access token for imap://, in place of a password. "
+        "It runs before each login (XOAUTH2).",
+    ),
+    shared_option(
         "--ca-file",
         metavar="FILE",
         help="File of certificates to trust in addition to the system's.",
@@ -56,7 +62,7 @@ def imap_access(*names: str) -> Access:
 
     for name in filter(is_imap_url, names):
         parse_imap_url(name)
-    options = ("password_command", "password_file", "ca_file", "plaintext")
+    options = ("password_command", "password_file", "ca_file", "plaintext", "token_command")
     return Access(*map(shared_value, options))
 
 

@@ -33,6 +33,7 @@ class Server(socketserver.ThreadingTCPServer):
     section_suffix = "<0>"
     before_fetch = after_fetch = ""  # lines that the server adds to one answer
     attributes = {}  # noqa: RUF012
+    needs_id = False  # whether folders are only opened for a client that named itself
 
     def __init__(self, folders):
         super().__init__(("127.0.0.1", 0), Session)
@@ -52,6 +53,7 @@ class Session(socketserver.StreamRequestHandler):
 
     def handle(self):
         self.folder = None
+        self.is_named = False
         self.say("* OK ready")
         while line := self.rfile.readline():
             tag, _, command = line.decode("latin-1").strip().partition(" ")
@@ -69,10 +71,21 @@ class Session(socketserver.StreamRequestHandler):
         wanted = f'"{self.server.password}"'
         return None if command.endswith((wanted, wanted.strip('"'))) else "NO wrong password"
 
-    def do_authenticate(self, _):
+    def do_authenticate(self, command):
         self.say("+ ")
         sent = base64.b64decode(self.rfile.readline()).decode()
-        return None if sent == f"\0{self.server.user}\0{self.server.password}" else "NO wrong"
+        user, password = self.server.user, self.server.password
+        if command == "AUTHENTICATE XOAUTH2":
+            if sent == f"user={user}\1auth=Bearer {password}\1\1":
+                return None
+            self.say("+ e30=")  # the error as JSON, which the client must answer
+            self.rfile.readline()
+            return "NO invalid token"
+        return None if sent == f"\0{user}\0{password}" else "NO wrong"
+
+    def do_id(self, command):
+        self.is_named = '"name" "streamnb"' in command
+        self.say("* ID NIL")
 
     def do_namespace(self, _):
         self.say(f"* NAMESPACE {self.server.namespace}")
@@ -86,6 +99,8 @@ class Session(socketserver.StreamRequestHandler):
         name = re.sub(r'^"|"$', "", command.split(" ", 1)[1])
         if name not in self.server.folders or name in self.server.closed_folders:
             return "NO [NOPERM] permission denied"
+        if self.server.needs_id and not self.is_named:
+            return "NO EXAMINE Unsafe Login"
         self.folder = self.server.folders[name]
         next_uid = max(self.folder, default=0) + 1
         self.say(f"* {len(self.folder)} EXISTS", "* OK [UIDVALIDITY 1] valid")
@@ -253,4 +268,42 @@ def test_logins_take_the_way_that_the_server_offers(server, monkeypatch, capabil
     monkeypatch.setenv("STREAMNB_PASSWORD", secret)
     account = server.account()
     assert "Junk" in account.folder_names()
+    account.close()
+
+
+def token_account(server, command):
+    url = f"imap://{USER}@127.0.0.1:{server.server_address[1]}/INBOX"
+    return ImapAccount(parse_imap_url(url), Access(plaintext=True, token_command=command))
+
+
+def test_each_login_gets_a_new_token(server, tmp_path, monkeypatch):
+    """Tokens expire, so a lost connection needs another one. No password is needed."""
+    monkeypatch.delenv("STREAMNB_PASSWORD")
+    server.capabilities = "IMAP4rev1 AUTH=XOAUTH2 LOGINDISABLED"
+    token = tmp_path / "token"
+    token.write_text(f"{PASSWORD}\n")
+    account = token_account(server, f"cat {token}")
+    assert "Junk" in account.folder_names()
+    server.password = "renewed"  # noqa: S105 (of a server that lives for a test)
+    with pytest.raises(MailServerError, match=r"the login was refused.*invalid token"):
+        account.connect()
+    token.write_text("renewed\n")
+    assert "Junk" in account.folder_names()
+    account.close()
+
+
+def test_a_token_command_that_fails_is_tried_again(server, tmp_path):
+    """Its server may be away: a watcher must not end."""
+    server.capabilities = "IMAP4rev1 AUTH=XOAUTH2"
+    token = tmp_path / "token"
+    with pytest.raises(MailServerError, match="--token-command: exit status 1"):
+        token_account(server, f"cat {token}")
+
+
+@pytest.mark.parametrize("capabilities", ["IMAP4rev1 ID", "IMAP4rev1"])
+def test_a_server_that_wants_a_name_gets_it(server, capabilities):
+    server.capabilities = capabilities
+    server.needs_id = "ID" in capabilities.split()
+    account = server.account()
+    assert len(account.list_messages("INBOX")) == 2
     account.close()

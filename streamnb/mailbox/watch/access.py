@@ -78,7 +78,7 @@ def parse_imap_url(url: str) -> ImapAddress:
 
 @dataclass(frozen=True)
 class Access:
-    """The source of the password, and the certificates that are trusted.
+    """The source of the password or token, and the certificates that are trusted.
 
     Attributes
     ----------
@@ -90,12 +90,15 @@ class Access:
         Certificates that are trusted in addition to the system's.
     plaintext
         Whether to use no TLS. Only allowed for a server on this machine.
+    token_command
+        A command that prints an access token of OAuth 2.0, which replaces the password.
     """
 
     password_command: str | None = None
     password_file: str | None = None
     ca_file: str | None = None
     plaintext: bool = False
+    token_command: str | None = None
 
     def tls_context(self) -> ssl.SSLContext:
         """Return the settings of TLS. Raise ConfigError if `ca_file` cannot be used."""
@@ -117,7 +120,7 @@ class Access:
             If no source has a password, or the source cannot be read.
         """
         if self.password_command:
-            return _run_password_command(self.password_command)
+            return _run_command("--password-command", self.password_command)
         if self.password_file:
             return _read_password_file(self.password_file)
         password = os.environ.get("STREAMNB_PASSWORD") or _keyring_password(address)
@@ -128,19 +131,35 @@ class Access:
             )
         return password
 
+    def token(self) -> str | None:
+        """Return a new access token, because tokens expire; None without `token_command`.
 
-def _run_password_command(command: str) -> str:
+        Raises
+        ------
+        MailServerError
+            If the command fails, for example because the network is down at present.
+        """
+        if not self.token_command:
+            return None
+        try:
+            return _run_command("--token-command", self.token_command)
+        except ConfigError as error:
+            raise MailServerError(str(error)) from None
+
+
+def _run_command(option: str, command: str) -> str:
+    """Return the first line that a command prints, without a shell."""
     try:
         completed = subprocess.run(  # noqa: S603 (the user's own command, without a shell)
             shlex.split(command), stdout=subprocess.PIPE, check=True, timeout=60
         )
-        return _first_line(completed.stdout, "--password-command")
+        return _first_line(completed.stdout, option)
     except subprocess.CalledProcessError as error:
-        raise ConfigError(f"--password-command: exit status {error.returncode}") from None
+        raise ConfigError(f"{option}: exit status {error.returncode}") from None
     except subprocess.TimeoutExpired:
-        raise ConfigError("--password-command: the command did not end within 60 seconds") from None
+        raise ConfigError(f"{option}: the command did not end within 60 seconds") from None
     except (OSError, ValueError) as error:
-        raise ConfigError(f"--password-command: {root_cause(error)}") from None
+        raise ConfigError(f"{option}: {root_cause(error)}") from None
 
 
 def _read_password_file(path: str) -> str:
@@ -157,7 +176,7 @@ def _read_password_file(path: str) -> str:
 def _first_line(data: bytes, source: str) -> str:
     line = data.decode("utf-8", "strict").split("\n", 1)[0].rstrip("\r")
     if not line:
-        raise ConfigError(f"{source}: no password on its first line")
+        raise ConfigError(f"{source}: its first line is empty")
     return line
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from streamnb import __version__
 from streamnb.errors import (
     ConfigError,
     MailCopyError,
@@ -74,7 +75,7 @@ class ImapAccount:
         self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
         self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
         self._personal_namespace: tuple[str, str] | None = None  # prefix and delimiter
-        self._password = access.password(address)
+        self._password = "" if access.token_command else access.password(address)
         self._client: Any = None
         self.connect()
 
@@ -86,7 +87,7 @@ class ImapAccount:
         address = self.address
         if self.access.plaintext and address.host not in _LOCAL:
             raise ConfigError("--plaintext: only for a server on this machine")
-        context = self.access.tls_context()
+        context, token = self.access.tls_context(), self.access.token()
         with self._translated_errors():
             self._client = imapclient.IMAPClient(
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT_S
@@ -100,18 +101,21 @@ class ImapAccount:
                         hint = "for a server on this machine, use --plaintext"
                     raise MailServerError(f"{self.name}: the server offers no TLS; {hint}")
                 self._client.starttls(context)
-            self._log_in()
+            self._log_in(token)
 
-    def _log_in(self) -> None:
-        """Log in by LOGIN, or by AUTHENTICATE PLAIN if LOGIN is off or the text is not ASCII."""
-        user, password = self.address.user, self._password
-        needs_plain = not (user + password).isascii() or self._client.has_capability(
-            "LOGINDISABLED"
-        )
-        if needs_plain and self._client.has_capability("AUTH=PLAIN"):
-            self._client.sasl_login("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+    def _log_in(self, token: str | None) -> None:
+        """Log in by a token, by LOGIN, or by PLAIN if LOGIN is off or the text is not ASCII."""
+        client, user, password = self._client, self.address.user, self._password
+        needs_plain = not (user + password).isascii() or client.has_capability("LOGINDISABLED")
+        if token is not None:
+            client.oauth2_login(user, token)
+        elif needs_plain and client.has_capability("AUTH=PLAIN"):
+            client.plain_login(user, password)
         else:
-            self._client.login(user, password)
+            client.login(user, password)
+        if client.has_capability("ID"):  # 163.com opens no folder for a client without a name
+            with contextlib.suppress(Exception):  # a server may refuse it
+                client.id_({"name": "streamnb", "version": __version__})
 
     def close(self) -> None:
         """Log out, if connected."""
