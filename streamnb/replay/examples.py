@@ -31,9 +31,11 @@ def open_configured_corpus(config: Config) -> Corpus:
     )
 
 
-def labelled_entries(corpus: Corpus, config: Config, skipped: list[str]) -> Iterator[Entry]:
+def labelled_entries(
+    entries: Iterable[Entry], config: Config, skipped: list[str]
+) -> Iterator[Entry]:
     """Yield the entries with a label. An entry without one stops the replay or is skipped."""
-    for entry in corpus:
+    for entry in entries:
         if entry.label and entry.label != "?":
             yield entry
             continue

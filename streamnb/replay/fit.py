@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import signal
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Corpus, Entry, read
+from streamnb.corpus import Entry, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
 from streamnb.partial import LabelledRow, PartialCounts, assemble, check_sums, count, merge, spec_of
@@ -93,7 +94,10 @@ def fit_corpora(
     """
     start = time.perf_counter()
     skipped: list[str] = []
-    corpora = [open_configured_corpus(_with_path(config, path)) for path in paths]
+    corpora = [
+        open_configured_corpus(config.with_changes(corpus=config.corpus.with_changes(path=path)))
+        for path in paths
+    ]
     tokenizer = make_tokenizer(config, corpora[0])
     for path, corpus in zip(paths, corpora, strict=True):
         if tokenizer_config(make_tokenizer(config, corpus)) != tokenizer_config(tokenizer):
@@ -102,7 +106,7 @@ def fit_corpora(
                 f"{paths[0]}; choose one kind with --set tokenizer.kind=mail or --set "
                 "tokenizer.kind=text"
             )
-    labelled = _labelled_entries(config, paths, corpora, skipped)
+    labelled = labelled_entries(itertools.chain(*corpora), config, skipped)
     entries = [entry for entry in select_entries(labelled, config) if entry.learn]
     fitted = FittedClassifier(
         make_classifier(config, tokenizer),
@@ -134,23 +138,12 @@ def _check_positive(classifier: Classifier) -> None:
         )
 
 
-def _with_path(config: Config, path: str) -> Config:
-    return config.with_changes(corpus=config.corpus.with_changes(path=path))
-
-
 def _is_sum(classifier: Classifier) -> bool:
     try:
         check_sums(classifier)
     except ValueError:
         return False
     return True
-
-
-def _labelled_entries(
-    config: Config, paths: list[str], corpora: list[Corpus], skipped: list[str]
-) -> Iterator[Entry]:
-    for path, corpus in zip(paths, corpora, strict=True):
-        yield from labelled_entries(corpus, _with_path(config, path), skipped)
 
 
 def _fit_in_sequence(
