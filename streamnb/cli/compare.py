@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import plot_option
+from streamnb.cli.options import json_object_option, plot_option
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import printable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--positive", metavar="CLASS", help="Use the scores of CLASS.")
 @plot_option("them")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_object_option
 def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:
     """Compare RUNs over one stream: folders that `replay --out` wrote, or their results.txt.
 

@@ -11,9 +11,11 @@ import click
 
 from streamnb.cli.options import (
     check_outputs,
+    json_object_option,
     notify,
     notify_similar_labels,
     plot_option,
+    quiet_option,
     set_option,
 )
 from streamnb.cli.tables import new_console, new_table, progress_bar
@@ -34,8 +36,8 @@ _MAX_LISTED = 20  # most rows or classes that a table lists one by one
 @set_option("splits.seed=2")
 @click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml and rows.csv.")
 @plot_option("the figures")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Print only errors.")
+@json_object_option
+@quiet_option
 def experiment(
     config_file: str,
     settings: tuple[str, ...],
@@ -70,9 +72,10 @@ def experiment(
             [config_file, *([paths] if isinstance(paths, str) else paths)],
         )
         make_folder(out)
-    has_progress = not (as_json or quiet) and sys.stderr.isatty()
+    text = "{task.completed:,.0f} of {task.total:,.0f} trials"
     try:
-        result = _run_with_progress(config) if has_progress else run(config)
+        with progress_bar(not (as_json or quiet), text, total=1, auto_refresh=True) as draw:
+            result = run(config, lambda done, total: draw(total=total, completed=done))
     except ConfigError as error:
         raise ConfigError(f"{config_file}: {error}") from None
     for note in result.notes:
@@ -102,14 +105,6 @@ def _read_config(config_file: str, settings: tuple[str, ...]) -> ExperimentConfi
     for assignment in settings:
         set_key(data, assignment)
     return build_experiment(data, config_file)
-
-
-def _run_with_progress(config: ExperimentConfig) -> Experiment:
-    from streamnb.tables.experiment import run
-
-    text = "{task.completed:,.0f} of {task.total:,.0f} trials"
-    with progress_bar(text, total=1, auto_refresh=True) as draw:
-        return run(config, lambda done, total: draw(total=total, completed=done))
 
 
 def _print(result: Experiment) -> None:

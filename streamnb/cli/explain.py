@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import Command, database_options, load_classifier, open_mailbox
+from streamnb.cli.options import (
+    Command,
+    database_options,
+    json_object_option,
+    load_classifier,
+    open_mailbox,
+)
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ModelFileError, printable
 from streamnb.mailbox.sources import read_one
@@ -44,7 +50,7 @@ _model_option = click.option(
 @click.argument("names", metavar="[MODEL] MESSAGE", nargs=-1, required=True)
 @_model_option
 @_count_option(20)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_object_option
 @database_options
 def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_json: bool) -> None:
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
@@ -63,8 +69,6 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     Exit status: 0 success, 2 wrong option, 3 the message cannot be read, 4 the model cannot be
     read.
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.classifier.verdict import feature_name, finite_or_none
-
     model_file, messages = _separate_model(names, model_file, _is_model_name)
     if len(messages) != 1:
         problem = (
@@ -76,21 +80,43 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
         verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:
         raise ModelFileError(f"{name}: no message was learned yet")
-    reference = _reference_class(verdict)
-    sign = 1 if reference == verdict.label else -1
     if as_json:
-        reasons = [
-            {
-                "token": feature_name(reason.feature),
-                "evidence": verdict.side(reason.log_odds),
-                "log_odds": finite_or_none(sign * reason.log_odds + 0.0),
-                "counts": reason.counts,
-            }
-            for reason in verdict.reasons
-        ]
-        log_odds = {"log_odds": finite_or_none(sign * verdict.log_odds), "log_odds_of": reference}
-        click.echo(json.dumps(vars(verdict) | log_odds | {"reasons": reasons}))
-        return
+        _print_json(verdict)
+    else:
+        _print_verdict(verdict)
+
+
+def _reference_class(verdict: Verdict) -> tuple[object, int]:
+    """Return the class whose log-odds are printed, and the sign of its log-odds.
+
+    The class is spam if there are only ham and spam, and otherwise the predicted class. A model
+    that has not learned spam counts as one with only ham and spam.
+    """
+    reference = "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
+    return reference, 1 if reference == verdict.label else -1
+
+
+def _print_json(verdict: Verdict) -> None:
+    from streamnb.classifier.verdict import feature_name, finite_or_none
+
+    reference, sign = _reference_class(verdict)
+    reasons = [
+        {
+            "token": feature_name(reason.feature),
+            "evidence": verdict.side(reason.log_odds),
+            "log_odds": finite_or_none(sign * reason.log_odds + 0.0),
+            "counts": reason.counts,
+        }
+        for reason in verdict.reasons
+    ]
+    log_odds = {"log_odds": finite_or_none(sign * verdict.log_odds), "log_odds_of": reference}
+    click.echo(json.dumps(vars(verdict) | log_odds | {"reasons": reasons}))
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    from streamnb.classifier.verdict import feature_name
+
+    reference, sign = _reference_class(verdict)
     console = new_console()
     unsure = ", unsure" if verdict.unsure else ""
     console.print(printable(f"{verdict.label}{unsure}"))
@@ -108,20 +134,12 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
     console.print("", table)
 
 
-def _reference_class(verdict: Verdict) -> object:
-    """Return the class whose log-odds are printed: spam if there are only ham and spam.
-
-    A model that has not learned spam counts as one with only ham and spam.
-    """
-    return "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
-
-
 @click.command()
 @click.argument("names", metavar="[MODEL] [CLASS]", nargs=-1)
 @click.option("--class", "label", metavar="CLASS", help="Show only this class.")
 @_model_option
 @_count_option(15)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_object_option
 @database_options
 def top(
     names: tuple[str, ...],
@@ -145,52 +163,62 @@ def top(
     Exit status: 0 success, 2 wrong option, 4 the model cannot be read.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.classifier import Classifier
-    from streamnb.classifier.verdict import feature_name
 
-    model_file, labels_given = _separate_model(
+    model_file, classes = _separate_model(
         names, model_file, lambda name: os.sep in name or _is_model_name(name)
     )
-    if label is not None:
-        labels_given.append(label)
-    if len(labels_given) > 1:
-        raise click.UsageError(f"{' and '.join(map(repr, labels_given))}: name one class")
-    label = labels_given[0] if labels_given else None
+    classes += [] if label is None else [label]
+    if len(classes) > 1:
+        raise click.UsageError(f"{' and '.join(map(repr, classes))}: name one class")
     with _open_classifier(model_file) as (name, opened):
         classifier = opened if isinstance(opened, Classifier) else opened.classifier
         all_labels = classifier.models[0].counts.labels
         if not all_labels:
             raise ModelFileError(f"{name}: no message was learned yet")
-        labels = [y for y in all_labels if label is None or str(y) == label]
+        labels = [y for y in all_labels if not classes or str(y) == classes[0]]
         if not labels:
             class_names = ", ".join(map(str, all_labels))
             raise click.BadParameter(
-                f"{label!r} is neither a class of {name} nor a model file; classes: {class_names}"
+                f"{classes[0]!r} is neither a class of {name} nor a model file; "
+                f"classes: {class_names}"
             )
-        tokens: dict[str, list[dict[str, Any]]] = {
-            str(label): [
-                {
-                    "token": feature_name(feature),
-                    "log_odds": log_odds,
-                    "counts": {
-                        str(y): n
-                        for y, n in classifier.models[view].class_counts(fingerprint).items()
-                    },
-                }
-                for feature, log_odds, view, fingerprint in features
-            ]
-            for label, features in classifier.strongest(labels, max_tokens).items()
-        }
+        tokens = _strongest_tokens(classifier, labels, max_tokens)
     if as_json:
         click.echo(json.dumps(tokens))
-        return
+    else:
+        _print_tokens(tokens, list(map(str, all_labels)))
+
+
+def _strongest_tokens(
+    classifier: Classifier, labels: list[Any], max_tokens: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the tokens with the strongest evidence for each class, and their counts."""
+    from streamnb.classifier.verdict import feature_name
+
+    return {
+        str(label): [
+            {
+                "token": feature_name(feature),
+                "log_odds": log_odds,
+                "counts": {
+                    str(y): n for y, n in classifier.models[view].class_counts(fingerprint).items()
+                },
+            }
+            for feature, log_odds, view, fingerprint in features
+        ]
+        for label, features in classifier.strongest(labels, max_tokens).items()
+    }
+
+
+def _print_tokens(tokens: dict[str, list[dict[str, Any]]], labels: list[str]) -> None:
     console = new_console()
     for number, (name, rows) in enumerate(tokens.items()):
         if number:
             console.print()
         console.print(printable(f"for {name}"))
-        table = new_table("token", "log-odds", *(printable(f"in {y}") for y in all_labels))
+        table = new_table("token", "log-odds", *(printable(f"in {label}") for label in labels))
         for row in rows:
-            counts = [f"{row['counts'].get(str(y), 0):,.4g}" for y in all_labels]
+            counts = [f"{row['counts'].get(label, 0):,.4g}" for label in labels]
             table.add_row(row["token"][:60], f"{row['log_odds']:+.3f}", *counts)
         console.print(table)
 

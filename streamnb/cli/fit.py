@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import click
 
 from streamnb.cli.options import (
     check_outputs,
+    json_object_option,
     notify,
     notify_similar_labels,
     on_error_option,
+    quiet_option,
     set_option,
 )
 from streamnb.cli.replay import column_options, make_config, print_skipped, range_options
@@ -36,8 +37,8 @@ from streamnb.errors import ConfigError, printable
 )
 @click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Use N processes.")
 @on_error_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--quiet", is_flag=True, help="Print only errors.")
+@json_object_option
+@quiet_option
 def fit(
     corpora: tuple[str, ...],
     output: str,
@@ -80,15 +81,10 @@ def fit(
             "`fit` does not support the keys sweep, feedback and model.window; use `streamnb "
             "replay`"
         )
-    if as_json or quiet or not sys.stderr.isatty():
-        fitted = fit_corpora(config, list(corpora))
-    else:
-        with progress_bar("{task.completed:,.0f} messages") as draw:
-            fitted = fit_corpora(
-                config,
-                list(corpora),
-                lambda learned, total: draw(completed=learned, total=total),
-            )
+    with progress_bar(not (as_json or quiet), "{task.completed:,.0f} messages") as draw:
+        fitted = fit_corpora(
+            config, list(corpora), lambda learned, total: draw(completed=learned, total=total)
+        )
     fitted.classifier.save(output)
     if as_json:
         click.echo(json.dumps(fitted.as_dict()))

@@ -235,37 +235,53 @@ def _discard_output() -> None:
     os.close(null)
 
 
-def main() -> None:
-    """Run the command line. A failure is printed as one line and sets the exit status."""
+def _report(error: BaseException) -> int:
+    """Print an error as one line, and return the exit status."""
     from streamnb.errors import LIMITS, StreamNBError, UnexpectedError, describe_os_error, printable
 
+    if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 does not have it
+        error.show()  # type: ignore[attr-defined]
+        return 2
+    if isinstance(error, click.ClickException):
+        text, status = _usage_error_text(error), error.exit_code
+    elif isinstance(error, (click.Abort, KeyboardInterrupt)):
+        text, status = "interrupted", 130
+    elif isinstance(error, OSError):
+        _discard_output()
+        text = describe_os_error(error)
+        status = 3 if error.filename is not None else 1 if error.errno in LIMITS else 5
+    elif isinstance(error, MemoryError):
+        text, status = "out of memory; use --limit, or a tokenizer with fewer n-grams", 1
+    else:
+        failure = error if isinstance(error, StreamNBError) else UnexpectedError(error)
+        if isinstance(failure, UnexpectedError) and os.environ.get("STREAMNB_TRACEBACK"):
+            raise error
+        text, status = printable(str(failure)), failure.exit_code
+    click.echo(f"streamnb: {text}", err=True)
+    return status
+
+
+def _end_by_sigterm() -> None:
+    """End by the signal, not with an exit status.
+
+    So a mail server retries the mail, and does not return it to the sender.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    from streamnb.corpus.text_files import remove_copies
+
+    remove_copies()  # a signal ends the process without the functions of `atexit`
+    signal.raise_signal(signal.SIGTERM)
+
+
+def main() -> None:
+    """Run the command line. A failure is printed as one line and sets the exit status."""
     _prepare_process()
     try:
         status = commands(standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except click.ClickException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 does not have it
-            error.show()
-        else:
-            click.echo(f"streamnb: {_usage_error_text(error)}", err=True)
-        status = error.exit_code
-    except StreamNBError as error:
-        if isinstance(error, UnexpectedError) and os.environ.get("STREAMNB_TRACEBACK"):
-            raise
-        click.echo(f"streamnb: {printable(str(error))}", err=True)
-        status = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("streamnb: interrupted", err=True)
-        status = 130
     except _Terminated:
-        # The process ends by the signal, not with an exit status. So a mail server retries the
-        # mail, and does not return it to the sender.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        from streamnb.corpus.text_files import remove_copies
-
-        remove_copies()  # a signal ends the process without the functions of `atexit`
-        signal.raise_signal(signal.SIGTERM)
+        _end_by_sigterm()
         raise
     except (BrokenPipeError, SystemExit) as error:
         # Rich and `_convert_endings` raise SystemExit if the reader has closed the pipe.
@@ -274,18 +290,6 @@ def main() -> None:
         _discard_output()
         sys.stderr.close()  # the reader closed the pipe, so no error is printed
         status = 141
-    except OSError as error:
-        _discard_output()
-        click.echo(f"streamnb: {describe_os_error(error)}", err=True)
-        status = 3 if error.filename is not None else 1 if error.errno in LIMITS else 5
-    except MemoryError:
-        click.echo(
-            "streamnb: out of memory; use --limit, or a tokenizer with fewer n-grams", err=True
-        )
-        status = 1
-    except Exception as error:
-        if os.environ.get("STREAMNB_TRACEBACK"):
-            raise
-        click.echo(f"streamnb: {printable(str(UnexpectedError(error)))}", err=True)
-        status = 70
+    except (Exception, KeyboardInterrupt) as error:
+        status = _report(error)
     sys.exit(status)

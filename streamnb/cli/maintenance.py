@@ -15,6 +15,7 @@ from streamnb.cli.options import (
     FiniteRange,
     database_options,
     echo_err,
+    json_object_option,
     notify,
     open_mailbox,
     parse_time,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from streamnb.mailbox.transfer.ledger_export import MergeResult
     from streamnb.mailbox.undo import Redone
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
 
 
@@ -43,7 +43,7 @@ def _readiness_by_label(mailbox: Mailbox) -> dict[str, str]:
 
 @click.command()
 @database_options
-@_json
+@json_object_option
 def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
@@ -101,7 +101,7 @@ def status(as_json: bool) -> None:
 
 @click.command()
 @database_options
-@_json
+@json_object_option
 def verify(as_json: bool) -> None:
     """Compare the counts with the sums over the ledger.
 
@@ -140,7 +140,7 @@ def verify(as_json: bool) -> None:
     "first learned. Needed only if the names in the database are damaged.",
 )
 @database_options
-@_json
+@json_object_option
 def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     """Copy every undamaged row of a damaged database's ledger to the database NEW.
 
@@ -190,7 +190,7 @@ _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmati
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_dry_run
 @database_options
-@_json
+@json_object_option
 def undo(
     since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -284,7 +284,7 @@ def _confirm(change: str) -> None:
 )
 @_dry_run
 @database_options
-@_json
+@json_object_option
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
     """Drop features that occurred once, old rows with --ledger, and shrink the file.
 
@@ -364,7 +364,7 @@ def _result_line(result: MergeResult) -> str:
     "Use it for a newer word list of bogofilter.",
 )
 @database_options
-@_json
+@json_object_option
 def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
     """Add the content of FILE: an export, a model file, or the output of `bogoutil -d`.
 
@@ -406,7 +406,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("other")
 @database_options
-@_json
+@json_object_option
 def merge(other: str, as_json: bool) -> None:
     """Add the messages of the database OTHER.
 

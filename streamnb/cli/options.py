@@ -70,6 +70,10 @@ class Decorator(Protocol):
 json_option: Decorator = click.option(
     "--json", "as_json", is_flag=True, help="Print one line of JSON for each message."
 )
+json_object_option: Decorator = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object."
+)
+quiet_option: Decorator = click.option("--quiet", is_flag=True, help="Print only errors.")
 on_error_option: Decorator = click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),

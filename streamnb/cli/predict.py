@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +16,10 @@ from streamnb.cli.options import (
     load_classifier,
     notify,
     on_error_option,
+    quiet_option,
     set_option,
 )
-from streamnb.cli.replay import (
-    make_config,
-    print_skipped,
-    quiet_option,
-    run_and_print,
-    run_options,
-)
+from streamnb.cli.replay import make_config, print_skipped, run_and_print, run_options
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import (
     ConfigError,
@@ -39,6 +32,7 @@ from streamnb.errors import (
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
+    from streamnb.cli.unlabelled import Item, UnlabelledData
     from streamnb.replay import Report
 
 _FORMATS = {".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -96,7 +90,7 @@ def predict(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.cli.labelled_output import make_writer
     from streamnb.cli.unlabelled import open_unlabelled
-    from streamnb.corpus.text_files import bare_suffix, open_compressed
+    from streamnb.corpus.text_files import open_compressed
     from streamnb.replay.build import is_for_mail
     from streamnb.storage import open_output
 
@@ -106,31 +100,18 @@ def predict(
     options = current_judge_options()
     classifier = _load_classifier(model_file)
     source = open_unlabelled(data, text_column, is_for_mail(classifier))
-    suffix = bare_suffix(Path(output))
-    if output != "-" and output_format is None and suffix in _OTHER_FORMATS:
-        raise ConfigError(
-            f"--out {output}: {suffix.strip('.')} cannot be written; use .csv, .tsv or .jsonl"
-        )
-    output_format = output_format or ("jsonl" if as_json else _FORMATS.get(suffix, source.format))
+    output_format = _output_format(output, "jsonl" if as_json else output_format, source.format)
     skipped: list[str] = []
     labels: Counter[str] = Counter()
     unsure = 0
-    show_progress = output != "-" and not quiet and sys.stderr.isatty()
     with (
         open_output(output, "the output") as raw_file,
         open_compressed(raw_file, Path(output)) as file,
-        _progress(show_progress) as draw,
+        progress_bar(output != "-" and not quiet, "{task.completed:,.0f} messages") as draw,
     ):
         write = make_writer(file, output_format, source)
-        for item in source.items:
-            if isinstance(item.text, StreamNBError):
-                if on_error != "skip":
-                    raise type(item.text)(
-                        f"{item.text} (use --on-error skip to leave out such messages)"
-                    )
-                skipped.append(str(item.text))
-                continue
-            verdict = classifier.classify(item.text, 0, options.decision_costs)
+        for item, text in _readable_items(source, on_error, skipped):
+            verdict = classifier.classify(text, 0, options.decision_costs)
             is_unsure = verdict.unsure or not options.is_sure(verdict.probability)
             write(item, verdict.label, verdict.probability, is_unsure)
             labels[str(verdict.label)] += 1
@@ -143,6 +124,31 @@ def predict(
         total = f"{labels.total():,} messages"
         click.echo(printable(f"{output}: {total} ({counts}), {unsure:,} of them unsure"))
     print_skipped(skipped)
+
+
+def _output_format(output: str, wanted: str | None, default: str) -> str:
+    """Return the format of the output: as wanted, by the name of the file, or the default."""
+    from streamnb.corpus.text_files import bare_suffix
+
+    suffix = bare_suffix(Path(output))
+    if output != "-" and wanted is None and suffix in _OTHER_FORMATS:
+        raise ConfigError(
+            f"--out {output}: {suffix.strip('.')} cannot be written; use .csv, .tsv or .jsonl"
+        )
+    return wanted or _FORMATS.get(suffix, default)
+
+
+def _readable_items(
+    source: UnlabelledData, on_error: str | None, skipped: list[str]
+) -> Iterator[tuple[Item, bytes | str]]:
+    """Yield each item with its text. The error of an item is raised, or added to `skipped`."""
+    for item in source.items:
+        if not isinstance(item.text, StreamNBError):
+            yield item, item.text
+        elif on_error == "skip":
+            skipped.append(str(item.text))
+        else:
+            raise type(item.text)(f"{item.text} (use --on-error skip to leave out such messages)")
 
 
 @click.command()
@@ -222,12 +228,3 @@ def _load_classifier(path: str) -> Classifier:
     if not any(classifier.messages().values()):
         raise ModelFileError(f"{path}: the model is not trained; train it with `streamnb fit`")
     return classifier
-
-
-@contextmanager
-def _progress(is_shown: bool) -> Iterator[Callable[..., None]]:
-    if not is_shown:
-        yield lambda **_: None
-        return
-    with progress_bar("{task.completed:,.0f} messages") as draw:
-        yield draw

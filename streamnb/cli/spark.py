@@ -15,6 +15,7 @@ import click
 from streamnb.cli.options import (
     check_outputs,
     combine_options,
+    json_object_option,
     notify_similar_labels,
     set_option,
 )
@@ -38,7 +39,7 @@ def spark() -> None:
 
 
 _config_options = combine_options(
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    json_object_option,
     set_option("spark.parts=32"),
     click.argument("config_file", metavar="CONFIG"),
 )
@@ -137,7 +138,7 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
     if as_json:
         click.echo(json.dumps(summary.as_dict()))
         return
-    from streamnb.cli.replay import print_summary
+    from streamnb.cli.summary import print_summary
 
     print_summary(f"{section.input}: {section.format}, on Spark", summary, [])
 

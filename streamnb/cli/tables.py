@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,12 +25,15 @@ def new_console() -> Console:
 
 @contextmanager
 def progress_bar(
-    text: str, extra_text: str = "", auto_refresh: bool = False, **task: Any
+    is_wanted: bool, text: str, extra_text: str = "", auto_refresh: bool = False, **task: Any
 ) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error; yield a function that updates it.
 
     Parameters
     ----------
+    is_wanted
+        Whether to show a bar if standard error is a terminal. Without a bar, the yielded function
+        does nothing.
     text, extra_text
         Text before and after the bar, in rich's format: "{task.completed:,.0f} messages".
     auto_refresh
@@ -38,6 +42,9 @@ def progress_bar(
         Initial fields of rich's task, such as `total`. The yielded function takes such fields, too,
         and redraws at most ten times a second.
     """
+    if not (is_wanted and sys.stderr.isatty()):
+        yield lambda **_: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
