@@ -114,7 +114,7 @@ def _in_parts(
 
 def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
     """Return the rows with these ids that still exist."""
-    return [row for number in numbers for row in mailbox.ledger.rows("id = ?", (number,))]
+    return [row for number in numbers for row in mailbox.ledger.find("id = ?", (number,))]
 
 
 def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) -> int:

@@ -124,6 +124,7 @@ COLUMNS = (
     "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, "
     "receipt, tokens"
 )
+_SELECT = f"SELECT {COLUMNS} FROM ledger WHERE {{}} ORDER BY id"  # noqa: S608 (ours)
 # Errors that a damaged row can raise. A failing database raises other errors.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 # Types of all columns but the last two.
@@ -168,10 +169,7 @@ def check_row(row: Row, model: TextModel, classes: int) -> None:
 
 def select_row(database: Transactions, number: int) -> Sequence[Any] | None:
     """Return the columns of the row with this id, None if there is none."""
-    return database.connection.execute(
-        f"SELECT {COLUMNS} FROM ledger WHERE id = ?",  # noqa: S608 (a constant)
-        (number,),
-    ).fetchone()
+    return database.connection.execute(_SELECT.format("id = ?"), (number,)).fetchone()
 
 
 class Ledger:
@@ -217,11 +215,7 @@ class Ledger:
 
     def active(self, digest: bytes) -> Row | None:
         """Return the active row of a message, None if it is not learned."""
-        columns = self.database.connection.execute(
-            f"SELECT {COLUMNS} FROM ledger WHERE digest = ? AND removed_at IS NULL",  # noqa: S608
-            (digest,),
-        ).fetchone()
-        return None if columns is None else self._row(columns)
+        return next(iter(self.find("digest = ? AND removed_at IS NULL", (digest,))), None)
 
     def label_of(self, digest: bytes) -> tuple[Any, Any, Any] | None:
         """Return class index, `labelled_by` and source of a message, None if it is not learned.
@@ -252,9 +246,13 @@ class Ledger:
         self, condition: str = "removed_at IS NULL", values: Sequence[Any] = ()
     ) -> Iterator[Row]:
         """Yield rows in the order in which they were learned."""
-        statement = f"SELECT {COLUMNS} FROM ledger WHERE {condition} ORDER BY id"  # noqa: S608 (ours)
-        for columns in self.database.stream(statement, values):
+        for columns in self.database.stream(_SELECT.format(condition), values):
             yield self._row(columns)
+
+    def find(self, condition: str, values: Sequence[Any]) -> list[Row]:
+        """Return the few rows that satisfy an SQL condition, in the order of `rows`."""
+        selected = self.database.connection.execute(_SELECT.format(condition), values).fetchall()
+        return [self._row(columns) for columns in selected]
 
     @contextmanager
     def holding_back(self) -> Iterator[None]:
@@ -272,7 +270,7 @@ class Ledger:
 
     def row(self, number: int) -> Row:
         """Return a row. Raise StateError if it does not exist."""
-        for row in list(self.rows("id = ?", (number,))):
+        for row in self.find("id = ?", (number,)):
             return row
         raise corrupted(self.database.path, f"row {number} of the ledger is missing")
 

@@ -181,22 +181,17 @@ class PostgresDatabase(Transactions):
         self.file: tuple[int, int] = identity_of(url)
         self._schema = ""
         self._cursors = itertools.count()
-        until = time.monotonic() + wait
-        while True:
-            try:
-                with self.convert_errors():
-                    self._connect()
-                break
-            except TransientError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(0.2)
+        self.retry(self._connect_first)
         try:
             with self.convert_errors():
                 self._set_up(create)
         except BaseException:
             self.connection.real.close()
             raise
+
+    def _connect_first(self) -> None:
+        with self.convert_errors():
+            self._connect()
 
     def _connect(self) -> None:
         timeout = max(2, min(60, round(self.wait)))
@@ -301,8 +296,7 @@ class PostgresDatabase(Transactions):
 
     def _make_tables(self) -> None:
         for statement in SCHEMA.split(";\n"):
-            if statement.strip():
-                self.create(statement)
+            self.create(statement)
         self.create("CREATE TABLE streamnb_format(version {integer} NOT NULL)")
         self.connection.execute("INSERT INTO streamnb_format VALUES (?)", (FORMAT,))
         self.connection.execute(
@@ -423,9 +417,9 @@ class PostgresDatabase(Transactions):
         """Return the bytes of the tables and indexes."""
         with self.reading():
             size = self._fetch_value(
-                "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class WHERE "
-                "relkind = 'r' AND relname = ANY(%s) AND relnamespace = "
-                "(SELECT oid FROM pg_namespace WHERE nspname = current_schema())",
+                "SELECT coalesce(sum(pg_total_relation_size(quote_ident(tablename)::regclass)), 0)"
+                "::bigint FROM pg_tables WHERE schemaname = current_schema() "
+                "AND tablename = ANY(%s)",
                 (sorted(self.tables()),),
             )
         return int(size)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.counts.memory import MemoryCounts
+from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.mailbox.ledger import IS_MESSAGE
+from streamnb.mailbox.ledger import IS_MESSAGE, Row
 from streamnb.mailbox.stored_classifier import StoredClassifier
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
@@ -21,6 +22,7 @@ _MIN_IN_RUNS, _SHARE_OF_FEW, _SHARE_OF_MANY, _MANY_MESSAGES = 10, 0.1, 0.2, 1000
 
 _MESSAGES = "messages"
 _REBUILT = "rebuilt"  # name of the state that holds the moment of the last rebuild
+_IS_ACTIVE_MESSAGE = f"removed_at IS NULL AND {IS_MESSAGE}"
 _IS_ACTIVE_SUM = f"removed_at IS NULL AND NOT ({IS_MESSAGE})"  # rows that cannot be learned again
 
 Progress = Callable[[list[int]], Iterable[int]]
@@ -79,6 +81,12 @@ class _Learned(NamedTuple):
     message_counts: list[MemoryCounts]
     receipts: dict[int, Receipt]
 
+    def unlearn(self, row: Row, labels: Sequence[Label], receipt: Receipt) -> None:
+        """Subtract the message of a row, which added the changes of a receipt."""
+        views = row.tokens or ()
+        self.model.unlearn(self.model.join_views(views), labels[row.label], receipt)
+        self.tally(views, receipt, -1)
+
     def tally(self, tokens: Sequence[TokenCounts], receipt: Receipt, sign: int) -> None:
         """Add (sign 1) or subtract (sign -1) a message to the numbers of messages."""
         for counts, view, weight in zip(
@@ -97,17 +105,14 @@ def _signature(mailbox: StoredClassifier) -> Any:
 
 def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
     """Apply the changes that other processes committed meanwhile. Return False if it cannot."""
-    active = set(mailbox.ledger.numbers(f"removed_at IS NULL AND {IS_MESSAGE}"))
+    active = set(mailbox.ledger.numbers(_IS_ACTIVE_MESSAGE))
     removed_ids = learned.receipts.keys() - active
     model = learned.model
     for number in sorted(removed_ids):
-        row = next(mailbox.ledger.rows("id = ?", (number,)), None)
-        if row is None:  # undone
+        rows = mailbox.ledger.find("id = ?", (number,))
+        if not rows:  # undone
             return False
-        receipt = learned.receipts.pop(number)
-        views = row.tokens or ()
-        model.unlearn(model.join_views(views), mailbox.labels[row.label], receipt)
-        learned.tally(views, receipt, -1)
+        learned.unlearn(rows[0], mailbox.labels, learned.receipts.pop(number))
     for member in model.view_models:
         member.counts.add_classes(mailbox.labels)
     for number in sorted(active - learned.receipts.keys()):
@@ -148,10 +153,8 @@ def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -
         messages = sum(counts.weights)
         message_counts.add_matrix(tokens, times[:, :1].astype(np.float64), [_MESSAGES], [messages])
     model.restore(mailbox.classifier.model.state())
-    for row in mailbox.ledger.rows(f"removed_at IS NULL AND {IS_MESSAGE}"):
-        views = row.tokens or ()
-        model.unlearn(model.join_views(views), mailbox.labels[row.label], row.receipt)
-        learned.tally(views, row.receipt, -1)
+    for row in mailbox.ledger.rows(_IS_ACTIVE_MESSAGE):
+        learned.unlearn(row, mailbox.labels, row.receipt)
 
 
 def _mixed(mailbox: StoredClassifier) -> list[int]:
@@ -160,9 +163,7 @@ def _mixed(mailbox: StoredClassifier) -> list[int]:
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS DOUBLE PRECISION) "
         "/ count(*) OVER (PARTITION BY label)"
     )
-    return mailbox.ledger.numbers(
-        f"removed_at IS NULL AND {IS_MESSAGE}", order=f"{place}, label, id"
-    )
+    return mailbox.ledger.numbers(_IS_ACTIVE_MESSAGE, order=f"{place}, label, id")
 
 
 def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:

@@ -8,8 +8,7 @@ STATE = "known"  # name of the classifier's state
 STATE_COPY = "state_copy"
 
 # Statements that create tables have the names of `Dialect` in braces.
-SCHEMA = """
-CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
+SCHEMA = """CREATE TABLE state(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
 CREATE TABLE state_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL){without_rowid};
 CREATE TABLE ledger(
     id {row_id},
@@ -37,5 +36,4 @@ CREATE TABLE watched(
     gone {real},                 -- time when it was first missing from the folder
     PRIMARY KEY (account, folder, uid)
 ){without_rowid};
-CREATE INDEX watched_key ON watched(account, key);
-"""
+CREATE INDEX watched_key ON watched(account, key)"""

@@ -106,6 +106,8 @@ class StoredClassifier:
         The weights of this mailbox's scores and of the site's.
     refit_pending
         Whether the gains are fitted again when the transaction ends.
+    latest_moment
+        The latest moment of the ledger, valid within a transaction.
     settled
         Number of messages in runs of one class after the last `rebuild`.
     compactions
@@ -126,7 +128,7 @@ class StoredClassifier:
         self.ledger: Ledger = Ledger(self.database)
         self._identity = ""  # identity of the loaded classifier, as in the state
         self._tokenizer_text = ""
-        self._moment = 0.0
+        self.latest_moment: float = 0.0
         self.base = base
         self.gains: tuple[float, float] = GAINS
         self.refit_pending: bool = False
@@ -296,7 +298,7 @@ class StoredClassifier:
             if now["identity"] != self._identity:
                 self._become(identity or self.database.read_value("identity"))
                 self._identity = str(now["identity"])
-            self._moment = float(now["moment"])
+            self.latest_moment = float(now["moment"])
             self.settled = float(now["settled"])
             self.compactions = int(now.get("compactions", 0))
             self._calls = [str(call) for call in now.get("calls", ())]
@@ -320,7 +322,7 @@ class StoredClassifier:
             self.gains = fit_gains(self.database, [str(label) for label in self.labels])
         now: dict[str, Any] = {
             "identity": self._identity,
-            "moment": self._moment,
+            "moment": self.latest_moment,
             "settled": self.settled,
             "views": [counts.state() for counts in self.counts],
             **({"calls": self._calls} if self._calls else {}),
@@ -362,13 +364,8 @@ class StoredClassifier:
         """
         now = time.time()
         now = now if timestamp is None else min(timestamp, now)
-        self._moment = now if now > self._moment else math.nextafter(self._moment, math.inf)
-        return self._moment
-
-    @property
-    def latest_moment(self) -> float:
-        """Return the latest moment of the ledger, within a transaction."""
-        return self._moment
+        self.latest_moment = max(now, math.nextafter(self.latest_moment, math.inf))
+        return self.latest_moment
 
     def request_refit(self) -> None:
         """Fit the gains when the transaction ends, unless there is no site model."""
@@ -475,7 +472,7 @@ class StoredClassifier:
         now = self.moment(timestamp)
         self.end_row(row, now)
         condition = "digest = ? AND removed_at = ? AND id < ?"
-        for old in list(self.ledger.rows(condition, (key, row.added_at, row.id)))[-1:]:
+        for old in self.ledger.find(condition, (key, row.added_at, row.id))[-1:]:
             if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
                 # This row was added after the removed one ended, so it did not correct that row.
                 self.add_row(old._replace(id=0, added_at=self.moment(timestamp), removed_at=None))

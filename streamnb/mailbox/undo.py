@@ -158,7 +158,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
         later = {key for _, _, key, _ in undone_rows if run(spoken, (key, since, since)).fetchone()}
         undone_rows = [row for row in undone_rows if row[2] not in later]
         for number, removal in [(n, end) for kind, n, _, end in undone_rows if kind == "restored"]:
-            rows = list(mailbox.ledger.rows("id = ? AND removed_at IS NULL", (number,)))
+            rows = mailbox.ledger.find("id = ? AND removed_at IS NULL", (number,))
             for row in rows:
                 if row.tokens is not None:
                     mailbox.unlearn_row(row)

@@ -19,7 +19,7 @@ from streamnb.transactions import Transactions
 _SELECT_STATES = (
     "SELECT name, value FROM state WHERE name = 'record' OR substr(name, 1, 8) = 'watched '"
 )
-_SELECT_WATCHED = "SELECT account, folder, uid, key, said, filed, since, gone FROM watched"
+_WATCHED = "account, folder, uid, key, said, filed, since, gone"
 _OWNER_SETTINGS = ("positive", "costs", "label_noise", "preset", "keep_names", "words")
 
 
@@ -92,9 +92,8 @@ def copy_settings(
         ),
         (
             "the locations of messages in watched folders",
-            _SELECT_WATCHED,
-            "INTO watched(account, folder, uid, key, said, filed, since, gone) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            f"SELECT {_WATCHED} FROM watched",  # noqa: S608 (a constant)
+            f"INTO watched({_WATCHED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         ),
     )
     for description, find, target in parts:

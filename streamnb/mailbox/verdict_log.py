@@ -329,7 +329,7 @@ class VerdictLog:
                 senders = run("SELECT digest, sender FROM verdicts").fetchall()
                 erased_keys |= {key for key, name in senders if sender.lower() in name.lower()}
             for key in erased_keys:
-                rows = list(mailbox.ledger.rows("digest = ?", (key,)))
+                rows = mailbox.ledger.find("digest = ?", (key,))
                 for row in rows:
                     if row.removed_at is None and row.tokens is not None:
                         mailbox.end_row(row, mailbox.moment())

@@ -51,18 +51,20 @@ class WatchedFile(Generic[T]):
         self._read = read
         self._warn = warn
         self._lock = ForkSafeLock()
-        self._state: tuple[int, ...] = ()
-        with suppress(StreamNBError):  # `read` has the better error
-            self._state = self._state_of(path)
+        self._state = self._current_state()
         self._content = read(path)
+
+    def _current_state(self) -> tuple[int, ...]:
+        """Return the state of the file, () if it is missing: `read` has the better error."""
+        with suppress(StreamNBError):
+            return self._state_of(self.path)
+        return ()
 
     @property
     def content(self) -> T:
         """Return the content of the file as it is now."""
         with self._lock:
-            state: tuple[int, ...] = ()  # state of a missing file
-            with suppress(StreamNBError):  # `read` has the better error
-                state = self._state_of(self.path)
+            state = self._current_state()
             if state != self._state:
                 self._state = state
                 try:

@@ -129,18 +129,18 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
         ]
         box.learn_many(lessons)
         looked_at, learned = [], []
-        rows = box.ledger.rows
+        find = box.ledger.find
 
-        def counted(condition="removed_at IS NULL", values=()):
+        def counted(condition, values):
             looked_at[-1:] = [looked_at[-1] + 1] if condition == "id = ?" else looked_at[-1:]
-            return rows(condition, values)
+            return find(condition, values)
 
         def learn(_seconds):
             learned.append(other.learn(b"Subject: new\n\nword%d" % len(learned), "spam").result)
             looked_at.append(0)
 
         looked_at.append(0)
-        monkeypatch.setattr(box.ledger, "rows", counted)
+        monkeypatch.setattr(box.ledger, "find", counted)
         monkeypatch.setattr("streamnb.mailbox.compact._PART_ROWS", 10)
         monkeypatch.setattr("streamnb.mailbox.compact._REPACK_ROWS", 10)
         monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn)

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import threading
 import time
 from itertools import islice
 
@@ -438,6 +439,28 @@ def test_a_failed_import_names_the_format_and_leaves_no_database(tmp_path, conte
     assert (status, error.count("\n")) == (4, 1)
     assert name in error
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("fingerprint", ["1" + "0" * 16, "-1", "word"])
+@pytest.mark.parametrize("messages", [True, False])
+def test_features_that_no_view_can_have_are_refused(box, tmp_path, fingerprint, messages):
+    with Mailbox(tmp_path / "from") as other:
+        other.learn(SPAM, "spam")
+        export(other, str(tmp_path / "whole"), messages=messages)
+    head, first, *lines = (tmp_path / "whole").read_bytes().splitlines(keepends=True)
+    line = json.dumps(json.loads(first) | {"fingerprint": fingerprint, "name": "x"})
+    (tmp_path / "x").write_bytes(b"".join([head, line.encode() + b"\n", *lines]))
+    with pytest.raises(StateError, match="x:2: not a line of streamnb export"):
+        import_file(box, str(tmp_path / "x"))
+    assert box.verify() == []
+
+
+def test_a_word_list_can_come_from_a_named_pipe(box, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(DUMP % (10, 10),))
+    writer.start()
+    assert import_file(box, str(tmp_path / "pipe")).rows_added == 2
+    writer.join()
 
 
 def test_an_import_says_what_its_classes_need(tmp_path):

@@ -110,35 +110,41 @@ def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
     model.reliability.apply({"record": record}, 1)
 
 
-def read_dump(path: str, name: str) -> LedgerExport:
-    """Return the counts of a dump. `name` is the file's name in errors."""
-    classifier = MailClassifier(label_noise=0.0)
-    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
-    unplaced_words: dict[str, list[float]] = {}
-    weights = [0.0, 0.0]
+def _read_tokens(path: str, name: str) -> Iterator[tuple[bytes, list[float]]]:
+    """Yield each token of a dump with its numbers of spam and ham."""
     with open(path, "rb") as file:
         for number, line in iterate_lines(file, 1 << 16):
             fields = line.split()
             if not fields:
                 continue
             try:
-                token, counts = fields[0], [float(int(text)) for text in fields[1:3]]
+                counts = [float(int(text)) for text in fields[1:3]]
                 if len(counts) != 2 or min(counts) < 0 or max(counts) > 1e15:
                     raise ValueError
             except (ValueError, OverflowError):
                 raise StateError(
                     f"{name}:{number}: expected 'token spam-count ham-count'"
                 ) from None
-            if token == b".MSG_COUNT":
-                weights = counts
-            elif not token.startswith(b"."):
-                word = _rename_prefix(token, _OUR_PREFIXES).decode("utf-8", "replace")
-                prefix, colon, _ = word.partition(":")
+            yield fields[0], counts
+
+
+def read_dump(path: str, name: str) -> LedgerExport:
+    """Return the counts of a dump. `name` is the file's name in errors."""
+    classifier = MailClassifier(label_noise=0.0)
+    views: dict[str, dict[str, list[float]]] = {name: {} for name in classifier.view_names}
+    unplaced_words: dict[str, list[float]] = {}
+    weights = [0.0, 0.0]
+    for token, counts in _read_tokens(path, name):
+        if token == b".MSG_COUNT":
+            weights = counts
+        elif not token.startswith(b"."):
+            word = _rename_prefix(token, _OUR_PREFIXES).decode("utf-8", "replace")
+            prefix, colon, unplaced_word = word.partition(":")
+            if prefix == _ANY_FIELD and colon:
+                unplaced_words[unplaced_word] = counts
+            else:
                 is_header = colon and prefix not in _BODY_PREFIXES
-                if prefix == _ANY_FIELD:
-                    unplaced_words[word.removeprefix(f"{_ANY_FIELD}:")] = counts
-                else:
-                    views[_VIEWS[0] if is_header else _VIEWS[1]][word] = counts
+                views[_VIEWS[0] if is_header else _VIEWS[1]][word] = counts
     if min(weights) <= 0:
         raise StateError(
             f"{name}: the line '.MSG_COUNT SPAM HAM' is missing, or one of its numbers is 0"
@@ -146,7 +152,6 @@ def read_dump(path: str, name: str) -> LedgerExport:
     views[_VIEWS[1]] = unplaced_words | views[_VIEWS[1]]
     _credit(classifier, weights)
     tokens = [TokenCounts.from_dict(dict.fromkeys(words, 1)) for words in views.values()]
-    cells = [np.array(list(words.values())).reshape(-1, 2) for words in views.values()]
 
     def names() -> Iterator[tuple[int, int, bytes]]:
         for view, features in enumerate(tokens):
@@ -154,9 +159,10 @@ def read_dump(path: str, name: str) -> LedgerExport:
                 view, features.fingerprints, features.names or b"", features.ends
             )
 
-    counts_of_views = [
-        (features.fingerprints, counts) for features, counts in zip(tokens, cells, strict=True)
+    tables = [
+        (features.fingerprints, np.array(list(words.values())).reshape(-1, 2))
+        for features, words in zip(tokens, views.values(), strict=True)
     ]
     return export_of_counts(
-        name, classifier, ["spam", "ham"], weights, counts_of_views, names, file_digest(path)
+        name, classifier, ["spam", "ham"], weights, tables, names, file_digest(path)
     )

@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,8 +117,8 @@ def import_file(
     """
     replaced = _imported_digests(mailbox, path) if replace else []
     with convert_os_errors(StateError, f"{path}: cannot be read"):
-        real = str(as_regular_file(path)) if path == "-" else path
-        head = _head(real)
+        real = str(as_regular_file(path)) if path == "-" or Path(path).is_fifo() else path
+        head = _head(real, path)
         _refuse_other_filters(head, path)
         kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
@@ -161,15 +162,15 @@ def _refuse_other_filters(head: bytes, path: str) -> None:
         )
 
 
-def _head(path: str) -> bytes:
+def _head(path: str, name: str) -> bytes:
     """Return the first bytes of a regular file."""
-    try:
-        with open(path, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(None, "not a regular file")
-            return file.read(64)
-    except ValueError as error:  # a NUL in the name
-        raise OSError(None, str(error)) from None
+    with (
+        convert_os_errors(StateError, f"{name}: cannot be read", ValueError),  # NUL in the name
+        open(path, "rb") as file,
+    ):
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(None, "not a regular file")
+        return file.read(64)
 
 
 def merge(mailbox: Mailbox, other: Mailbox) -> ledger_export.MergeResult:

@@ -11,8 +11,9 @@ import base64
 import contextlib
 import json
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from streamnb.mailbox.transfer.ledger_export import LedgerExport, export_of_coun
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
+
+Item = TypeVar("Item")
 
 _HEAD = "streamnb mailbox"
 _MAX_LINE = 1 << 28  # bytes of a line: a row of an import can have the counts of a whole model
@@ -118,6 +121,17 @@ def _numbered(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[i
             yield number, value
 
 
+def _converted(
+    path: str, name: str, key: str, convert: Callable[[dict[str, Any]], Item]
+) -> Iterator[Item]:
+    """Yield the result of `convert` for each line with a key. Errors name the line."""
+    for number, line in _numbered(path, name, f'"{key}"'.encode()):
+        if key in line:
+            with _checked(name, number):
+                item = convert(line)
+            yield item
+
+
 @contextlib.contextmanager
 def _checked(name: str, number: int) -> Iterator[None]:
     """Re-raise errors as StateError that names the line."""
@@ -147,26 +161,21 @@ def read_lines(path: str, name: str) -> LedgerExport:
             _check_whole(path, name)
     label_index = {str(label): k for k, label in enumerate(labels)}
 
+    views = len(classifier.models)
+
+    def feature_name(line: dict[str, Any]) -> tuple[int, int, bytes]:
+        return *_feature_of(line, views), _read_name(line["name"])
+
     def names() -> Iterator[tuple[int, int, bytes]]:
-        for number, line in _numbered(path, name, b'"name"'):
-            with _checked(name, number):
-                if isinstance(line.get("name"), str):
-                    feature_name = _read_name(line["name"])
-                    view, fingerprint = int(line["view"]), int(line["fingerprint"], 16)
-                    if not 0 <= view < len(classifier.models) or not 0 <= fingerprint < 1 << 64:
-                        raise ValueError("no such feature")
-                    yield view, fingerprint, feature_name
+        return _converted(path, name, "name", feature_name)
 
     def rows() -> Iterator[Row]:
-        for number, line in _numbered(path, name, b'"digest"'):
-            if "digest" in line:
-                with _checked(name, number):
-                    row = _row_of(line, label_index, classifier.model)
-                yield row
+        row_of_line = partial(_row_of, label_index=label_index, model=classifier.model)
+        return _converted(path, name, "digest", row_of_line)
 
     if sum("digest" in line for _, line in _numbered(path, name)):  # each line is one
         return LedgerExport(name, classifier, labels, rows, names)
-    tables = _tables(path, name, label_index, len(classifier.models))
+    tables = _tables(path, name, label_index, views)
     return export_of_counts(name, classifier, labels, weights, tables, names, file_digest(path))
 
 
@@ -186,6 +195,14 @@ def _check_whole(path: str, name: str) -> None:
             f"{name}:{number}: the file is truncated, or lines were added or removed; to import "
             'it anyway, delete its last line and "ends" in its first line'
         )
+
+
+def _feature_of(line: dict[str, Any], views: int) -> tuple[int, int]:
+    """Return view and fingerprint of a line. Raise ValueError if they are not valid."""
+    view, fingerprint = int(line["view"]), int(line["fingerprint"], 16)
+    if not 0 <= view < views or not 0 <= fingerprint < 1 << 64:
+        raise ValueError("no such feature")
+    return view, fingerprint
 
 
 def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel) -> Row:
@@ -218,24 +235,22 @@ def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel)
 
 
 def _tables(path: str, name: str, label_index: dict[str, int], views: int) -> list[tuple[Any, Any]]:
-    keys: list[list[int]] = [[] for _ in range(views)]
-    cells: list[list[list[float]]] = [[] for _ in range(views)]
-    for number, line in _numbered(path, name):
-        if "fingerprint" in line:
-            with _checked(name, number):
-                class_counts = [0.0] * len(label_index)
-                for label, count in line["counts"].items():
-                    if not 0 <= float(count) < 1e100:
-                        raise ValueError("a count is below zero, or too large")
-                    class_counts[label_index[label]] = float(count)
-                keys[line["view"]].append(int(line["fingerprint"], 16))
-                cells[line["view"]].append(class_counts)
-    if any(len(set(fingerprints)) != len(fingerprints) for fingerprints in keys):
-        raise StateError(f"{name}: a feature occurs twice")
+    def feature_counts(line: dict[str, Any]) -> tuple[tuple[int, int], list[float]]:
+        class_counts = [0.0] * len(label_index)
+        for label, count in line["counts"].items():
+            if not 0 <= float(count) < 1e100:
+                raise ValueError("a count is below zero, or too large")
+            class_counts[label_index[label]] = float(count)
+        return _feature_of(line, views), class_counts
+
+    tables: list[dict[int, list[float]]] = [{} for _ in range(views)]
+    for (view, fingerprint), counts in _converted(path, name, "fingerprint", feature_counts):
+        if tables[view].setdefault(fingerprint, counts) is not counts:
+            raise StateError(f"{name}: a feature occurs twice")
     return [
         (
-            np.array(fingerprints, np.uint64),
-            np.array(rows, np.float64).reshape(len(fingerprints), len(label_index)),
+            np.array(list(table), np.uint64),
+            np.array(list(table.values()), np.float64).reshape(len(table), len(label_index)),
         )
-        for fingerprints, rows in zip(keys, cells, strict=True)
+        for table in tables
     ]
