@@ -123,10 +123,11 @@ def _status(mailbox: Mailbox) -> Status:
             (HUMAN, RECENT),
         ).fetchall()
         (removed_at,) = run("SELECT count(*) FROM ledger WHERE removed_at IS NOT NULL").fetchone()
+        # A join, because SQLite reads the whole ledger again for each row of EXISTS.
         (corrected,) = run(
-            "SELECT count(*) FROM ledger AS old WHERE removed_at IS NOT NULL "
-            "AND EXISTS (SELECT 1 FROM ledger AS new WHERE new.digest = old.digest "
-            "AND new.added_at = old.removed_at AND new.label != old.label)"
+            "SELECT count(DISTINCT old.id) FROM ledger AS old JOIN ledger AS new "
+            "ON new.digest = old.digest AND new.added_at = old.removed_at "
+            "AND new.label != old.label"
         ).fetchone()
         (last,) = run("SELECT max(time) FROM ledger").fetchone()
         return Status(

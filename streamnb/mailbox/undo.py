@@ -154,8 +154,9 @@ def redo(mailbox: StoredClassifier) -> Redone:
             return Redone(0, 0, 0)
         since = float(mailbox.database.read_value("undone") or 0.0)
         undone_rows = run("SELECT kind, id, digest, removed_at FROM undone ORDER BY id").fetchall()
-        spoken = "SELECT 1 FROM ledger WHERE digest = ? AND (added_at >= ? OR removed_at >= ?)"
-        later = {key for _, _, key, _ in undone_rows if run(spoken, (key, since, since)).fetchone()}
+        changed = "SELECT digest FROM ledger WHERE added_at >= ? OR removed_at >= ?"
+        later = {key for (key,) in run(changed, (since, since))}
+        later &= {key for _, _, key, _ in undone_rows}
         undone_rows = [row for row in undone_rows if row[2] not in later]
         for number, removal in [(n, end) for kind, n, _, end in undone_rows if kind == "restored"]:
             rows = mailbox.ledger.find("id = ? AND removed_at IS NULL", (number,))
@@ -164,18 +165,18 @@ def redo(mailbox: StoredClassifier) -> Redone:
                     mailbox.unlearn_row(row)
                 mailbox.ledger.end(row, removal)
             removed_at += len(rows)
-        removed = [(n, end) for kind, n, _, end in undone_rows if kind == "removed"]
-        for number, over in removed:
-            run(
-                f"INSERT INTO ledger({COLUMNS}) SELECT {COLUMNS} FROM undone "  # noqa: S608
-                "WHERE id = ? AND kind = 'removed'",
-                (number,),
-            )
-            row = mailbox.ledger.row(number)
-            if over is None and row.tokens is not None:
-                mailbox.relearn_row(row)
+        learned = 0
+        insert = f"INSERT INTO ledger({COLUMNS}) VALUES (?{', ?' * 11})"  # noqa: S608
+        select = f"SELECT {COLUMNS} FROM undone WHERE kind = 'removed' ORDER BY id"  # noqa: S608
+        for columns in mailbox.database.stream(select):
+            if columns[1] not in later:
+                learned += 1
+                run(insert, columns)
+                row = mailbox.ledger.row(columns[0])
+                if row.removed_at is None and row.tokens is not None:
+                    mailbox.relearn_row(row)
         mailbox.database.drop_undo_log()
-        return Redone(len(removed), removed_at, len(later))
+        return Redone(learned, removed_at, len(later))
 
     with mailbox.database.reading():
         undone_at = float(mailbox.database.read_value("undone") or 0.0)

@@ -1,6 +1,8 @@
 """Undo and redo of learned messages."""
 
+import re
 import time
+from collections import defaultdict
 
 import pytest
 from commands import streamnb_command
@@ -252,3 +254,34 @@ def test_an_import_is_one_change(box, tmp_path):
     box.undo(last_learned(box))
     assert box.label_of(digest(SPAM))[0] == "spam"
     assert box.label_of(digest(MESSAGES[2])) is None
+
+
+class ExplainedConnection:
+    """A connection that lists, for each statement, the numbers of whole tables that it reads."""
+
+    def __init__(self, real):
+        self.real, self.scans = real, defaultdict(list)
+
+    def execute(self, statement, values=()):
+        if statement.startswith(("SELECT", "INSERT", "UPDATE", "DELETE")):
+            plan = self.real.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+            tables = [step for *_, step in plan if re.match("SCAN (?!CONSTANT|j )", step)]
+            if tables:
+                self.scans[statement].append(len(tables))
+        return self.real.execute(statement, values)
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+
+@pytest.mark.parametrize("action", ["status", "undo", "redo"])
+def test_no_table_is_read_once_for_each_message(box, action):
+    """Otherwise the time grows with the square of the messages: minutes for 50,000."""
+    box.learn_many([(b"Subject: m%d\n\nword%d" % (i, i), "ham") for i in range(20)])
+    if action == "redo":
+        box.undo(1)
+    box.database.connection = connection = ExplainedConnection(box.database.connection)
+    {"status": status, "undo": lambda box: box.undo(1), "redo": redo}[action](box)
+    for statement, tables in connection.scans.items():
+        assert max(tables) == 1, statement
+        assert len(tables) <= 4, statement
