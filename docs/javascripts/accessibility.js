@@ -1,6 +1,14 @@
 // Name what the theme leaves without a name, and let the keyboard scroll wide tables and outputs.
+// In tables, break long names between their parts (streamnb_|messages_|total) and short ones not at all.
 document$.subscribe(() => {
   document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+  document.querySelectorAll(".md-typeset td code").forEach((code) => {
+    if (code.textContent.length <= 14) code.classList.add("short");
+    else if (!code.querySelector("wbr") && !code.children.length) {
+      const parts = code.textContent.split(/(?<=[a-z0-9][_.=(,/&|]+)|(?<=[a-z])(?=[A-Z])/);
+      code.replaceChildren(...parts.flatMap((part) => [document.createElement("wbr"), part]).slice(1));
+    }
+  });
   document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code").forEach((box) => {
     if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   });
