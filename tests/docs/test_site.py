@@ -52,6 +52,14 @@ SEARCHES = {
     "Docker": "guides/container/",
     "nginx": "guides/http/",
     "Thunderbird": "guides/thunderbird/",
+    "OAuth": "guides/imap-account/",
+    "quarantine": "guides/words/",
+    "allowlist": "guides/many-folders/",
+    "drift": "guides/river/",
+    "joblib": "guides/scikit-learn/",
+    "why marked": "guides/explain/",
+    "migrate": "guides/words/",
+    "export": "guides/back-up/",
 }
 # Outputs keep their columns and scroll in their box on a narrow screen.
 TOO_WIDE = """
