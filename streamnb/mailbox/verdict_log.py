@@ -50,6 +50,10 @@ CREATE TABLE IF NOT EXISTS verdicts(
 _COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
 _MAX_FIELD_LENGTH = 200  # characters of a sender or subject
 _MAX_WAIT_S = 1.0  # seconds to wait for other writers before a verdict is dropped
+# The age of entries ends at the latest one that is older than this share of the maximum age: a day,
+# if that is 30 days. So a wrong clock deletes nothing if it is corrected within that time. With
+# twice the share, entries stay two days longer.
+_GRACE_SHARE = 1 / 30
 _MAX_NAME_BYTES = 1 << 14  # bytes of the names of a message
 
 
@@ -61,7 +65,7 @@ class LogLimits(NamedTuple):
     most
         Maximum number of messages; 0 turns the log off.
     days
-        Maximum age in days.
+        Maximum age in days; 0 turns the log off.
     """
 
     most: int = 500
@@ -138,7 +142,7 @@ class VerdictLog:
             )
         with self._writing() as connection:
             self.mailbox.database.store_value("record", limits._asdict())
-            self._purge(connection, limits)
+            self._purge(connection, limits, time.time())
 
     def note(
         self, message: bytes, response: Response, place: str, moved: str | None = None
@@ -157,7 +161,7 @@ class VerdictLog:
             The folder it was moved to.
         """
         limits = self.limits
-        if limits.most == 0:
+        if 0 in limits:
             return
         mailbox = self.mailbox
         views = mailbox.classifier.model.views_of(mailbox.classifier.count(message))
@@ -182,7 +186,11 @@ class VerdictLog:
             columns = f"{_COLUMNS.removeprefix('id, ')}, tokenizer, tokens, names"
             values = ", ".join("?" * len(row))
             connection.execute(f"INSERT INTO verdicts({columns}) VALUES ({values})", row)  # noqa: S608 (ours)
-            self._purge(connection, limits)
+            seen_before = time.time() - _GRACE_SHARE * limits.days * 86400
+            latest = connection.execute(
+                "SELECT time FROM verdicts WHERE time <= ? ORDER BY id DESC LIMIT 1", (seen_before,)
+            ).fetchone()
+            self._purge(connection, limits, 0.0 if latest is None else latest[0])
 
     @contextmanager
     def _writing(self, patience: float | None = None) -> Iterator[Any]:
@@ -196,11 +204,11 @@ class VerdictLog:
             yield connection
 
     @staticmethod
-    def _purge(connection: Any, limits: LogLimits) -> None:
+    def _purge(connection: Any, limits: LogLimits, now: float) -> None:
         connection.execute(
             "DELETE FROM verdicts WHERE time < ? OR id <= "
             "(SELECT id FROM verdicts ORDER BY id DESC LIMIT 1 OFFSET ?)",
-            (time.time() - limits.days * 86400, limits.most),
+            (now - limits.days * 86400, limits.most),
         )
 
     def _has_table(self) -> bool:

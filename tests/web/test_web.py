@@ -344,6 +344,30 @@ def test_hostile_mail_on_every_page(tmp_path, full):
         assert box.verify() == []
 
 
+def test_a_clock_that_is_wrong_for_hours_deletes_no_verdicts(tmp_path, monkeypatch):
+    day = 86400
+    now = {"time": 1_800_000_000.0}
+    monkeypatch.setattr("streamnb.mailbox.verdict_log.time.time", lambda: now["time"])
+
+    def subjects(*moments):
+        for moment in moments:
+            now["time"] = 1_800_000_000 + moment * day
+            number = next(numbers)
+            record.note(mail(number), judge(box, mail(number)), "here")
+        return [item.subject for item in record.entries()][::-1]
+
+    numbers = iter(range(100))
+    with Mailbox(tmp_path / "mail.db") as box:
+        record = VerdictLog(box)
+        assert subjects(0, 10, 20) == ["m0", "m1", "m2"]
+        assert subjects(20 + 40, 20 + 40.5) == ["m0", "m1", "m2", "m3", "m4"]  # ahead
+        assert subjects(-20_000) == ["m0", "m1", "m2", "m3", "m4", "m5"]  # in the past
+        assert subjects(21, 22.1)[:3] == ["m0", "m1", "m2"]
+        assert subjects(30, 31.1, 32.2)[0] == "m1"  # right again: m0 is too old
+        record.limit(LogLimits(500, 5))  # at once
+        assert subjects()[-2:] == ["m9", "m10"]
+
+
 def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
     with Mailbox(tmp_path / "mail.db") as box:
         record = VerdictLog(box)
