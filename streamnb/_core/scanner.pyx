@@ -608,10 +608,24 @@ cdef class Scanner:
 
 # Conversion of HTML to visible text, without a tree or recursion
 
-_LINKS = frozenset((b"href", b"src", b"action", b"background"))
+_LINKS = frozenset((b"href", b"src", b"action", b"background", b"formaction", b"poster", b"xlink:href"))
+# Attributes with links in other text: a style, <meta http-equiv=refresh>, pictures of several sizes.
+_TEXT_WITH_LINKS = frozenset((b"style", b"content", b"srcset"))
 _SEEN_TEXT = frozenset((b"alt", b"title"))
 cdef enum:
     MAX_COMMENT = 4096  # number of bytes read of a comment
+
+
+cdef int scan_links(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
+    """Count the web addresses in the value of an attribute, such as `url('http://a.example/b')`."""
+    cdef Py_ssize_t host, end, scheme = find_bytes(p, 0, n, b"://")
+    while scheme >= 0:
+        host = end = scheme + 3
+        while end < n and p[end] > 32 and p[end] != c"'" and p[end] != c")":
+            end += 1
+        scanner.scan_url(p, host, end)
+        scheme = find_bytes(p, end, n, b"://")
+    return 0
 
 
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
@@ -646,7 +660,11 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
             if i < n:
                 i = read_entity(&scanner.attributes, p, i, n, True)
         buffer_put(&scanner.attributes, b" ", 1)
-    elif n <= scanner.longest:
+    else:
+        if name in _TEXT_WITH_LINKS:
+            scan_links(scanner, p, n)
+        if n > scanner.longest:
+            return 0
         scanner.line.size = 0
         buffer_put(&scanner.line, PyBytes_AS_STRING(name), len(name))
         buffer_put(&scanner.line, b"=", 1)

@@ -17,7 +17,12 @@ _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
 # Enriched text has tags like HTML.
 _HTML = frozenset(("text/html", "application/xhtml+xml", "text/enriched", "text/richtext"))
-_OTHER_TEXT = frozenset(("application/xhtml+xml", "message/delivery-status"))
+# Reports are fields that mail programs show as text; application/ics is text/calendar by Google.
+_OTHER_TEXT = frozenset((
+    "application/xhtml+xml", "application/ics", "message/delivery-status",
+    "message/global-delivery-status", "message/disposition-notification",
+    "message/global-disposition-notification", "message/feedback-report",
+))  # fmt: skip
 # The types of nearly all parts. They are what they say, which saves two regular expressions.
 _COMMON_TYPES = frozenset((
     "text/plain", "text/html", "text/calendar", "multipart/mixed", "multipart/alternative",

@@ -20,6 +20,7 @@ from streamnb.patterns import lazy_pattern
 _ENCODED_WORD = lazy_pattern(
     rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=))*+)\?="
 )
+_CUT_BYTE = lazy_pattern(rb"=[0-9A-Fa-f]?\Z")  # an encoded byte whose digits are in the next word
 _FOLDED_BREAK = lazy_pattern(rb"(?<!\?)=\n[ \t]++")  # a soft line break in a folded word
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
@@ -30,6 +31,9 @@ _LAST_LETTERS = {
     3: tuple(bytes((letter,)) for letter in b"AEIMQUYcgkosw048"),
 }
 _BASE64_LINES = bytes(set(range(256)) - set(_NOT_BASE64)) + b"=\r\n"
+_FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+# The alphabet of RFC 4648, 5 has no other letters; text in it hardly has two signs in a row.
+_NOT_URL_SAFE = lazy_pattern(rb"[^\w-]|--|__")
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _IDENTITIES = (b"7bit", b"8bit", b"binary")  # encodings that leave the data as it is
 _ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
@@ -44,10 +48,15 @@ _PADDING = lazy_pattern(rb"=+")
 # mail servers add blanks to lines (RFC 2045, 6.7)
 _BLANKS_AFTER_BREAK = lazy_pattern(rb"=[ \t]++\r?\n")
 _PARAMETER = lazy_pattern(
-    rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+))",
+    rb";\s*+(?:\([^()]*+\)\s*+)?([^\s=;\"]{1,64})\s*+=\s*+"
+    rb"(?:\"((?:[^\"\\]|\\.)*+)\"?|([^\s;]*+)((?:\s++[^\s;=]++(?=[\s;]|\Z))*+))",
     re.S,
 )
+_NAMES_OF_FILES = frozenset(("name", "filename"))  # may have blanks without quotes
+_FOLDED_BLANKS = lazy_pattern(rb"\s*\n\s*")
 _QUOTED_PAIR = lazy_pattern(rb"\\(.)", re.S)
+# Some programs write both fields on one line.
+_JOINED_ENCODING = lazy_pattern(rb"content-transfer-encoding\s*[:=](.*)", re.I)
 _LOOSE_CHARSET = lazy_pattern(rb"\bcharset\s*[=:]\s*[\"']?([\w.:-]{1,40})", re.I)
 _MAX_PARAMETERS = 64
 _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
@@ -57,8 +66,8 @@ _TOKEN = lazy_pattern(rb"(?:\s|%b)*+(?:\"([^\"]{0,200})\"?|([^\s;,(\"]{1,200}))"
 class _Run:
     """Encoded words of one charset, or plain text, whose charset is "".
 
-    Adjacent words are decoded together, because some programs split a character, or four letters of
-    base64, in two.
+    Adjacent words are decoded together, because some programs split a character, an encoded
+    byte, or four letters of base64, in two.
     """
 
     def __init__(self, charset: str) -> None:
@@ -66,6 +75,7 @@ class _Run:
         self._pieces: list[bytes] = []
         self._words: list[bytes] = []  # adjacent words of base64
         self._letter_count = 0
+        self._cut_byte = b""
 
     def add(self, piece: bytes, kind: bytes = b"") -> None:
         """Add plain text, or the text of an encoded word of a kind."""
@@ -75,8 +85,12 @@ class _Run:
             if b"=" in piece or self._letter_count % 4 == 0:
                 self._end_words()
             return
+        piece = self._cut_byte + piece
+        self._cut_byte = b""
         self._end_words()
         if kind:
+            if cut := _CUT_BYTE.search(piece):
+                piece, self._cut_byte = piece[: cut.start()], cut[0]
             piece = binascii.a2b_qp(piece, header=True)
         self._pieces.append(piece)
 
@@ -88,7 +102,7 @@ class _Run:
     def text(self, fallback: str) -> str:
         """Return the decoded text."""
         self._end_words()
-        return decode_text(b"".join(self._pieces), self.charset, fallback)
+        return decode_text(b"".join(self._pieces) + self._cut_byte, self.charset, fallback)
 
 
 def decode_words(value: bytes, fallback: str = "") -> str:
@@ -150,10 +164,17 @@ def _base64(data: bytes) -> bytes:
     # Bad padding, or a mailing list's footer after the data. Lines that are not base64 are text;
     # in other lines, complete groups of four letters are decoded.
     letters, text = bytearray(), bytearray()
+    is_url_safe = b"+" not in data and b"/" not in data
     for line in BytesIO(data):  # a list of all lines would need much memory
         line = line.removesuffix(b"\n")
         content = line.rstrip(b"= \t\r")
         damaged = len(content) - len(content.translate(None, _NOT_BASE64))
+        if (
+            (damaged and is_url_safe)
+            and len(line.rstrip()) % 4 == 0
+            and not _NOT_URL_SAFE.search(content)
+        ):
+            line, damaged = line.translate(_FROM_URL_SAFE), 0
         if text and (damaged or len(content) < _FOOTER_WIDTH):
             is_data = False  # the footer continues
         else:
@@ -236,6 +257,9 @@ def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
     b'base64'
     """
     value = index.get(b"content-transfer-encoding")
+    if value is None and (content_type := index.get(b"content-type")):
+        joined = _JOINED_ENCODING.search(content_type[:400])
+        value = joined and joined[1]
     return _transfer_encoding(value[:400]) if value else b""
 
 
@@ -313,6 +337,8 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
     for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
         name, text = match[1].decode("latin-1").lower(), _value(match)
+        if match[4] and name in _NAMES_OF_FILES:
+            text += _FOLDED_BLANKS.sub(b" ", match[4])
         if "*" not in name:
             plain.setdefault(name, text.decode("ascii") if _plain(text) else decode_words(text))
             continue
@@ -331,7 +357,8 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
                     charset = declared.decode("latin-1")
                 text = _percent(text)
             joined += text
-        plain[name] = decode_text(joined, charset)
+        is_encoded = any(encoded for _, encoded, _ in numbered)
+        plain[name] = decode_text(joined, charset) if is_encoded else decode_words(joined)
     return MappingProxyType(plain)
 
 
@@ -344,3 +371,17 @@ _PERCENT = lazy_pattern(rb"%([0-9A-Fa-f]{2})")
 
 def _percent(text: bytes) -> bytes:
     return _PERCENT.sub(lambda match: bytes((int(match[1], 16),)), text)
+
+
+def decode_percent(name: str) -> str:
+    """Return a file name without the encoding of web addresses, if it decodes to UTF-8.
+
+    Examples
+    --------
+    >>> decode_percent("caf%C3%A9%20menu.pdf"), decode_percent("100%.pdf"), decode_percent("%E9")
+    ('café menu.pdf', '100%.pdf', '%E9')
+    """
+    try:
+        return _percent(name.encode("utf-8", "surrogatepass")).decode() if "%" in name else name
+    except UnicodeDecodeError:
+        return name

@@ -11,6 +11,7 @@ from streamnb._core import hidden_spans
 from streamnb.mail.charsets import decode_part, to_utf8
 from streamnb.mail.content_types import is_html, is_text
 from streamnb.mail.decode import (
+    decode_percent,
     decode_transfer,
     decode_words,
     loose_charset,
@@ -19,7 +20,9 @@ from streamnb.mail.decode import (
 )
 from streamnb.patterns import lazy_pattern
 
-_FOLDED_TYPES = frozenset(("text/calendar", "text/vcard", "text/x-vcard", "text/directory"))
+_FOLDED_TYPES = frozenset((
+    "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory"
+))  # fmt: skip
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
 _SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
 
@@ -86,7 +89,7 @@ class Part:
         """The file name of the part, or ""."""
         disposition = self.index.get(b"content-disposition")
         name = parameters(disposition).get("filename") if disposition else None
-        return name or self.parameters.get("name", "")
+        return decode_percent(name or self.parameters.get("name", ""))
 
     @property
     def is_text(self) -> bool:

@@ -8,6 +8,7 @@ from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
 from streamnb._core import split_header
+from streamnb.header_fields import BLANK_LINES
 from streamnb.mail.charsets import declared_in_html, is_informative
 from streamnb.mail.content_types import (
     SNIFFED,
@@ -31,6 +32,11 @@ _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Apple Mail's .emlx: a line with the size of the message, the message, and a property list.
 _EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
+_BLANK_LINES = lazy_pattern(BLANK_LINES, re.I)
+# The first two lines of a uuencoded file in plain text, and its last line.
+_UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n[!-M][ -`]{2,90}+\n", re.M)
+_UU_END = lazy_pattern(rb"\nend[ \t]*(?:\n|\Z)")
+_MAX_FILES = 100  # uuencoded files in a text
 _ENCODED = (b"base64", b"quoted-printable")
 # Types that streamnb cannot read, and their names in defects.
 _OPAQUE = {
@@ -41,7 +47,12 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
-_MESSAGES = frozenset(("message/rfc822", "message/global", "message/news", "message/partial"))
+# Attached messages; some of them are cut behind the header.
+_MESSAGES = frozenset((
+    "message/rfc822", "message/global", "message/news", "message/partial",
+    "text/rfc822-headers", "text/rfc822-header", "text/rfc822", "message/rfc822-headers",
+    "message/global-headers",
+))  # fmt: skip
 # A container that is quoted-printable as a whole encodes the `=` in its fields, too.
 _ENCODED_FIELD = lazy_pattern(rb"(?:charset|boundary|name)=3D", re.I)
 _ENCODED_BODY = lazy_pattern(
@@ -314,11 +325,22 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type = "text/plain"
+        files, data = _find_files(part, content), content.data
+        if files:
+            content = _without_files(content, files)
         self.add_leaf(part, content, is_vague)
+        for file in files:
+            value = b'application/octet-stream; name="%b"' % file.name
+            index = {b"content-type": value, b"content-transfer-encoding": b"x-uuencode"}
+            fields = [(b"Content-Type", value)]
+            attachment = Part(fields, "application/octet-stream", b"", index=index)
+            self.add_leaf(attachment, _Slice(data, file.start, file.end), is_vague=True)
 
     def add_message(self, part: Part, content: _Slice) -> None:
         """Add the header of an attached message, and put the message on the stack."""
         content = self.decoded(part.index, content, b"")
+        if blank_lines := _BLANK_LINES.match(content.data, content.start, content.end):
+            content.start = blank_lines.end()
         cut = min(content.end, content.start + self.budget // 2)
         part.fields, part.index, *_ = split_header(
             content.data, content.start, cut, self.limits.fields
@@ -410,6 +432,39 @@ class _Parser:
                 part.fallback = charset
 
 
+class _File(NamedTuple):
+    """The place of a uuencoded file in a text, and its name."""
+
+    start: int
+    end: int
+    name: bytes
+
+
+def _find_files(part: Part, content: _Slice) -> list[_File]:
+    """Return the uuencoded files in plain text, which mail programs show as attachments."""
+    data, position, end = content.data, content.start, content.end
+    files: list[_File] = []
+    if part.content_type != "text/plain" or data.find(b"begin ", position, end) < 0:
+        return files
+    if transfer_encoding(part.index) in (*_ENCODED, b"x-uuencode"):
+        return files
+    while begin := _UU_BEGIN.search(data, position, end):
+        last_line = _UU_END.search(data, begin.end() - 1, end)
+        if last_line is None or len(files) == _MAX_FILES:
+            break
+        position = last_line.end()
+        files.append(_File(begin.start(), position, begin[1].replace(b'"', b"")))
+    return files
+
+
+def _without_files(content: _Slice, files: list[_File]) -> _Slice:
+    """Return a text without the files in it."""
+    starts = [content.start, *(file.end for file in files)]
+    ends = [*(file.start for file in files), content.end]
+    text = b"".join(content.data[i:j] for i, j in zip(starts, ends, strict=True))
+    return _Slice(text, 0, len(text))
+
+
 def _decoded_sample(index: Index, content: _Slice) -> bytes:
     """Return the first bytes of the content of a part, without its transfer encoding."""
     end = min(content.end, content.start + 2 * SNIFFED)
@@ -465,7 +520,8 @@ def _with_lf(data: bytes) -> bytes:
 def unwrap(data: bytes) -> bytes:
     r"""Return a message with LF line ends, without wrappers that programs add.
 
-    Removes byte order marks and NULs before the header, and the envelope of Apple's .emlx files.
+    Removes byte order marks, NULs and blank lines before the header, and the envelope of Apple's
+    .emlx files.
     CRLF, CR CR LF and bare CR become LF.
 
     Examples
@@ -476,6 +532,8 @@ def unwrap(data: bytes) -> bytes:
     if data[:2] in UTF16_MARKS:  # a file saved as "Unicode"
         data = data.decode("utf-16", "replace").encode()
     if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
+        data = data[match.end() :]
+    if data[:1] in (b"\n", b"\r", b" ", b"\t") and (match := _BLANK_LINES.match(data)):
         data = data[match.end() :]
     if data[:1].isdigit() and (match := _EMLX.match(data)):
         data = data[match.end() : match.end() + int(match[1])]

@@ -72,8 +72,22 @@ def hostile(large: bool = True) -> dict[str, bytes]:
     return mails
 
 
+# The beginning of a header after blank lines.
+USUAL = re.compile(
+    rb"From |(received|return-path|delivered-to|x-[\w-]+|dkim-signature|arc-[\w-]+"
+    rb"|authentication-results|message-id|date|from|sender|reply-to|to|subject|mime-version"
+    rb"|content-type)[ \t]*:",
+    re.I,
+)
+
+
 def passed_on(message: bytes, field: bytes = b"") -> bytes:
     """Return the message as `pass_through` must write it, by the definition: lines in memory."""
+    first = re.search(rb"\r?\n", message[:65536])
+    blanks = re.match(rb"[ \t\r\n]*", message)[0]
+    if blanks[-1:] not in b"\r\n" or not USUAL.match(message, len(blanks)):
+        blanks = b""
+    message = message[len(blanks) :]
     lines = re.findall(rb"[^\n]*\n|[^\n]+", message)
     begin = 1 if message.startswith(b"From ") else 0
     while begin < len(lines) and lines[begin][:1] in (b" ", b"\t"):
@@ -81,7 +95,6 @@ def passed_on(message: bytes, field: bytes = b"") -> bytes:
     end = begin
     while end < len(lines) and lines[end].lstrip(b"\r") != b"\n":
         end += 1
-    first = re.search(rb"\r?\n", message[:65536])
     added = field + (first[0] if first else b"\n") if field else b""
     header, is_forged = [], False
     for line in lines[:end]:
@@ -99,4 +112,4 @@ def passed_on(message: bytes, field: bytes = b"") -> bytes:
     head = b"".join(header[:begin])
     if field and begin == len(lines) and head and not head.endswith(b"\n"):
         added = added[len(field) :] + added  # a line that would continue the field
-    return b"".join([head, added, *header[begin:], *lines[end:]])
+    return b"".join([blanks, head, added, *header[begin:], *lines[end:]])

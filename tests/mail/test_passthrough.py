@@ -41,3 +41,14 @@ def test_ten_thousand_messages_pass_byte_for_byte(corpora: Path):
             assert digest(target.getvalue()) == digest(message), file
         count += 1
     assert count == 10_000
+
+
+@pytest.mark.parametrize("blanks", [b"\n", b"\r\n \r\n"])
+@pytest.mark.parametrize("text", [b"Subject: x\n\nhi\n", b"From a@b\nTo: x\n\nhi\n", b"hi\n"])
+def test_the_verdict_follows_blank_lines_before_the_header(text, blanks):
+    message = blanks + text
+    target = io.BytesIO()
+    assert pass_through(io.BytesIO(message), target, lambda _: RESPONSE) is None
+    assert target.getvalue() == passed_on(message, FIELD)
+    assert parse(target.getvalue()).index[b"x-streamnb"]
+    assert text == b"hi\n" or digest(target.getvalue()) == digest(message)

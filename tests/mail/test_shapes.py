@@ -515,3 +515,131 @@ def test_tags_of_enriched_text_are_no_words(kind):
     tokens = set(MailTokenizer().transform_one(message.encode()))
     assert "Shown" in tokens
     assert "bold" not in tokens
+
+
+@pytest.mark.parametrize("joint", [" ", "; ", ";\n\t"])
+@pytest.mark.parametrize("encoding", ["base64", "qp"])
+def test_fields_on_one_line_are_both_read(encoding, joint):
+    label, body = ENCODINGS[encoding](b"Visible words=\n here " * 3)
+    raw = b'Content-Type: text/plain; charset="utf-8"%bContent-Transfer-Encoding: %b\n\n%b' % (
+        joint.encode(),
+        label,
+        body,
+    )
+    assert {"Visible", "words"} <= set(MailTokenizer().transform_one(raw))
+
+
+@pytest.mark.parametrize("line_end", LINE_ENDS)
+@pytest.mark.parametrize("blanks", ["\n", "\n\n", " \n", "\t\n \n"])
+def test_blank_lines_before_the_header_are_skipped(blanks, line_end):
+    text = "From: a@b\nSubject: x\nContent-Type: text/html\n\n<p>Visible</p>\n"
+    raw = (blanks + text).encode().replace(b"\n", LINE_ENDS[line_end])
+    whole = text.encode().replace(b"\n", LINE_ENDS[line_end])
+    assert unwrap(raw) == text.encode()
+    assert digest(raw) == digest(whole)
+    forwarded = mixed(b"Content-Type: message/rfc822\n\n" + (blanks + text).encode())
+    tokens = set(MailTokenizer().transform_one(forwarded))
+    assert "Visible" in tokens
+    assert "p" not in tokens
+
+
+@pytest.mark.parametrize("text", ["\nDear: x\n", "\nhttp://a.example/\n", " From: x\n"])
+def test_blank_lines_before_text_without_a_header_stay(text):
+    assert parse(text.encode()).fields == []
+
+
+@pytest.mark.parametrize("kind", ["text/rfc822-headers", "message/global-headers"])
+def test_the_header_of_a_returned_message_is_read_as_one(kind):
+    raw = mixed(b"Content-Type: %b\n\nSubject: =?utf-8?q?h=C3=A9llo?=\n" % kind.encode())
+    assert "subject:héllo" in MailTokenizer().transform_one(raw)
+
+
+@pytest.mark.parametrize("kind", [
+    "delivery-status", "global-delivery-status", "disposition-notification", "feedback-report",
+])  # fmt: skip
+def test_reports_are_text(kind):
+    raw = mixed(b"Content-Type: message/%b\n\nReason: mailbox full\n" % kind.encode())
+    assert {"mailbox", "full"} <= set(MailTokenizer().transform_one(raw))
+
+
+def test_an_invitation_of_another_type_is_a_calendar():
+    raw = mixed(b"Content-Type: application/ics; name=invite.ics\n\nSUMMARY:Meet\n ing\n")
+    assert "Meeting" in MailTokenizer().transform_one(raw)
+
+
+@pytest.mark.parametrize("text", ["Visible ÿÿÿ~~~ þþþ???>>> words " * 5, "Visible words"])
+def test_base64_may_have_the_alphabet_of_addresses(text):
+    data = base64.urlsafe_b64encode(text.encode())
+    lines = b"\n".join(data[start : start + 76] for start in range(0, len(data), 76))
+    raw = b"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\n" + lines
+    assert parse(raw + b"\n").text == text
+
+
+@pytest.mark.parametrize("line", [b"_" * 60, b"-" * 60, b"Death--" * 8, b"in_our-list"])
+def test_signs_behind_base64_are_no_letters(line):
+    raw = b"Content-Transfer-Encoding: base64\n\n%b%b\n"
+    assert parse(raw % (base64.encodebytes(b"Visible words" * 9), line)).text.endswith(
+        "\n" + line.decode()
+    )
+
+
+def uuencoded(name: bytes, data: bytes) -> bytes:
+    lines = (binascii.b2a_uu(data[start : start + 45]) for start in range(0, len(data), 45))
+    return b"begin 644 %b\n%b`\nend\n" % (name, b"".join(lines))
+
+
+@pytest.mark.parametrize("line_end", ["LF", "CRLF"])
+def test_uuencoded_files_in_a_text_are_attachments(line_end):
+    page = uuencoded(b"page.htm", b"<html><body>Visible words of the page</body></html>")
+    image = uuencoded(b"x.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    raw = b"Subject: s\n\nBefore\n" + page + b"between\n" + image + b"After\n"
+    mail = parse(raw.replace(b"\n", LINE_ENDS[line_end]))
+    assert mail.parts[0].text == "Before\nbetween\nAfter\n"
+    assert [part.filename for part in mail.parts[1:]] == ["page.htm", "x.png"]
+    assert [part.read_as for part in mail.parts[1:]] == ["text/html", ""]
+    assert mail.parts[1].text.startswith("<html><body>Visible words")
+    assert mail.parts[2].content.startswith(b"\x89PNG\r\n")
+
+
+@pytest.mark.parametrize("text", [
+    b"begin 644 of them\nMany words\nend\n", b"begin 644 a\nMANY\n", b"begin\nend\n",
+    b"begin 644 a\n" * 1000,
+])  # fmt: skip
+def test_text_that_only_begins_like_a_file_stays_text(text):
+    [part] = parse(b"Subject: s\n\n" + text).parts
+    assert part.text.encode() == text
+
+
+def test_an_encoded_byte_may_be_cut_between_words():
+    for cut in range(7):
+        encoded = "p=C5=99"
+        subject = f"=?UTF-8?Q?{encoded[:cut]}?=\n =?UTF-8?Q?{encoded[cut:]}idal?= x"
+        assert parse(f"Subject: {subject}\n\n".encode()).get("subject") == "přidal x"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "name"),
+    [
+        ('filename*0="=?UTF-8?Q?a_=C3=B6?= =?UTF-8?Q?=C3";\n\tfilename*1="=A9.doc?="', "a öé.doc"),
+        ('filename="a%20%C3%B6.pdf"', "a ö.pdf"),
+        ('filename="100%.pdf"', "100%.pdf"),
+        ('filename="%E9.pdf"', "%E9.pdf"),
+        ("filename=a long name.pdf; size=3", "a long name.pdf"),
+        ("filename=a long\n name.pdf", "a long name.pdf"),
+        ("filename=a.pdf size=3", "a.pdf"),
+    ],
+)
+def test_names_of_files_are_read_as_mail_programs_do(parameter, name):
+    raw = mixed(f"Content-Type: application/pdf\nContent-Disposition: x; {parameter}\n\nx".encode())
+    assert parse(raw).parts[-1].filename == name
+
+
+@pytest.mark.parametrize("tag", [
+    "<meta http-equiv=refresh content='0;url=http://a.example/evil'>",
+    '<div style="background:url(\'http://a.example/evil\')">',
+    '<img srcset="http://b.example/x 1x, http://a.example/evil 2x">',
+    "<button formaction=http://a.example/evil>", "<video poster=http://a.example/evil>",
+])  # fmt: skip
+def test_web_addresses_in_all_attributes_are_read(tag):
+    raw = b"Content-Type: text/html\n\n" + tag.encode()
+    assert {"url:a.example", "url:evil"} <= set(MailTokenizer().transform_one(raw))
