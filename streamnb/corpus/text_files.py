@@ -16,7 +16,6 @@ import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from itertools import chain
 from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -135,18 +134,23 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     folder = tempfile.mkdtemp(prefix="streamnb-")
     _copy_folders.append(folder)
     copy = Path(folder) / ("stdin" if is_input else path.name)
-    parts = iter(lambda: sys.stdin.buffer.read(1 << 20), b"") if is_input else read_pipe(path)
-    with convert_os_errors(CorpusError, f"{label}: cannot be read"), open(copy, "wb") as file:
-        for part in chain([head], parts):
-            with convert_os_errors(
-                CorpusError, f"{label}: no copy can be written to {folder} (see TMPDIR)"
-            ):
-                file.write(part)
-                file.flush()
+    failure = f"{label}: no copy can be written to {folder} (see TMPDIR)"
+    with convert_os_errors(CorpusError, failure), open(copy, "wb") as file:
+        file.write(head)
+        file.writelines(_read_parts(None if is_input else path, label))
     os.utime(copy, (0, 0))  # old time: readers of an mbox do not wait for further changes
     if not copy.stat().st_size:
         raise CorpusError(f"{label}: it is empty")
     return copy
+
+
+def _read_parts(path: Path | None, label: str) -> Iterator[bytes]:
+    """Read a pipe, or standard input without a path, in parts."""
+    with convert_os_errors(CorpusError, f"{label}: cannot be read"):
+        if path is None:
+            yield from iter(lambda: sys.stdin.buffer.read(1 << 20), b"")
+        else:
+            yield from read_pipe(path)
 
 
 def read_pipe(path: str | Path) -> Iterator[bytes]:
