@@ -39,7 +39,6 @@ cdef class CountTable:
                    Py_ssize_t n, bytes names, ends) except -1
     cdef int drop(self, Py_ssize_t row) except -1
     cdef int sum_up(self) except -1
-    cdef tuple sum_found(self, LogSums sums, const double *c, Py_ssize_t n, bint unseen)
     cdef int copy_name(self, CountTable other, Py_ssize_t row) except -1
     cdef uint32_t *checked_ends(self, bytes names, ends, Py_ssize_t n) except? NULL
     cdef str display_name(self, uint64_t key)

@@ -12,7 +12,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from streamnb._core.arrays cimport checked, grown, new_array, new_matrix
-from streamnb._core.logs cimport GridSums, LogSums, difference, snb_accumulate
+from streamnb._core.logs cimport LogSums, difference, snb_accumulate
 from streamnb._core.names cimport NO_NAME, names_compact, names_free, names_get, names_put, names_reserve
 from streamnb._core.table cimport (
     AHEAD, BLOCK, DENSE, MAX_COLUMNS, Row, row_cell, row_cells, row_copy, row_get, row_is_empty, segment_home,
@@ -518,10 +518,10 @@ cdef class CountTable:
                 memset(target + i * width, 0, width * sizeof(double))
         return cells, seen
 
-    def log_likelihood_sums(
-        self, fingerprints, counts, double alpha, bint unseen=False, bint complement=False
+    def log_likelihood_grid(
+        self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False
     ):
-        """Return the sum of counts[i] * (log(n_ik + alpha) - log(N_k + alpha V)) over i, for each class k.
+        """Return the sum of counts[i] * (log(n_ik + alpha) - log(N_k + alpha V)) over i, for each alpha and class k.
 
         n_ik is the count of feature i in class k, N_k its sum over features, and V the number of features. With
         `complement`, n_ik and N_k are the counts of all other classes, and the sums are negated. With `unseen`, unseen
@@ -529,24 +529,19 @@ cdef class CountTable:
 
         Returns
         -------
-        The K sums as a list, and the number of features used.
+        A list of the K sums for each alpha, and the number of features used.
         """
-        cdef Py_ssize_t n = len(fingerprints)
+        cdef Py_ssize_t i, used, n = len(fingerprints)
         cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
         cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef LogSums sums = self.logs
-        if self.table.rows + self.unloaded == 0:
-            return [0.0] * self.k, 0
-        sums.prepare(self.sums, self.k, self.table.rows + self.unloaded, alpha, complement)
-        # Hold the interpreter's lock: another thread's update could move the table.
-        self.find(f, n)
-        return self.sum_found(sums, c, n, unseen)
-
-    cdef tuple sum_found(self, LogSums sums, const double *c, Py_ssize_t n, bint unseen):
-        """Return the sums over the n features of the last look-up, and the number of features used."""
-        cdef Py_ssize_t i, used
         cdef uint32_t *columns
         cdef double *numbers
+        cdef LogSums sums = self.logs
+        if self.table.rows + self.unloaded == 0:
+            return [[0.0] * self.k for _ in alphas], 0
+        sums.prepare(alphas, self.sums, self.k, self.table.rows + self.unloaded, complement)
+        # Hold the interpreter's lock: another thread's update could move the table.
+        self.find(f, n)
         for i in range(n):
             if self.rows[i] >= 0:
                 used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
@@ -554,39 +549,6 @@ cdef class CountTable:
             elif unseen:
                 sums.add(NULL, NULL, 0, c[i])
         return sums.finish()
-
-    def log_likelihood_grid(
-        self, fingerprints, counts, list alphas, bint unseen=False, bint complement=False
-    ):
-        """Return `log_likelihood_sums` for several alphas: a list for each, and the number of features used."""
-        cdef Py_ssize_t i, k, used, n = len(fingerprints), n_used = 0, width = self.k
-        cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-        cdef uint32_t *columns
-        cdef double *numbers
-        cdef double alpha
-        cdef LogSums sums = self.logs
-        cdef GridSums grid
-        if self.table.rows + self.unloaded == 0:
-            return [[0.0] * self.k for _ in alphas], 0
-        # Hold the interpreter's lock: another thread's update could move the table.
-        self.find(f, n)
-        if width > DENSE:
-            rows = []
-            for alpha in alphas:
-                sums.prepare(self.sums, width, self.table.rows + self.unloaded, alpha, complement)
-                values, n_used = self.sum_found(sums, c, n, unseen)
-                rows.append(values)
-            return rows, n_used
-        grid = GridSums(alphas, width, complement)
-        grid.prepare(self.sums, self.table.rows + self.unloaded)
-        for i in range(n):
-            if self.rows[i] >= 0:
-                used = row_cells(&self.table, table_at(&self.table, self.rows[i]), &columns, &numbers)
-                grid.add(numbers, used, c[i])
-            elif unseen:
-                grid.add(NULL, 0, c[i])
-        return grid.finish()
 
     def count_histogram(self):
         """Return the distinct counts, float64 (m,), and the number of features with each, float64 (m, K)."""

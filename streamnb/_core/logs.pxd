@@ -154,6 +154,37 @@ cdef extern from *:
         else if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, cells, rows, 4, 2, 0);
         else snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 0);
     }
+
+    /* Add entries of rows to hi[k][s] + lo[k][s], for the class k of each entry and each alpha s. The entry
+       with k = width begins a row: its logarithms are the base of the row's other entries, and are added to
+       hi[width]. The amounts are added to hi[width + 1][0]. */
+    __attribute__((always_inline)) static inline void snb_add_entries_of(
+        const uint32_t *columns, const double *amounts, const double *logs, double *__restrict__ base,
+        double *amount, double *__restrict__ hi, double *__restrict__ lo, ptrdiff_t entries, ptrdiff_t width,
+        const ptrdiff_t alphas_n
+    ) {
+        ptrdiff_t i, s;
+        for (i = 0; i < entries; i++, logs += alphas_n) {
+            double *top = hi + columns[i] * alphas_n, *rest = lo + columns[i] * alphas_n;
+            if (columns[i] == width) {
+                *amount = amounts[i];
+                snb_accumulate(&hi[(width + 1) * alphas_n], &lo[(width + 1) * alphas_n], *amount);
+                for (s = 0; s < alphas_n; s++) {
+                    base[s] = logs[s];
+                    snb_accumulate(&top[s], &rest[s], *amount * logs[s]);
+                }
+            } else
+                for (s = 0; s < alphas_n; s++) snb_accumulate(&top[s], &rest[s], *amount * (logs[s] - base[s]));
+        }
+    }
+
+    SNB_WIDE static void snb_add_entries(
+        const uint32_t *columns, const double *amounts, const double *logs, double *base, double *amount,
+        double *hi, double *lo, ptrdiff_t entries, ptrdiff_t width, ptrdiff_t alphas_n
+    ) {
+        if (alphas_n == 4) snb_add_entries_of(columns, amounts, logs, base, amount, hi, lo, entries, width, 4);
+        else snb_add_entries_of(columns, amounts, logs, base, amount, hi, lo, entries, width, alphas_n);
+    }
     """
     double snb_log(double x) noexcept nogil
     double snb_exp(double x) noexcept nogil
@@ -167,89 +198,57 @@ cdef extern from *:
         const double *numbers, const double *alphas, double *cells, Py_ssize_t rows,
         Py_ssize_t alphas_n, Py_ssize_t width, bint complement,
     ) noexcept nogil
+    void snb_add_entries(
+        const uint32_t *columns, const double *amounts, const double *logs, double *base, double *amount,
+        double *hi, double *lo, Py_ssize_t entries, Py_ssize_t width, Py_ssize_t alphas_n,
+    ) noexcept nogil
 
 cdef enum:
-    GRID_ROWS = 32  # rows whose logarithms are computed at a time
+    HELD_ROWS = 32  # rows of up to DENSE classes whose logarithms are computed at a time
+    HELD = HELD_ROWS * DENSE
 
 
 @cython.final
 cdef class LogSums:
-    cdef double alpha
+    cdef Py_ssize_t n_alphas, width, held, used
     cdef bint complement
-    cdef Py_ssize_t width, held, room, used
-    cdef double *cells      # [room]
-    cdef double *logs       # [room]
-    cdef double *amounts    # [room], at the first cell of each row
-    cdef uint32_t *columns  # [room], for many classes; `width` marks the alpha of a row
-    cdef double *less       # [width + 2], like hi and lo: classes, log(alpha), amounts
-    cdef double *hi
+    cdef double amount          # of the row of the last entry
+    cdef double[HELD] numbers   # of rows of `width` classes; with more than DENSE classes, of entries
+    cdef double[HELD] amounts   # of rows, or of entries that begin a row
+    cdef uint32_t[HELD] columns # of entries; `width` begins a row
+    cdef double *alphas         # [n_alphas]
+    cdef double *base           # [n_alphas]
+    cdef double *cells          # [HELD * n_alphas], like logs
+    cdef double *logs
+    cdef double *less           # [n_alphas, width]
+    cdef double *hi             # like less or, with more than DENSE classes, [width + 2, n_alphas]; lo, too
     cdef double *lo
 
     cdef int prepare(
-        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, bint complement
+        self, list alphas, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
     ) except -1
 
     cdef inline void add(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
         """Add a row with n numbers of the classes `columns` (NULL: all); n = 0 is a row of zeros."""
-        cdef Py_ssize_t i, cell, width = self.width
-        cdef double total = 0
-        self.used += 1
-        if width > DENSE:
-            self.add_sparse(numbers, columns, n, amount)
-            return
-        if self.held + width > self.room:
-            self.flush()
-        cell = self.held
-        self.held += width
-        self.amounts[cell] = amount
-        if n == 0:
-            memset(self.cells + cell, 0, width * sizeof(double))
-        elif width == 2:
-            self.cells[cell], self.cells[cell + 1] = numbers[0], numbers[1]
-        else:
-            memcpy(self.cells + cell, numbers, width * sizeof(double))
-        if self.complement:
-            for i in range(n):
-                total += numbers[i]
-            for i in range(width):
-                self.cells[cell + i] = total - self.cells[cell + i]
-
-    cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil
-    cdef void flush(self) noexcept nogil
-    cdef tuple finish(self)
-
-
-@cython.final
-cdef class GridSums:
-    cdef Py_ssize_t n_alphas, width, held, used
-    cdef bint complement
-    cdef double *alphas   # [n_alphas]
-    cdef double *less     # [n_alphas * width], like hi and lo
-    cdef double *hi
-    cdef double *lo
-    cdef double *cells    # [GRID_ROWS * n_alphas * width], like logs
-    cdef double *logs
-    cdef double *amounts  # [GRID_ROWS]
-    cdef double *numbers  # [GRID_ROWS * width]
-
-    cdef void prepare(self, const double *totals, Py_ssize_t features)
-
-    cdef inline void add(self, const double *numbers, Py_ssize_t n, double amount) noexcept nogil:
-        """Add a row of counts. n is the number of classes, or 0 for a row of zeros."""
         cdef double *target
-        if self.held == GRID_ROWS:
+        self.used += 1
+        if self.width > DENSE:
+            self.add_entries(numbers, columns, n, amount)
+            return
+        if self.held == HELD_ROWS:
             self.flush()
         target = self.numbers + self.held * self.width
         self.amounts[self.held] = amount
         self.held += 1
-        self.used += 1
-        if n < self.width:
-            memset(target, 0, self.width * sizeof(double))
         if n == 2:
             target[0], target[1] = numbers[0], numbers[1]
-        elif n > 0:
+        elif n == 0:
+            memset(target, 0, self.width * sizeof(double))
+        else:
             memcpy(target, numbers, n * sizeof(double))
 
+    cdef void add_entries(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil
+    cdef void add_entry(self, Py_ssize_t column, double number, double amount) noexcept nogil
     cdef void flush(self) noexcept nogil
     cdef tuple finish(self)
 

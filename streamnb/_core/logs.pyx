@@ -94,183 +94,125 @@ def weighted_sums(counts, values, seen=None):
 
 
 cdef class LogSums:
-    """Sums of amount * (log(n_k + alpha) - log(N_k + alpha V)) over rows of counts n.
+    """Sums of amount * (log(n_k + alpha) - log(N_k + alpha V)) over rows of counts n, for several alphas.
 
-    N_k is the total of class k, V the number of features. With `complement`, n_k and N_k are the
-    counts of all other classes, and the sums are negated.
+    N_k is the total of class k, V the number of features. With `complement`, n_k and N_k are the counts of all other
+    classes, and the sums are negated.
 
-    Rows are collected in a buffer, so many logarithms are computed at a time. The sums do not
-    depend on the order of the rows (see `weighted_sums`).
+    Rows are collected in a buffer, so many logarithms are computed at a time; the cells of a row's alphas are
+    adjacent, so the processor computes their sums in parallel. The sums do not depend on the order of the rows (see
+    `weighted_sums`).
 
-    With at most DENSE classes, a row has a count for each. With more, log(alpha) is summed once for all classes, with a
-    correction for each class that has a count.
+    With at most DENSE classes, a row has a count for each. With more, a row is an entry for the logarithm of a count of
+    0, which is summed once for all classes, and a correction for each class that has a count.
     """
-
-
-
-    def __cinit__(self):
-        self.width = -1
-
-    def __dealloc__(self):
-        free(self.cells)
-        free(self.less)
-
-    cdef int prepare(
-        self, const double *totals, Py_ssize_t width, Py_ssize_t features, double alpha, bint complement
-    ) except -1:
-        """Start a sum with the totals N of `width` classes, V features and the smoothing."""
-        cdef Py_ssize_t k
-        cdef double hi = 0, lo = 0
-        for k in range(width if complement else 0):
-            snb_accumulate(&hi, &lo, totals[k])
-        if width != self.width:
-            self.width = -1
-            self.room = max(1024, width + 1)
-            self.less = <double *> grown(self.less, 3 * (width + 2) * sizeof(double))
-            self.cells = <double *> grown(self.cells, self.room * (3 * sizeof(double) + sizeof(uint32_t)))
-            self.hi, self.lo = self.less + width + 2, self.less + 2 * (width + 2)
-            self.logs, self.amounts = self.cells + self.room, self.cells + 2 * self.room
-            self.columns = <uint32_t *> (self.cells + 3 * self.room)
-            self.width = width
-        self.alpha, self.held, self.used, self.complement = alpha, 0, 0, complement
-        for k in range(width):
-            self.hi[k] = hi + lo - totals[k] if complement else totals[k]
-        snb_logs(self.hi, alpha * features, self.less, width)
-        memset(self.hi, 0, 2 * (width + 2) * sizeof(double))
-        return 0
-
-    cdef void add_sparse(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
-        cdef Py_ssize_t i, cell
-        cdef double total = 0
-        if self.held + n + 1 > self.room:
-            self.flush()
-        if self.complement:
-            for i in range(n):
-                total += numbers[i]
-        cell = self.held
-        self.cells[cell], self.columns[cell], self.amounts[cell] = self.alpha + total, <uint32_t> self.width, amount
-        for i in range(n):
-            if numbers[i] != 0:
-                cell += 1
-                self.columns[cell] = <uint32_t> i if columns == NULL else columns[i]
-                self.cells[cell] = self.alpha + (max(total - numbers[i], 0.0) if self.complement else numbers[i])
-        self.held = cell + 1
-
-    cdef void flush(self) noexcept nogil:
-        cdef Py_ssize_t i = 0, k, width = self.width
-        cdef double amount = 0, base = 0
-        cdef double *logs = self.logs
-        cdef double *less = self.less
-        cdef double *hi = self.hi
-        cdef double *lo = self.lo
-        snb_logs(self.cells, 0.0 if width > DENSE else self.alpha, logs, self.held)
-        if width <= DENSE:
-            while i < self.held:
-                amount = self.amounts[i]
-                for k in range(width):
-                    snb_accumulate(&hi[k], &lo[k], amount * (logs[i + k] - less[k]))
-                i += width
-        else:
-            for i in range(self.held):
-                k = self.columns[i]
-                if k < width:
-                    snb_accumulate(&hi[k], &lo[k], amount * (logs[i] - base))
-                else:
-                    amount, base = self.amounts[i], logs[i]
-                    snb_accumulate(&hi[width], &lo[width], amount * base)
-                    snb_accumulate(&hi[width + 1], &lo[width + 1], amount)
-        self.held = 0
-
-    cdef tuple finish(self):
-        """Return the sums and the number of rows."""
-        cdef Py_ssize_t k, width = self.width
-        cdef double base, amounts, sign = -1 if self.complement else 1
-        self.flush()
-        if width <= DENSE or self.used == 0:
-            return [sign * (self.hi[k] + self.lo[k]) for k in range(width)], self.used
-        base, amounts = self.hi[width] + self.lo[width], self.hi[width + 1] + self.lo[width + 1]
-        return [sign * (base + (self.hi[k] + self.lo[k]) - amounts * self.less[k]) for k in range(width)], self.used
-
-
-cdef class GridSums:
-    """`LogSums` for several alphas at once, and up to DENSE classes.
-
-    The cells of a row's alphas are adjacent, so the processor computes their sums in parallel.
-    """
-
-
-
-    def __cinit__(self, list alphas, Py_ssize_t width, bint complement):
-        cdef Py_ssize_t s, n = len(alphas), cells = len(alphas) * width
-        self.n_alphas, self.width, self.complement = n, width, complement
-        self.alphas = <double *> calloc(n + 3 * cells + GRID_ROWS * (2 * cells + 1 + width), sizeof(double))
-        if self.alphas == NULL:
-            raise MemoryError
-        self.less = self.alphas + n
-        self.hi, self.lo = self.less + cells, self.less + 2 * cells
-        self.cells = self.less + 3 * cells
-        self.logs = self.cells + GRID_ROWS * cells
-        self.amounts = self.logs + GRID_ROWS * cells
-        self.numbers = self.amounts + GRID_ROWS
-        for s in range(n):
-            self.alphas[s] = alphas[s]
 
     def __dealloc__(self):
         free(self.alphas)
 
-    cdef void prepare(self, const double *totals, Py_ssize_t features):
-        """Start with the totals N of the classes and V features."""
-        cdef Py_ssize_t s, k
+    cdef int prepare(
+        self, list alphas, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
+    ) except -1:
+        """Start sums with the totals N of `width` classes, V features and the smoothing."""
+        cdef Py_ssize_t s, k, n = len(alphas), sums = n * (width + 2)
         cdef double hi = 0, lo = 0
+        if n != self.n_alphas or width != self.width:
+            self.n_alphas = self.width = 0
+            self.alphas = <double *> grown(self.alphas, (2 * n * (1 + HELD) + 3 * sums) * sizeof(double))
+            self.base, self.cells, self.logs = self.alphas + n, self.alphas + 2 * n, self.alphas + n * (2 + HELD)
+            self.less = self.alphas + 2 * n * (1 + HELD)
+            self.hi, self.lo = self.less + sums, self.less + 2 * sums
+            self.n_alphas, self.width = n, width
+        self.held, self.used, self.complement = 0, 0, complement
+        for k in range(width if complement else 0):
+            snb_accumulate(&hi, &lo, totals[k])
+        for k in range(width):
+            self.hi[k] = hi + lo - totals[k] if complement else totals[k]
+        for s in range(n):
+            self.alphas[s] = alphas[s]
+            snb_logs(self.hi, self.alphas[s] * features, self.less + s * width, width)
+        memset(self.hi, 0, 2 * sums * sizeof(double))
+        return 0
+
+    cdef void add_entries(self, const double *numbers, const uint32_t *columns, Py_ssize_t n, double amount) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef double total = 0
         if self.complement:
-            for k in range(self.width):
-                snb_accumulate(&hi, &lo, totals[k])
-            for k in range(self.width):
-                self.cells[k] = hi + lo - totals[k]
-            totals = self.cells
-        for s in range(self.n_alphas):
-            snb_logs(totals, self.alphas[s] * features, self.less + s * self.width, self.width)
+            for i in range(n):
+                total += numbers[i]
+        self.add_entry(self.width, total, amount)
+        for i in range(n):
+            if numbers[i] != 0:
+                self.add_entry(
+                    i if columns == NULL else columns[i],
+                    max(total - numbers[i], 0.0) if self.complement else numbers[i],
+                    amount,
+                )
+
+    cdef inline void add_entry(self, Py_ssize_t column, double number, double amount) noexcept nogil:
+        if self.held == HELD:
+            self.flush()
+        self.columns[self.held], self.numbers[self.held] = <uint32_t> column, number
+        self.amounts[self.held] = amount
+        self.held += 1
 
     cdef void flush(self) noexcept nogil:
-        cdef Py_ssize_t cells = self.n_alphas * self.width
-        snb_smooth_rows(self.numbers, self.alphas, self.cells, self.held, self.n_alphas, self.width, self.complement)
-        snb_logs(self.cells, 0.0, self.logs, self.held * cells)
-        snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
+        cdef Py_ssize_t n = self.n_alphas, cells = n * self.width
+        if self.width <= DENSE:
+            snb_smooth_rows(self.numbers, self.alphas, self.cells, self.held, n, self.width, self.complement)
+            snb_logs(self.cells, 0.0, self.logs, self.held * cells)
+            snb_add_rows(self.logs, self.amounts, self.less, self.hi, self.lo, self.held, cells)
+        else:
+            snb_smooth_rows(self.numbers, self.alphas, self.cells, self.held, n, 1, False)
+            snb_logs(self.cells, 0.0, self.logs, self.held * n)
+            snb_add_entries(
+                self.columns, self.amounts, self.logs, self.base, &self.amount, self.hi, self.lo, self.held,
+                self.width, n,
+            )
         self.held = 0
 
     cdef tuple finish(self):
         """Return a list of sums for each alpha, and the number of rows."""
-        cdef Py_ssize_t s, k
-        cdef double sign = -1 if self.complement else 1
+        cdef Py_ssize_t s, k, n = self.n_alphas, width = self.width
+        cdef double sign = -1 if self.complement else 1, base, amounts
+        cdef list grid = []
         self.flush()
-        return [
-            [sign * (self.hi[s * self.width + k] + self.lo[s * self.width + k]) for k in range(self.width)]
-            for s in range(self.n_alphas)
-        ], self.used
+        if width <= DENSE or self.used == 0:
+            for s in range(n):
+                grid.append([sign * (self.hi[s * width + k] + self.lo[s * width + k]) for k in range(width)])
+            return grid, self.used
+        amounts = self.hi[(width + 1) * n] + self.lo[(width + 1) * n]
+        for s in range(n):
+            base = self.hi[width * n + s] + self.lo[width * n + s]
+            grid.append([
+                sign * (base + (self.hi[k * n + s] + self.lo[k * n + s]) - amounts * self.less[s * width + k])
+                for k in range(width)
+            ])
+        return grid, self.used
 
 
-ctypedef fused index_t:
-    int32_t
-    int64_t
-
-
-def log_likelihood_sums(
-    cells, seen, counts, list totals, Py_ssize_t features, double alpha, bint complement=False
+def log_likelihood_grid(
+    cells, seen, counts, list totals, Py_ssize_t features, list alphas, bint complement=False
 ):
-    """Return `CountTable.log_likelihood_sums` for counts (n, K); `seen` has shape (n,), None for all rows."""
+    """Return `CountTable.log_likelihood_grid` for counts (n, K); `seen` has shape (n,), None for all rows."""
     cdef Py_ssize_t i, n = len(counts), width = len(totals)
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
     cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
     cdef cnp.ndarray totals_array = np.array(totals, dtype=np.float64)
     cdef uint8_t *mask = NULL
     cdef LogSums sums = LogSums()
-    sums.prepare(<double *> cnp.PyArray_DATA(totals_array), width, features, alpha, complement)
+    sums.prepare(alphas, <double *> cnp.PyArray_DATA(totals_array), width, features, complement)
     if seen is not None:
         mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
     for i in range(n):
         if mask == NULL or mask[i]:
             sums.add(v + i * width, NULL, width, c[i])
     return sums.finish()
+
+
+ctypedef fused index_t:
+    int32_t
+    int64_t
 
 
 cdef inline double usable(double x, double threshold) noexcept nogil:

@@ -125,12 +125,9 @@ class SqlCounts(Places):
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
         cells, is_counted = self.get_counts(tokens.fingerprints)
         mask = None if unseen else is_counted
-        arguments = cells, mask, tokens.counts, self.totals, self.features
-        grid, used = [], 0
-        for alpha in alphas:
-            values, used = _core.log_likelihood_sums(*arguments, alpha, complement)
-            grid.append(values)
-        return grid, used
+        return _core.log_likelihood_grid(
+            cells, mask, tokens.counts, self.totals, self.features, alphas, complement
+        )
 
     def add(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None

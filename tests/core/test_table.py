@@ -117,7 +117,8 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
     counts = rng.integers(1, 5, 100).astype(float)
     for unseen in (False, True):
         options = unseen, complement
-        sums, used = table.log_likelihood_sums(message, counts, 0.3, *options)
+        grid, used = table.log_likelihood_grid(message, counts, [0.3, 3.0], *options)
+        (sums,), _ = table.log_likelihood_grid(message, counts, [0.3], *options)
         cells, is_seen = table.get_counts(message)
         mask = np.ones(100, np.uint8) if unseen else is_seen
         total, totals, numbers = sum(table.totals), table.totals, cells
@@ -136,15 +137,14 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
-        same = _core.log_likelihood_sums(
-            cells, mask, counts, table.totals, len(table), 0.3, complement
+        same = _core.log_likelihood_grid(
+            cells, mask, counts, table.totals, len(table), [0.3, 3.0], complement
         )
-        assert same == (sums, used)
-        grid, grid_used = table.log_likelihood_grid(message, counts, [0.3, 3.0], *options)
-        assert grid[0] == pytest.approx(sums, rel=1e-13)
-        assert grid_used == used
+        assert same == (grid, used)
+        assert grid[0] == sums
         order = rng.permutation(100)
-        assert table.log_likelihood_sums(message[order], counts[order], 0.3, *options)[0] == sums
+        shuffled = table.log_likelihood_grid(message[order], counts[order], [0.3], *options)
+        assert shuffled == ([sums], used)
 
 
 def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
@@ -153,11 +153,11 @@ def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
     ones = np.ones(3)
     table.add(u64([1, 2, 3]), ones, 0)
     message = u64([1, 2, 4])
-    table.log_likelihood_sums(message, ones, 1.0)
+    table.log_likelihood_grid(message, ones, [1.0])
     message[:] = [3, 5, 1]  # another message in the same array
     table.add(message, ones, 1)
     assert contents(table) == {1: [1, 1], 2: [1, 0], 3: [1, 1], 5: [0, 1]}
-    table.log_likelihood_sums(u64([2, 2, 9]), ones, 1.0)
+    table.log_likelihood_grid(u64([2, 2, 9]), ones, [1.0])
     table.subtract(u64([1, 2, 3]), ones, 0)  # row 2 goes, another takes its place
     table.add(u64([2, 2, 9]), ones, 0)
     assert contents(table) == {1: [0, 1], 2: [2, 0], 3: [0, 1], 5: [0, 1], 9: [1, 0]}
@@ -270,7 +270,7 @@ def test_room_for_no_number_of_features_is_refused():
 def test_features_without_counts_say_nothing():
     table = _core.CountTable(3, False)
     table.load(u64([1, 2]), None, None, np.zeros((2, 3)), [0.0, 0.0, 0.0])
-    assert table.log_likelihood_sums(u64([1]), np.ones(1), 1.0) == ([-math.log(2)] * 3, 1)
+    assert table.log_likelihood_grid(u64([1]), np.ones(1), [1.0]) == ([[-math.log(2)] * 3], 1)
 
 
 @pytest.mark.parametrize("classes", [2, 9])
@@ -295,6 +295,6 @@ def test_counts_are_those_of_the_features_that_are_asked_for(classes):
     assert totals(91, 92, 1) == [1, 0, 0]
     assert [totals(key) for key in keys[1:]] == [[1.0 + i] for i in range(1, len(keys))]
     assert sum(table.totals) == sum(range(2, len(keys) + 1)) + 1
-    table.log_likelihood_sums(u64([2, 3]), np.ones(2), 1.0)
+    table.log_likelihood_grid(u64([2, 3]), np.ones(2), [1.0])
     table.subtract(u64([2]), np.array([2.0]), 1)
     assert totals(2, 3) == [0, 3]
