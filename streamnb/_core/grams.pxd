@@ -27,5 +27,5 @@ cdef class GramScanner:
 cdef class CharacterScanner:
     cdef Key key
     cdef int n
-    cdef Py_ssize_t max_characters, slot_count
+    cdef Py_ssize_t max_characters
     cdef uint64_t *slots  # open addressing; 0 marks an empty slot

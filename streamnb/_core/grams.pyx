@@ -13,7 +13,7 @@ from libc.stdlib cimport free
 from libc.string cimport memchr, memcpy, memset
 from streamnb._core.arrays cimport checked, grown, new_array, new_matrix, new_ones
 from streamnb._core.buffers cimport begins, lowered
-from streamnb._core.hashing cimport Key, read_key, snb_mix64
+from streamnb._core.hashing cimport Key, clear_slots, enter_hash, read_key, slot_mask, snb_mix64
 from streamnb._core.markup cimport field_name_end, field_start, find_bytes, is_separator, slice_of
 from streamnb._core.table cimport GOLDEN
 
@@ -33,17 +33,6 @@ cdef uint64_t unmixed(uint64_t x) noexcept nogil:
     x ^= (x >> 27) ^ (x >> 54)
     x *= <uint64_t> 0x96DE1B173F119089ULL
     return x ^ (x >> 30) ^ (x >> 60)
-
-
-cdef inline bint enter_hash(uint64_t *slots, uint64_t mask, uint64_t hash) noexcept nogil:
-    """Add a hash to a table of distinct hashes. Return False if the table has it already."""
-    cdef uint64_t slot = hash & mask
-    while slots[slot] and slots[slot] != hash:
-        slot = (slot + 1) & mask
-    if slots[slot]:
-        return False
-    slots[slot] = hash
-    return True
 
 
 cdef class GramScanner:
@@ -80,9 +69,7 @@ cdef class GramScanner:
         self.step = step
         self.max_bytes = max_bytes
         self.casefold = casefold
-        self.slot_count = 16
-        while self.slot_count < 2 * max_bytes:
-            self.slot_count *= 2
+        self.slot_count = slot_mask(max_bytes) + 1
         if step:
             self.slot_count *= 1 << (n // step).bit_length()
         self.text = <uint8_t *> grown(NULL, max_bytes)
@@ -155,8 +142,8 @@ cdef class GramScanner:
         `field_is_read` caches the decisions.
         """
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(data)
-        cdef Py_ssize_t used, i, count = 0, mask = self.slot_count - 1
-        cdef uint64_t gram = 0, hash
+        cdef Py_ssize_t used, i, count = 0
+        cdef uint64_t gram = 0, hash, mask
         cdef uint64_t wanted = ~(<uint64_t> 0) >> (64 - 8 * self.n)
         cdef cnp.ndarray fingerprints
         cdef uint64_t *out
@@ -165,13 +152,13 @@ cdef class GramScanner:
             return self.nested(used)
         fingerprints = new_array(max(used - self.n + 1, 0), cnp.NPY_UINT64)
         out = <uint64_t *> cnp.PyArray_DATA(fingerprints)
-        memset(self.slots, 0, self.slot_count * sizeof(uint64_t))
+        mask = clear_slots(self.slots, used)
         for i in range(used):
             gram = (gram << 8 | self.text[i]) & wanted
             if i < self.n - 1:
                 continue
             hash = snb_mix64(gram ^ self.key.k0) ^ self.key.k1
-            hash = hash if hash else GOLDEN  # 0 marks an empty slot
+            hash = hash if hash else GOLDEN  # 0 marks a free slot
             if enter_hash(self.slots, mask, hash):
                 out[count] = hash
                 count += 1
@@ -258,7 +245,7 @@ def backoff_log_probabilities(
     float64, shape (n, K), and uint8, shape (n,)
         The log probabilities; and 1 for each n-gram to sum, which is no suffix of a longer one in the message.
     """
-    cdef Py_ssize_t n = len(fingerprints), width = len(totals), i, k, mask = 15
+    cdef Py_ssize_t n = len(fingerprints), width = len(totals), i, k, mask = slot_mask(n)
     cdef Key hash_key = read_key(key)
     cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
     cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
@@ -279,8 +266,6 @@ def backoff_log_probabilities(
         raise ValueError(f"step: 1 to {MAX_NESTED}, not {step}")
     for size in range(step):
         room *= 256
-    while mask < 2 * n:
-        mask = 2 * mask + 1
     try:
         grams = <uint64_t *> grown(NULL, n * sizeof(uint64_t))
         slots = <int32_t *> grown(NULL, (mask + 1) * sizeof(int32_t))
@@ -386,10 +371,7 @@ cdef class CharacterScanner:
             raise ValueError(f"max_characters: {max_characters} is not within 1 to {1 << 24}")
         self.key = read_key(key)
         self.n, self.max_characters = n, max_characters
-        self.slot_count = 16
-        while self.slot_count <= 2 * n * max_characters:
-            self.slot_count *= 2
-        self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
+        self.slots = <uint64_t *> grown(NULL, (slot_mask(n * max_characters) + 1) * sizeof(uint64_t))
 
     def __dealloc__(self):
         free(self.slots)
@@ -398,15 +380,12 @@ cdef class CharacterScanner:
         """Return the fingerprints of the distinct n-grams, and their counts, all 1."""
         cdef bytes codes = text[: self.max_characters].encode("utf-32-le", "surrogatepass")
         cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(codes)
-        cdef Py_ssize_t i, count = 0, characters = len(codes) // 4, mask = 15
+        cdef Py_ssize_t i, count = 0, characters = len(codes) // 4
         cdef cnp.ndarray fingerprints = new_array(self.n * characters, cnp.NPY_UINT64)
         cdef uint64_t *out = <uint64_t *> cnp.PyArray_DATA(fingerprints)
-        cdef uint64_t last = 0, hash
+        cdef uint64_t last = 0, hash, mask = clear_slots(self.slots, self.n * characters)
         cdef uint32_t code
         cdef int size, since_other = self.n  # characters since the last non-ASCII one
-        while mask < 2 * self.n * characters:  # a small table for a short text
-            mask = 2 * mask + 1
-        memset(self.slots, 0, (mask + 1) * sizeof(uint64_t))
         for i in range(characters):
             code = p[4 * i] | <uint32_t> p[4 * i + 1] << 8 | <uint32_t> p[4 * i + 2] << 16
             if code == 0:

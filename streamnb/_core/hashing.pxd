@@ -2,6 +2,7 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
+from libc.string cimport memset
 
 cdef extern from *:
     """
@@ -162,3 +163,31 @@ cdef inline uint64_t hash_encoded(Key key, const uint8_t *p, Py_ssize_t n) noexc
     if n and p[0] >= NAME_BYTES:
         return snb_siphash13(key.k0, key.k1 ^ 1, p, n)
     return snb_siphash13(key.k0, key.k1, p, n)
+
+
+# Sets of hashes in open addressing; 0 marks a free slot
+
+cdef inline uint64_t slot_mask(Py_ssize_t hashes) noexcept nogil:
+    """Return the number of slots minus 1, a power of two minus 1, at which half of the slots are free."""
+    cdef uint64_t mask = 15
+    while mask + 1 < 2 * <uint64_t> hashes:
+        mask = 2 * mask + 1
+    return mask
+
+
+cdef inline uint64_t clear_slots(uint64_t *slots, Py_ssize_t hashes) noexcept nogil:
+    """Clear the slots that a number of hashes needs, few for a short text; return their mask."""
+    cdef uint64_t mask = slot_mask(hashes)
+    memset(slots, 0, (mask + 1) * sizeof(uint64_t))
+    return mask
+
+
+cdef inline bint enter_hash(uint64_t *slots, uint64_t mask, uint64_t hash) noexcept nogil:
+    """Add a hash to a set. Return False if the set has it already."""
+    cdef uint64_t slot = hash & mask
+    while slots[slot] and slots[slot] != hash:
+        slot = (slot + 1) & mask
+    if slots[slot]:
+        return False
+    slots[slot] = hash
+    return True

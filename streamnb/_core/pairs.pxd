@@ -9,7 +9,7 @@ from streamnb._core.hashing cimport Key
 @cython.final
 cdef class PairScanner:
     cdef Key key
-    cdef Py_ssize_t max_tokens, tokens, slot_count
+    cdef Py_ssize_t max_tokens, tokens
     cdef bint keep_names
     cdef Buffer text         # tokens separated by spaces; a pair is a slice of it
     cdef Py_ssize_t before   # start of the preceding token; -1 for none

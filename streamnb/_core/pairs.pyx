@@ -8,10 +8,10 @@ cimport numpy as cnp
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 from streamnb._core.arrays cimport grown, new_array
 from streamnb._core.buffers cimport buffer_room, lowered
-from streamnb._core.hashing cimport read_key, snb_siphash13_many, utf8
+from streamnb._core.hashing cimport clear_slots, enter_hash, read_key, slot_mask, snb_siphash13_many, utf8
 from streamnb._core.markup cimport has_encoded_word
 from streamnb._core.table cimport GOLDEN
 
@@ -117,10 +117,7 @@ cdef class PairScanner:
         self.key = read_key(key)
         self.max_tokens = max_tokens
         self.keep_names = keep_names
-        self.slot_count = 16
-        while self.slot_count < 4 * max_tokens:
-            self.slot_count *= 2
-        self.slots = <uint64_t *> grown(NULL, self.slot_count * sizeof(uint64_t))
+        self.slots = <uint64_t *> grown(NULL, (slot_mask(2 * max_tokens) + 1) * sizeof(uint64_t))
         self.hashes = <uint64_t *> grown(NULL, 2 * max_tokens * sizeof(uint64_t))
         self.starts = <uint32_t *> grown(NULL, 2 * max_tokens * sizeof(uint32_t))
         self.sizes = <uint32_t *> grown(NULL, 2 * max_tokens * sizeof(uint32_t))
@@ -146,21 +143,13 @@ cdef class PairScanner:
 
     cdef void drop_repeated(self) noexcept nogil:
         """Drop repeated tokens and pairs."""
-        cdef Py_ssize_t i, slot, mask, kept = 0
-        cdef uint64_t hash
+        cdef Py_ssize_t i, kept = 0
+        cdef uint64_t hash, mask = clear_slots(self.slots, self.used)
         snb_siphash13_many(self.key.k0, self.key.k1, self.text.bytes, self.starts, self.sizes, self.hashes, self.used)
-        mask = 15
-        while mask + 1 < 2 * self.used:
-            mask = 2 * mask + 1
-        memset(self.slots, 0, (mask + 1) * sizeof(uint64_t))
         for i in range(self.used):
             hash = self.hashes[i]
-            hash = hash if hash else GOLDEN  # 0 marks an empty slot
-            slot = hash & mask
-            while self.slots[slot] and self.slots[slot] != hash:
-                slot = (slot + 1) & mask
-            if self.slots[slot] == 0:
-                self.slots[slot] = hash
+            hash = hash if hash else GOLDEN  # 0 marks a free slot
+            if enter_hash(self.slots, mask, hash):
                 self.hashes[kept], self.starts[kept], self.sizes[kept] = hash, self.starts[i], self.sizes[i]
                 kept += 1
         self.used = kept
