@@ -43,7 +43,7 @@ cdef double RUN_SLOPE_WEIGHT = 0.1  # factor of the common slope gradient inside
 cdef double WEIGHT_STEP = 2.0**-36, SQUARE_STEP = 2.0**-16
 
 
-def slopes(tuple shared, tuple by_length) -> list:
+def slopes(shared, by_length) -> list:
     """Return the slope of each view: the shared slope plus that of the length bin, if there is one."""
     cdef list shared_slopes = shared[0], length_slopes = None if by_length is None else by_length[0]
     cdef Py_ssize_t v
@@ -62,14 +62,13 @@ cdef inline double intercept_of(list intercepts, Py_ssize_t k):
     return <double> intercepts[k] if k < len(intercepts) else 0.0
 
 
-def combine_scores(tuple shared, tuple by_length, list log_likelihoods, list active) -> list:
+def combine_scores(shared, by_length, list log_likelihoods, list active) -> list:
     """Return the score of each active class: its intercept + sum over v of slope_v * log_likelihoods[v][k].
 
     Parameters
     ----------
     shared, by_length
-        Lists of slopes, sums of their squared gradients, intercepts, and sums of their squared gradients. `by_length`
-        is added; it can be None. A class without an intercept has 0.
+        The `CalibrationWeights`. `by_length` is added; it can be None. A class without an intercept has 0.
     log_likelihoods
         For each view, the log-likelihood of each class.
     active
@@ -92,7 +91,7 @@ def combine_scores(tuple shared, tuple by_length, list log_likelihoods, list act
 
 
 def calibration_step(
-    tuple shared, tuple by_length, list log_likelihoods, list active, list proba, Py_ssize_t class_index,
+    shared, by_length, list log_likelihoods, list active, list proba, Py_ssize_t class_index,
     double label_trust, double mix_weight, double sampling_weight, Py_ssize_t predicted, double rate,
     list targets=None,
 ) -> list:

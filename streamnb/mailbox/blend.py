@@ -220,7 +220,8 @@ def fit_gains(database: Transactions, labels: Sequence[str]) -> tuple[float, flo
 
 def _fit_gains(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
     recalibration = Recalibration(2, _LEARNING_RATE)
-    gains = recalibration.shared.slopes = list(GAINS)
+    gains = recalibration.shared.slopes
+    gains[:] = GAINS
     for label, evidence in lessons:
         if label not in evidence or len(evidence) < 2:
             continue

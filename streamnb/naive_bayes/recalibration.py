@@ -19,8 +19,6 @@ from streamnb.naive_bayes.online_estimator import (
 _STEP = 2.0**-36
 _MAX_LENGTH_BINS = 64  # number of length bins: powers of two up to the longest message
 
-WeightLists = tuple[list[float], list[float], list[float], list[float]]
-
 
 class WeightDelta(NamedTuple):
     """The change that one message makes to `CalibrationWeights`."""
@@ -46,14 +44,21 @@ class WeightDelta(NamedTuple):
             raise ValueError("receipt: it comes from a model with other views or classes")
 
 
-class CalibrationWeights:
-    """A slope for each view and an intercept for each class, with sums of squared gradients."""
+class CalibrationWeights(NamedTuple):
+    """A slope for each view and an intercept for each class, with sums of squared gradients.
 
-    def __init__(self, n_views: int, slope: float) -> None:
-        self.slopes: list[float] = [slope] * n_views
-        self.slope_squares: list[float] = [1.0] * n_views
-        self.intercepts: list[float] = []
-        self.intercept_squares: list[float] = []
+    The lists change in place.
+    """
+
+    slopes: list[float]
+    slope_squares: list[float]
+    intercepts: list[float]
+    intercept_squares: list[float]
+
+    @classmethod
+    def constant(cls, n_views: int, slope: float) -> Self:
+        """Return weights with the same slope for each view, and no intercepts."""
+        return cls([slope] * n_views, [1.0] * n_views, [], [])
 
     def intercept(self, class_index: int) -> float:
         """Return the intercept of a class, 0 for one that has none yet."""
@@ -64,55 +69,49 @@ class CalibrationWeights:
         self.widen(len(delta.intercepts))
         # A merged model can undo a receipt of a step that it did not take.
         minimums = (-math.inf, 1.0, -math.inf, 1.0)
-        for numbers, changes, minimum in zip(self.lists(), delta, minimums, strict=True):
+        for numbers, changes, minimum in zip(self, delta, minimums, strict=True):
             for i, change in enumerate(changes):
                 numbers[i] = max(numbers[i] + sign * change, minimum)
 
     def diff(self, before: CalibrationWeights) -> WeightDelta:
         """Return the change from `before`, which has at most as many classes, to this state."""
         before = before.remap_classes(range(len(self.intercepts)))
-        pairs = zip(self.lists(), before.lists(), strict=True)
+        pairs = zip(self, before, strict=True)
         return WeightDelta(
             *(tuple(a - b for a, b in zip(new, old, strict=True)) for new, old in pairs)
         )
 
     def remap_classes(self, index_map: IndexMap) -> CalibrationWeights:
         """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`."""
-        copied = CalibrationWeights(len(self.slopes), 0.0)
-        copied.slopes, copied.slope_squares = list(self.slopes), list(self.slope_squares)
-        copied.intercepts = remap_values(self.intercepts, index_map, 0.0)
-        copied.intercept_squares = remap_values(self.intercept_squares, index_map, 1.0)
-        return copied
+        return CalibrationWeights(
+            list(self.slopes),
+            list(self.slope_squares),
+            remap_values(self.intercepts, index_map, 0.0),
+            remap_values(self.intercept_squares, index_map, 1.0),
+        )
 
     def is_neutral(self) -> bool:
         """Return whether nothing was learned, or all updates were undone."""
         squares = set(self.slope_squares + self.intercept_squares)
         return not any(self.slopes + self.intercepts) and squares == {1.0}
 
-    def lists(self) -> WeightLists:
-        """Return slopes, intercepts, and sums of squared gradients of each, to change in place."""
-        return self.slopes, self.slope_squares, self.intercepts, self.intercept_squares
-
     def widen(self, n_classes: int) -> None:
         """Add intercepts of 0 up to `n_classes`."""
         missing = n_classes - len(self.intercepts)
-        if missing <= 0:
-            return
-        self.intercepts += [0.0] * missing
-        self.intercept_squares += [1.0] * missing
+        self.intercepts.extend([0.0] * missing)
+        self.intercept_squares.extend([1.0] * missing)
 
     def state(self) -> dict[str, list[float]]:
         """Return the weights as JSON values."""
-        pairs = zip(WeightDelta._fields, self.lists(), strict=True)
-        return {name: list(numbers) for name, numbers in pairs}
+        return {name: list(numbers) for name, numbers in self._asdict().items()}
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
         """Create the weights from `state`. Raise ValueError if it is not valid."""
-        lists = [[float(x) for x in state[name]] for name in WeightDelta._fields]
-        slopes, slope_squares, intercepts, intercept_squares = lists
+        weights = cls(*([float(x) for x in state[name]] for name in cls._fields))
+        slopes, slope_squares, intercepts, intercept_squares = weights
         if (
-            not all(abs(x) <= LARGEST_NUMBER for numbers in lists for x in numbers)
+            not all(abs(x) <= LARGEST_NUMBER for numbers in weights for x in numbers)
             or not slopes
             or min(slope_squares + intercept_squares) < 1
             or min(slopes) < -1e3  # a slope can be below the minimum after an undo
@@ -120,9 +119,6 @@ class CalibrationWeights:
             or len(intercepts) != len(intercept_squares)
         ):
             raise ValueError("the recalibration is not valid")
-        weights = cls(len(slopes), 0.0)
-        weights.slopes, weights.slope_squares = slopes, slope_squares
-        weights.intercepts, weights.intercept_squares = intercepts, intercept_squares
         return weights
 
 
@@ -181,7 +177,7 @@ class Recalibration(OnlineEstimator):
             raise ValueError(f"rate: {rate!r} is not a number from 0 to 100")
         self.rate = rate
         self.n_views = n_views
-        self.shared: CalibrationWeights = CalibrationWeights(n_views, 1.0 / n_views)
+        self.shared: CalibrationWeights = CalibrationWeights.constant(n_views, 1.0 / n_views)
         self.by_length: dict[int, CalibrationWeights] = {}
 
     def intercept(self, class_index: int, length_bin: int | None = None) -> float:
@@ -193,11 +189,10 @@ class Recalibration(OnlineEstimator):
 
     def slopes(self, length_bin: int | None = None) -> list[float]:
         """Return the slope of each view for messages of a length bin."""
-        return _core.slopes(self.shared.lists(), self._lists_of(length_bin))
+        return _core.slopes(self.shared, self._weights_at(length_bin))
 
-    def _lists_of(self, length_bin: int | None) -> WeightLists | None:
-        weights = None if length_bin is None else self.by_length.get(length_bin)
-        return None if weights is None else weights.lists()
+    def _weights_at(self, length_bin: int | None) -> CalibrationWeights | None:
+        return None if length_bin is None else self.by_length.get(length_bin)
 
     def scores(
         self, log_likelihoods: list[list[float]], active: list[int], length_bin: int | None = None
@@ -213,8 +208,8 @@ class Recalibration(OnlineEstimator):
         length_bin
             Bin of the message's length; None without length bins.
         """
-        weights = self._lists_of(length_bin)
-        return _core.combine_scores(self.shared.lists(), weights, log_likelihoods, active)
+        weights = self._weights_at(length_bin)
+        return _core.combine_scores(self.shared, weights, log_likelihoods, active)
 
     def learn(
         self,
@@ -253,14 +248,13 @@ class Recalibration(OnlineEstimator):
             from `label_trust`.
         """
         self.shared.widen(active[-1] + 1)
-        lists = None
+        weights = None
         if length_bin is not None:
             weights = self._weights_of(length_bin)
             weights.widen(active[-1] + 1)
-            lists = weights.lists()
         steps = _core.calibration_step(
-            self.shared.lists(),
-            lists,
+            self.shared,
+            weights,
             log_likelihoods,
             active,
             proba,
@@ -273,14 +267,14 @@ class Recalibration(OnlineEstimator):
             targets,
         )
         deltas: dict[str, Any] = {"recalibration": WeightDelta(*steps[0])}
-        if lists is not None:
+        if weights is not None:
             deltas["lengths"] = [(length_bin, *steps[1])]
         return deltas
 
     def _weights_of(self, length_bin: int) -> CalibrationWeights:
         weights = self.by_length.get(length_bin)
         if weights is None:
-            weights = self.by_length[length_bin] = CalibrationWeights(self.n_views, 0.0)
+            weights = self.by_length[length_bin] = CalibrationWeights.constant(self.n_views, 0.0)
         return weights
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
@@ -313,7 +307,7 @@ class Recalibration(OnlineEstimator):
     def diff(self, before: Recalibration) -> dict[str, Any]:
         """Return the updates from the state `before`, which has no further classes, to this one."""
         deltas: dict[str, Any] = {"recalibration": self.shared.diff(before.shared)}
-        neutral = CalibrationWeights(self.n_views, 0.0)
+        neutral = CalibrationWeights.constant(self.n_views, 0.0)
         lengths = [
             (length_bin, *weights.diff(before.by_length.get(length_bin, neutral)))
             for length_bin, weights in self.by_length.items()
