@@ -49,7 +49,7 @@ class Views:
     def count(self, x: Any) -> tuple[TokenCounts, ...]:
         """Return one `TokenCounts` per view."""
         message = as_mail(x) if self.mail else x
-        return tuple(tokenizer.count(message) for tokenizer in self.tokenizers)
+        return tuple([tokenizer.count(message) for tokenizer in self.tokenizers])
 
 
 def is_tokenizer(value: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import islice
 from operator import mul
 
 import numpy as np
@@ -97,10 +96,8 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _has_complement(self) -> bool:
         """Return whether the complement's formula applies. With two classes, both are the same."""
         # A class whose messages were all unlearned does not count.
-        if not self.complement:
-            return False
-        active_weights = (weight for weight in self.counts.weights if weight > 0)
-        return sum(1 for _ in islice(active_weights, 3)) > 2  # stop after three classes
+        weights = self.counts.weights
+        return self.complement and len(weights) > 2 and len(weights) - weights.count(0.0) > 2
 
     def _length_power(self) -> float:
         power = self.length_norm_power
@@ -130,9 +127,12 @@ class MultinomialNB(MultinomialParameters, CountingNB):
 
         The second result is the number of features that the sums include.
         """
-        alphas = [self._smoothing(factor) for factor in factors]
+        alpha = self._smoothing()
         return self.counts.log_likelihood_grid(
-            tokens, alphas, self.unseen == "smooth", self._has_complement
+            tokens,
+            [alpha * factor for factor in factors],
+            self.unseen == "smooth",
+            self._has_complement,
         )
 
     def system_log_likelihoods(
