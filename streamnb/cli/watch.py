@@ -73,6 +73,8 @@ def _parse_senders(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
     """Parse ADDRESS=FOLDER of --pin, or ADDRESS of --never, into a folder for each sender."""
+    from streamnb.mailbox.service.addresses import canonical_address
+
     folders: dict[str, str] = {}
     for value in values:
         address, equals, folder = (part.strip() for part in value.partition("="))
@@ -80,7 +82,7 @@ def _parse_senders(
         if not _SENDER.fullmatch(address) or bool(equals) != is_pin or bool(folder) != is_pin:
             shape = "ADDRESS=FOLDER" if is_pin else "ADDRESS"
             raise click.BadParameter(f"{value!r:.80} is not {shape}, or @DOMAIN for ADDRESS")
-        folders[address.lower()] = folder
+        folders[canonical_address(address)] = folder
     return folders
 
 
@@ -141,7 +143,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     metavar="LABEL=FOLDER,...",
     callback=_parse_folders,
     help="The folder of each class. LABEL=INBOX sets the inbox's class, ?=INBOX sets no class. "
-    "Default: spam=Junk,ham=INBOX.",
+    "Default: ham=INBOX, and for spam Junk, or the folder that the server marks as such.",
 )
 @click.option("--spam-folder", metavar="NAME", help="Short for --folders spam=NAME,ham=INBOX.")
 @click.option(
@@ -240,9 +242,8 @@ def watch(
     with open_mailbox(create=True) as mailbox:
         account, inbox = open_account(source)
         with closing(account):
-            plan = _folder_plan(
-                account, inbox, folders or {spam_folder or "Junk": "spam"}, unsure, pinned
-            )
+            folders = folders or {spam_folder or account.spam_folder(): "spam"}
+            plan = _folder_plan(account, inbox, folders, unsure, pinned)
             plan = dataclasses.replace(
                 plan,
                 others=tuple(map(account.canonical_name, others)),

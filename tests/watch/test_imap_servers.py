@@ -6,6 +6,7 @@ import socketserver
 import threading
 
 import pytest
+from commands import streamnb_command
 
 from streamnb import Mailbox
 from streamnb.errors import MailServerError
@@ -307,3 +308,32 @@ def test_a_server_that_wants_a_name_gets_it(server, capabilities):
     account = server.account()
     assert len(account.list_messages("INBOX")) == 2
     account.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "marked", "expected"),
+    [
+        (["INBOX", "[Gmail]/Spam", "Work"], "[Gmail]/Spam", "[Gmail]/Spam"),
+        (["INBOX", "Junk Email"], "Junk Email", "Junk Email"),
+        (["INBOX", "M&APw-ll"], "M&APw-ll", "Müll"),
+        (["INBOX", "Junk", "Bulk"], "Bulk", "Junk"),  # in use by an earlier watcher, perhaps
+        (["INBOX", "Junk"], None, "Junk"),
+        (["INBOX", "Work"], None, "Junk"),
+    ],
+)
+def test_spam_goes_to_the_folder_that_the_server_marks(server, names, marked, expected):
+    server.folders = {name: {} for name in names}
+    server.attributes = {marked: r"\HasNoChildren \Junk"}
+    account = server.account()
+    assert account.spam_folder() == expected
+    account.close()
+
+
+def test_watch_uses_the_folder_that_the_server_marks(server, tmp_path):
+    server.folders["Bulk"] = server.folders.pop("Junk")
+    server.attributes = {"Bulk": r"\Junk"}
+    url = f"imap://{USER}@127.0.0.1:{server.server_address[1]}"
+    arguments = ("watch", url, "--plaintext", "--once", "--db", tmp_path / "mail.db")
+    status, output, error = streamnb_command(*map(str, arguments))
+    assert (status, error) == (0, "")
+    assert re.search(r"watching .*: INBOX, Archive, Bulk$", output, re.M)

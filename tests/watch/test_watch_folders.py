@@ -375,3 +375,21 @@ def test_a_missing_folder_of_a_pinned_sender_is_an_error_at_the_start(scene):
     scene = scene(move=True, pinned={"boss@example.org": "Boss"})
     with pytest.raises(CorpusError, match="Boss"):
         scene.scan()
+
+
+@pytest.mark.parametrize(
+    ("pinned", "sender"),
+    [
+        ("ann@bücher.example", "<ann@xn--bcher-kva.example>"),
+        ("ann@xn--bcher-kva.example", "<ann@bücher.example>"),
+        ("@Bücher.Example", "Ann <ANN@XN--BCHER-KVA.example>"),
+    ],
+)
+def test_a_pinned_domain_has_one_spelling(tmp_path, pinned, sender):
+    """Mail programs write a domain with letters that are not ASCII in both ways."""
+    home = UserMaildir(tmp_path / "m", ("Junk", "Work"))
+    command = ("watch", home.root, "--once", "--move", "--pin", f"{pinned}=Work",
+               "--db", tmp_path / "db")  # fmt: skip
+    assert streamnb_command(*command)[0] == 0
+    home.deliver(1, f"From: {sender}\n".encode() + mail(1))
+    assert "moved to Work" in streamnb_command(*command)[1]

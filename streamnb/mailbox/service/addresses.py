@@ -42,6 +42,18 @@ def split_address(address: str) -> tuple[str, str]:
     return local_part, domain
 
 
+def canonical_address(text: str) -> str:
+    """Return an address, ``@DOMAIN`` or user in its canonical form (see `split_address`).
+
+    Examples
+    --------
+    >>> canonical_address("Ann@Bücher.example"), canonical_address("@Bücher.example")
+    ('ann@xn--bcher-kva.example', '@xn--bcher-kva.example')
+    """
+    name, domain = split_address(text)
+    return f"{name}@{domain}" if domain else name
+
+
 class AddressBook:
     """The map from mail addresses to users.
 
@@ -141,14 +153,6 @@ def _has_database(user: str) -> bool:
     return False
 
 
-def _one_spelling(word: str) -> str:
-    """Return an address, ``@DOMAIN`` or user in the canonical form that `user` looks up."""
-    name, domain = split_address(f"x{word}" if word.startswith("@") else word)
-    if word.startswith("@"):
-        return f"@{domain}"
-    return f"{name}@{domain}" if domain else name
-
-
 def read_aliases(path: str) -> dict[str, str]:
     """Read a file of aliases.
 
@@ -174,7 +178,7 @@ def read_aliases(path: str) -> dict[str, str]:
                 f"{path}:{number}: not an alias: write ADDRESS USER, @DOMAIN USER or "
                 "@DOMAIN @DOMAIN"
             )
-        words = [_one_spelling(word) for word in words]
+        words = [canonical_address(word) for word in words]
         if words[0] in aliases:
             raise ConfigError(f"{path}:{number}: {words[0]:.100} occurs twice")
         if words[1].startswith("@") and not words[0].startswith("@"):

@@ -42,6 +42,9 @@ class Account(Protocol):
     def canonical_name(self, folder: str) -> str:
         """Return the name of a folder in the spelling of `folder_names`."""
 
+    def spam_folder(self) -> str:
+        """Return the name of the folder for spam, unless a person names another one."""
+
     def is_below(self, folder: str, parent: str) -> bool:
         """Return whether a folder lies below another one in the hierarchy of names."""
 

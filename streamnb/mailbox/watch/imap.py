@@ -74,6 +74,7 @@ class ImapAccount:
         self._idle_refusals = 0  # consecutive refusals
         self._stored_names: dict[str, str] = {}  # names of folders in modified UTF-7
         self._delimiters: dict[str, str] = {}  # hierarchy delimiter by folder
+        self._spam_folders: list[str] = []  # folders that the server marks as spam's
         self._personal_namespace: tuple[str, str] | None = None  # prefix and delimiter
         self._password = "" if access.token_command else access.password(address)
         self._client: Any = None
@@ -244,7 +245,7 @@ class ImapAccount:
 
     def _list_folders(self) -> None:
         folders: dict[str, str] = {}
-        listed = []
+        listed, junk = [], []
         with self._connected():
             for flags, delimiter, name in self._client.list_folders():
                 stored = _text(name)
@@ -253,12 +254,24 @@ class ImapAccount:
                     folders[stored] = _text(delimiter or "/")
                 if not attributes & _UNLISTED:
                     listed.append(stored)
+                if rb"\junk" in attributes:
+                    junk.append(stored)
         self._stored_names = names_by_text(folders)
+        self._spam_folders = [text for text, name in self._stored_names.items() if name in junk]
         self._delimiters = {
             "INBOX" if text.upper() == "INBOX" else text: folders[stored]
             for text, stored in self._stored_names.items()
             if stored in set(listed)
         }
+
+    def spam_folder(self) -> str:
+        """Return "Junk" if it exists, else the folder that the server marks as spam's (RFC 6154).
+
+        Gmail, Outlook and Yahoo have other names for it.
+        """
+        usual = self.canonical_name("Junk")
+        is_usual = self.has_folder(usual) or not self._spam_folders
+        return usual if is_usual else self._spam_folders[0]
 
     def is_below(self, folder: str, parent: str) -> bool:
         """Return whether a folder lies below another one in the server's hierarchy."""

@@ -132,6 +132,10 @@ class MaildirAccount:
             raise CorpusError(f"{self.root}: {folder!r} cannot be the name of a folder")
         return decode_folder_name(plain)
 
+    def spam_folder(self) -> str:
+        """Return "Junk", because a Maildir does not mark the folder for spam."""
+        return "Junk"
+
     def is_below(self, folder: str, parent: str) -> bool:
         """Return whether a folder lies below another one in the hierarchy of names."""
         return folder.startswith((f"{parent}.", f"{parent}/"))

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streamnb.mailbox.service.addresses import canonical_address
+
 # Pattern of quoted names and comments.
 _NOT_ADDRESS = re.compile(r'"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _ANGLED = re.compile(r"<\s*([^<>\s]+@[^<>\s]+)\s*>")
@@ -74,7 +76,7 @@ class FolderPlan:
 
 
 def sender_address(value: bytes) -> str:
-    r"""Return the address in a From field, in lower case; "" unless there is exactly one.
+    r"""Return the canonical address in a From field; "" unless there is exactly one.
 
     Names in quotes, comments and encoded words are not read as addresses.
 
@@ -85,7 +87,7 @@ def sender_address(value: bytes) -> str:
     >>> sender_address(b"ann@example.org, bob@example.org")
     ''
     """
-    text = _NOT_ADDRESS.sub(" ", value[:1000].decode("latin-1"))
+    text = _NOT_ADDRESS.sub(" ", value[:1000].decode("utf-8", "replace"))
     angled = _ANGLED.findall(text)
     addresses = angled or _BARE.findall(text)
-    return addresses[0].lower() if len(addresses) == 1 else ""
+    return canonical_address(addresses[0]) if len(addresses) == 1 else ""
