@@ -196,6 +196,8 @@ async def _serve(
     try:
         while not stop.is_set():
             watch.check()
+            if "WATCHDOG_USEC" in os.environ:  # the unit has WatchdogSec
+                notify_systemd("WATCHDOG=1")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             if single is not None and single.database.replaced():
