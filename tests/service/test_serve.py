@@ -22,7 +22,7 @@ from aiosmtpd.controller import Controller
 from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
 from servers import free_port
-from serving import FIELD, HAM, SPAM, LongServer, MailServer, Sink, Web, as_sent
+from serving import FIELD, HAM, SPAM, LongServer, MailServer, Sink, Web, as_sent, port_of
 from starlette.datastructures import QueryParams
 from starlette.responses import PlainTextResponse
 
@@ -449,6 +449,21 @@ def test_starttls_is_offered_with_a_certificate(trained_db, serve, smtp_sink, ce
     assert FIELD.match(smtp_sink.messages[0][1])
 
 
+def test_a_client_without_tls_is_named_in_the_log(trained_db, serve, smtp_sink, certificate):
+    """It may not trust the certificate. No message is deferred."""
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address,
+                    "--certificate", certificate, "--key", certificate)  # fmt: skip
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
+        client.docmd("STARTTLS")
+        client.sock.sendall(b"this is no handshake\r\n")
+        while client.sock.recv(100):
+            pass
+        client.close()
+    output = process.stop()
+    assert "a client's TLS handshake failed" in output
+    assert "deferred" not in output
+
+
 def test_a_next_hop_on_another_machine_is_spoken_to_by_tls(trained_db, serve, certificate):
     sink, port = Sink(), free_port()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -563,6 +578,12 @@ def raw_reply(port, request):
         reply = http.client.HTTPResponse(connection)
         reply.begin()
         return reply.status, reply.headers["Content-Type"], reply.read()
+
+
+@pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/status", 401)])
+def test_a_probe_without_a_host_is_answered(web, path, status):
+    """HAProxy sends HTTP 1.0. A browser always sends a Host, so no page can do it."""
+    assert raw_reply(web.port, f"GET {path} HTTP/1.0\r\n\r\n".encode())[0] == status
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -135,38 +135,46 @@ class AuthMiddleware:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Return status and reason of a refusal, or None to pass the request."""
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get(b"host", "")
-        name = (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
+        request = Request(scope)
+        headers = request.headers
+        host = headers.get("host")  # None in requests of HTTP 1.0, which browsers do not send
         # a page of another site whose name now resolves to this machine
-        if name not in self.host_names and not is_ip(name.strip("[]")):
+        if host is not None and not self._is_own_name(host):
             names = ", ".join(sorted(self.host_names))
             return 421, f"the Host {host!r:.100} is not this server; use 127.0.0.1 or {names}"
-        origin = headers.get(b"origin")
+        origin = headers.get("origin")
         if origin is not None and origin != f"http://{host}":
             return (
                 403,
                 f"the Origin {origin!r:.100} is another site; requests of other sites are refused",
             )
-        if not 0 <= int(headers.get(b"content-length", "0")) <= _LARGEST:
+        if not 0 <= int(headers.get("content-length", "0")) <= _LARGEST:
             return 413, "the message is too large"
-        path = scope.get("path", "")
+        path = request.scope.get("path", "")
         if path in self.open_paths:
             return None
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        users = query.get("user", [None])
+        users = request.query_params.getlist("user")
         valid = [self.path_tokens[path]] if path in self.path_tokens else []
         with suppress(LookupError):  # a client without a token must not find out which users exist
-            valid.append(self.token(users[0]))
-        scheme, _, token = headers.get(b"authorization", "").partition(" ")
-        sent = [token if scheme.lower() == "bearer" else "", *query.get("token", [])]
+            valid.append(self.token(users[0] or None if users else None))
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        sent = [
+            token if scheme.lower() == "bearer" else "",
+            *request.query_params.getlist("token"),
+        ]
         pairs = [(text, secret) for text in sent for secret in valid]
         if self.session is not None:
-            pairs += [(text, self.session) for text in _cookies(headers.get(b"cookie", ""))]
+            cookies = request.cookies.items()
+            pairs += [(text, self.session) for name, text in cookies if name.startswith(_COOKIE)]
         is_valid = any(hmac.compare_digest(text.encode(), key.encode()) for text, key in pairs)
         if len(users) > 1 or not is_valid:
             return 401, "the token is missing or wrong; send the content of the .token file"
         return None
+
+    def _is_own_name(self, host: str) -> bool:
+        """Return whether a field Host has a name of this server, or a numeric address."""
+        name = (host if host.endswith("]") else host.rpartition(":")[0] or host).lower()
+        return name in self.host_names or is_ip(name.strip("[]"))
 
 
 def cookie_name(port: int | None) -> str:
@@ -176,11 +184,6 @@ def cookie_name(port: int | None) -> str:
     each other's.
     """
     return _COOKIE if port is None else f"{_COOKIE}-{port}"
-
-
-def _cookies(header: str) -> list[str]:
-    pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return [value for name, _, value in pairs if name.startswith(_COOKIE)]
 
 
 def http(app: App) -> ConnectionHandler:

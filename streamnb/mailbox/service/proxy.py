@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, AnyStr
 
 from aiosmtpd.lmtp import LMTP
-from aiosmtpd.smtp import SMTP, Envelope, Session
+from aiosmtpd.smtp import SMTP, Envelope, Session, TLSSetupException
 
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -44,7 +44,7 @@ _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
 # an address in angle brackets, of which a quoted string or an escaped character can be a part
 _PATH = re.compile(r'<((?:"(?:[^"\\]|\\.)*"|\\.|[^<>"\\])*)>(.*)', re.S)
-_BARE_ADDRESS = re.compile(r"[^\s<>]+@[^\s<>]+")
+_BARE_ADDRESS = re.compile(r"[^\s<>]+")
 _HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
 # aiosmtpd's log is off, because clients could fill it.
@@ -412,7 +412,10 @@ class _Relay:
 
     async def handle_exception(self, error: Exception) -> str:
         """Return the reply after an error of the program: the client sends the message again."""
-        self.monitor.warn(f"a message was deferred: {type(error).__name__}", error)
+        if isinstance(error, TLSSetupException):  # of the client; the connection is closed
+            self.monitor.warn("a client's TLS handshake failed", error.__cause__ or "")
+        else:
+            self.monitor.warn(f"a message was deferred: {type(error).__name__}", error)
         return "451 4.3.0 an error of the filter; try again later"
 
     async def _record_soon(self) -> None:
