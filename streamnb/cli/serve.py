@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Container, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.next_hop import NextHop
     from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.server import ConnectionHandler, Listener
-    from streamnb.mailbox.service.sockets import Address, Network
+    from streamnb.mailbox.service.sockets import Network
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
 _MAIL = 20  # connections that bring mail, at once
@@ -217,18 +217,18 @@ def serve(**values: Any) -> None:
             f"{', '.join(_KINDS)}"
         )
     _check_options(settings.is_set(passed))
-    next_hop, trusted = settings.next_hop(), settings.trusted_networks()
     configure_logging()
     for warning in _misspelt_variables(os.environ):
         options.echo_err(warning)
     raise_file_limit()
     with require_extra("server", "{}: not installed"):
         monitor = Monitor(settings.log_format, metrics=bool(settings.http or "http" in passed))
-    tls = _tls(settings, monitor)
     if settings.model_file is not None:
-        _serve_model(settings, passed.get("http", []), monitor)
-    _serve_mailboxes(settings, next_hop, trusted, tls, passed, monitor)
-    _exit()
+        _serve_model(settings, passed, monitor)
+    else:
+        _serve_mailboxes(settings, passed, monitor)
+    sys.stderr.flush()
+    os._exit(0)  # a normal exit would wait for a thread that a hanging next hop blocks
 
 
 class _Settings(NamedTuple):
@@ -282,8 +282,10 @@ class _Settings(NamedTuple):
         """Return the next mail server; raise UsageError if it is this server itself."""
         if self.hop is None:
             return None
+        from streamnb.mailbox.service.sockets import parse_address
+
         hop = _hop(self.hop)
-        if hop.address in _own(self.lmtp, self.smtp):
+        if hop.address in [parse_address(text) for text in (self.lmtp, self.smtp) if text]:
             raise click.UsageError(
                 f"--next {hop.address}: the server itself listens there; give "
                 "the address of the next mail server"
@@ -304,18 +306,15 @@ class _Settings(NamedTuple):
 
 
 def _serve_mailboxes(
-    settings: _Settings,
-    next_hop: NextHop | None,
-    trusted: tuple[Network, ...],
-    tls: Callable[[], ssl.SSLContext] | None,
-    passed: dict[str, list[socket.socket]],
-    monitor: Monitor,
+    settings: _Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
 ) -> None:
     """Serve one mailbox, or those of all users, until SIGTERM."""
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.server import serve as served
 
+    next_hop, trusted = settings.next_hop(), settings.trusted_networks()
+    tls = _tls(settings, monitor)
     with ExitStack() as stack:
         if settings.users:
             mailboxes = _users_mailboxes(settings, monitor)
@@ -331,7 +330,8 @@ def _serve_mailboxes(
             options.current_judge_options(),
             MemoryBudget(),
         )
-        listeners = _listeners(stack, mailboxes, settings.addresses, passed, make.handler)
+        addresses = {"ask": _asking_address(mailboxes), **settings.addresses}
+        listeners = _listeners(stack, addresses, passed, make.handler)
         _limit(listeners, trusted, settings.per_address)
         served(mailboxes, listeners, options.echo_err, monitor)
 
@@ -381,12 +381,6 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     ]
 
 
-def _exit() -> NoReturn:
-    """End the process without waiting for a thread that a hanging next hop blocks."""
-    sys.stderr.flush()
-    os._exit(0)
-
-
 def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
     """Return the mailboxes of many users, with the site's model."""
     from streamnb.mailbox.location import base_path, users_folder
@@ -403,39 +397,37 @@ def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     named_path, wait = options.site_model_path(), options.shared_value("wait")
 
-    def open_base() -> SiteModel | None:
+    def find_base() -> SiteModel | None:
         path = named_path or base_path("all")
         if path is None:
             return None
         base = SiteModel(path, wait, monitor.warn)
-        _ = base.version  # raises an error for an unreadable file at the start
+        try:
+            _ = base.version
+        except StreamNBError as error:
+            if named_path:  # perhaps a misspelt option; without one, mail must flow after a crash
+                raise
+            monitor.warn(f"the site's model is not used: {error}")
         return base
 
-    def find_base() -> SiteModel | None:
-        try:
-            return open_base()
-        except StreamNBError as error:
-            monitor.warn(f"the site's model is not used: {error}")
-            return None
-
-    mailboxes = Mailboxes(None, open_base(), addresses=addresses, find_base=find_base)
+    mailboxes = Mailboxes(None, find_base(), addresses=addresses, find_base=find_base)
     monitor.watch_file("aliases", lambda: addresses.is_stale)
     monitor.watch_file("site", lambda: mailboxes.base is not None and mailboxes.base.is_stale)
     return mailboxes
 
 
-def _serve_model(settings: _Settings, passed: list[socket.socket], monitor: Monitor) -> NoReturn:
+def _serve_model(
+    settings: _Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
+) -> None:
     """Answer with the predictions of a model file until SIGTERM."""
     with require_extra("server", "{}: not installed"):
         from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
         from streamnb.mailbox.service.model_api import model_api
     from streamnb.mailbox.service.mailboxes import Mailboxes
-    from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.server import serve as served
-    from streamnb.mailbox.service.sockets import listen, parse_address
     from streamnb.mailbox.watched_file import WatchedFile
 
-    path, http_address = str(settings.model_file), settings.http
+    path = str(settings.model_file)
     model = WatchedFile(path, _read_predictor, monitor.warn)
     monitor.watch_file("model", lambda: model.is_stale)
     token = database_token(path)
@@ -446,17 +438,12 @@ def _serve_model(settings: _Settings, passed: list[socket.socket], monitor: Moni
         open_paths=frozenset(["/health", "/openapi.json"]),
         host_names=settings.all_host_names(),
     )
-    handler = http(guard)
+    passed_http = {name: sockets for name, sockets in passed.items() if name == "http"}
     with ExitStack() as stack:
-        listeners = [
-            Listener("http", stack.enter_context(passed_socket), handler, is_owned=False)
-            for passed_socket in passed
-        ]
-        if not passed and http_address is not None:
-            listening = stack.enter_context(listen(parse_address(http_address)))
-            listeners.append(Listener("http", listening, handler))
+        listeners = _listeners(
+            stack, {"http": settings.http}, passed_http, lambda name: http(guard)
+        )
         served(Mailboxes(None), listeners, options.echo_err, monitor)
-    _exit()
 
 
 def _read_predictor(path: str) -> Predictor:
@@ -560,24 +547,30 @@ def _scrape_token(mailboxes: Mailboxes) -> str:
     return database_token(place)
 
 
+def _asking_address(mailboxes: Mailboxes) -> str:
+    """Return the address of the Unix socket for streamnb's commands."""
+    from streamnb.mailbox.location import is_url, socket_path
+
+    single = mailboxes.single
+    path = socket_path("", "all") if single is None else socket_path(single.location)
+    if single is not None and is_url(single.location):  # no database has created the folder
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    return f"unix:{path}"
+
+
 def _listeners(
     stack: ExitStack,
-    mailboxes: Mailboxes,
     wanted: dict[str, str | None],
     passed: dict[str, list[socket.socket]],
     handler: Callable[[str], ConnectionHandler],
 ) -> list[Listener]:
-    """Return all listeners that the options name; the stack closes them."""
-    from streamnb.mailbox.location import is_url, socket_path
+    """Return the listeners at the wanted addresses and of systemd; the stack closes them."""
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.sockets import listen, parse_address
 
-    single = mailboxes.single
-    asking = socket_path("", "all") if single is None else socket_path(single.location)
-    if single is not None and is_url(single.location):  # no database has created the folder
-        os.makedirs(os.path.dirname(asking), mode=0o700, exist_ok=True)
-    places = {"ask": f"unix:{asking}", **{k: v for k, v in wanted.items() if v}}
-    addresses = {name: parse_address(text) for name, text in places.items() if name not in passed}
+    addresses = {
+        name: parse_address(text) for name, text in wanted.items() if text and name not in passed
+    }
     most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
@@ -591,13 +584,6 @@ def _listeners(
             limit = most.get(name, 64)
             listeners.append(Listener(name, sock, handlers[name], limit, is_owned=False))
     return listeners
-
-
-def _own(*listeners: str | None) -> list[Address]:
-    """Return the addresses at which this server itself receives mail."""
-    from streamnb.mailbox.service.sockets import parse_address
-
-    return [parse_address(text) for text in listeners if text]
 
 
 def _hop(text: str) -> NextHop:
@@ -615,29 +601,10 @@ def _hop(text: str) -> NextHop:
 
 def _tls(settings: _Settings, monitor: Monitor) -> Callable[[], ssl.SSLContext] | None:
     """Return a function that returns the context for STARTTLS from the current files."""
-    from streamnb.mailbox.watched_file import WatchedFile, file_state
-
-    certificate, key = settings.certificate, settings.key
-    if certificate is None or key is None:
+    if settings.certificate is None or settings.key is None:
         return None
-    file = WatchedFile(
-        certificate,
-        lambda path: _read_certificate(path, key),
-        monitor.warn,
-        lambda path: (*file_state(path), *file_state(key)),
-    )
+    from streamnb.mailbox.service.certificate import watch_certificate
+
+    file = watch_certificate(settings.certificate, settings.key, monitor.warn)
     monitor.watch_file("certificate", lambda: file.is_stale)
     return lambda: file.content
-
-
-def _read_certificate(certificate: str, key: str) -> ssl.SSLContext:
-    import ssl
-
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except OSError as error:
-        plain = error.strerror if not isinstance(error, ssl.SSLError) else None
-        reason = plain or "they are not a certificate and its key"
-        raise ConfigError(f"{certificate}, {key}: cannot be used: {reason}") from None
-    return context

@@ -98,12 +98,10 @@ class _Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.filters["time"] = _time
-        self.templates.filters["feature"] = feature_name
-        self.templates.filters["count"] = _count
-        self.templates.filters["strength"] = _strength
-        self.templates.filters["bar"] = _bar
-        self.templates.filters["percent"] = _percent
+        self.templates.filters |= {
+            "time": _time, "feature": feature_name, "count": _count, "strength": _strength,
+            "bar": _bar, "percent": _percent,
+        }  # fmt: skip
 
     # Endpoints
 
@@ -128,14 +126,11 @@ class _Site:
         """Return an endpoint that runs an action and redirects to the previous page."""
 
         async def endpoint(request: Request) -> Response:
-            body = bytearray()
-            async for part in request.stream():
-                body += part
-                if len(body) > _MAX_FORM_BYTES:
-                    return self._error_page("The form is too long.", 413)
-            try:
-                form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)
-            except ValueError:
+            body, form = await request.body(), None
+            if len(body) <= _MAX_FORM_BYTES:
+                with contextlib.suppress(ValueError):  # too many fields
+                    form = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10_000)
+            if form is None:
                 return self._error_page("The form is too long.", 413)
             token = form.get("form", [""])[0]
             if not hmac.compare_digest(token.encode(), self.form_token.encode()):
@@ -212,16 +207,13 @@ class _Site:
         """Return the user's last action, for the button that undoes it."""
         did, label = query.get("did", ""), query.get("as", "")
         words = query.get("ids", "")[:20_000].split(",")
-        ids = [_number(word) for word in words if word.isdecimal() and len(word) < 18]
+        ids = [number for number in map(_decimal, words) if number is not None]
         is_known = did in ("taught", "back") and (did == "back" or label in self._classes())
-        missing = query.get("gone", "0")
         return {
             "did": did if is_known else "",
             "did_as": label,
             "did_ids": ids[:1000],
-            "did_gone": int(missing)
-            if missing.isascii() and missing.isdecimal() and len(missing) < 18
-            else 0,
+            "did_gone": _decimal(query.get("gone", "")) or 0,
         }
 
     def _words(self, entry: LoggedVerdict, max_words: int = 4) -> list[tuple[str, list[str]]]:
@@ -419,10 +411,16 @@ class _MissingError(Exception):
     """A page or message that does not exist."""
 
 
+def _decimal(text: str) -> int | None:
+    """Return the number that digits stand for; None for any other text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+
+
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+    number = _decimal(text)
+    if number is None:
         raise _MissingError
-    return int(text)
+    return number
 
 
 def _address(address: str, changes: dict[str, Any]) -> str:

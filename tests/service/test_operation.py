@@ -1,8 +1,10 @@
 """The server in operation: files that change, labels in the log, refusals, full listeners."""
 
 import asyncio
+import configparser
 import json
 import os
+import shutil
 import smtplib
 import socket
 import subprocess
@@ -308,3 +310,58 @@ def test_a_file_that_comes_back_is_no_stale_one(tmp_path):
 def read_text(path):
     with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path) as file:
         return file.read()
+
+
+@pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "not watched"])
+def test_systemd_is_told_that_the_server_lives(serve, trained_db, tmp_path, is_watched):
+    """A server that hangs tells nothing, so that systemd starts another one (WatchdogSec)."""
+    variables = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+    if is_watched:
+        variables["WATCHDOG_USEC"] = "60000000"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(variables["NOTIFY_SOCKET"])
+        notified.settimeout(60)
+        process = serve("--db", trained_db, env={**os.environ, **variables}, lines=1)
+        states = [notified.recv(100) for _ in range(3 if is_watched else 1)]
+        process.stop()
+        states.append(notified.recv(100))
+    watchdogs = [b"WATCHDOG=1"] * (2 if is_watched else 0)
+    assert states[: 1 + len(watchdogs)] == [b"READY=1", *watchdogs]
+    assert is_watched or states[-1] == b"STOPPING=1"
+
+
+@pytest.mark.parametrize("name", ["streamnb", "streamnb-users"])
+def test_systemd_never_gives_up(repository, name):
+    """After five starts in ten seconds it would leave the service and its socket failed."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str
+    unit.read(repository / f"docs/systemd/{name}.service")
+    assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+    assert unit["Service"]["Restart"] == "always"
+    assert float(unit["Service"]["RestartSec"]) > 1
+
+
+@pytest.mark.parametrize("option", [None, "--base"])
+def test_a_damaged_model_of_the_site_stops_no_mail_at_a_start(
+    serve, lmtp_sink, tmp_path, trained_db, option
+):
+    """A crash can damage it while nobody looks. A file that an option names is perhaps wrong."""
+    users = tmp_path / "users"
+    users.mkdir()
+    shutil.copy(trained_db, users / "ann.db")
+    (users / "site.db").write_bytes(b"SQLite format 3\0" + b"damaged" * 1000)
+    arguments = ["--users", "--lmtp", tmp_path / "in", "--next", lmtp_sink.address]
+    environment = {**os.environ, "STREAMNB_USERS": str(users)}
+    if option is not None:
+        command = [*STREAMNB, "serve", *map(str, arguments), option, users / "site.db"]
+        assert subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode
+        return
+    process = serve(*arguments, env=environment, lines=3)
+    assert "the site's model is not used" in process.lines[0]
+    with smtplib.LMTP() as client:
+        client.connect(str(tmp_path / "in"))
+        for user in ("ann", "new"):
+            client.sendmail("x@y.z", [f"{user}@d.e"], SPAM % 99)
+    first, second = (FIELD.match(content) for _, content in lmtp_sink.messages)
+    assert first[1] == b"Spam"
+    assert second is None

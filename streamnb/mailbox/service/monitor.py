@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import BusyError, StreamNBError, printable
@@ -60,18 +61,10 @@ def configure_logging() -> None:
 class _NoMetric:
     """A metric that ignores all updates."""
 
-    def labels(self, *values: str) -> _NoMetric:
+    def labels(self, *values: Any) -> _NoMetric:
         return self
 
-    def inc(self) -> None: ...
-
-    def dec(self) -> None: ...
-
-    def set(self, value: float) -> None: ...
-
-    def observe(self, value: float) -> None: ...
-
-    def set_function(self, function: Callable[[], float]) -> None: ...
+    inc = dec = set = observe = set_function = labels
 
 
 class Monitor:
@@ -95,63 +88,51 @@ class Monitor:
             from prometheus_client import CollectorRegistry
 
             self.registry = CollectorRegistry()
-        self._judged = self._counter(
+        counter, gauge = partial(self._metric, "Counter"), partial(self._metric, "Gauge")
+        self._judged = counter(
             "streamnb_messages",
             "Messages with a verdict, by class and by whether the verdict was sure.",
             ["listener", "class", "sure"],
         )
-        self._unmarked = self._counter(
+        self._unmarked = counter(
             "streamnb_unmarked", "Messages passed on without a verdict.", ["listener", "cause"]
         )
-        self._refused = self._counter(
+        self._refused = counter(
             "streamnb_refusals", "Messages and connections refused.", ["listener", "cause"]
         )
-        self._labels = self._counter(
+        self._labels = counter(
             "streamnb_labels",
             "Labels that messages were given through the server, by class and result.",
             ["listener", "class", "result"],
         )
-        self._seconds = self._histogram(
-            "streamnb_message_seconds", "Seconds from the end of a message to its answer."
+        self._seconds = self._metric(
+            "Histogram",
+            "streamnb_message_seconds",
+            "Seconds from the end of a message to its answer.",
+            ["listener"],
+            buckets=SECONDS,
         )
-        self._open = self._gauge("streamnb_connections", "Open connections.", "listener")
-        self._accepting = self._gauge(
-            "streamnb_accepting", "0 if connections wait and none is accepted.", "listener"
+        self._open = gauge("streamnb_connections", "Open connections.", ["listener"])
+        self._accepting = gauge(
+            "streamnb_accepting", "0 if connections wait and none is accepted.", ["listener"]
         )
-        self._stale = self._gauge(
+        self._stale = gauge(
             "streamnb_stale_files",
             "Files whose earlier content is used, because the new one is damaged.",
-            "file",
+            ["file"],
         )
 
-    def _counter(self, name: str, text: str, labels: list[str]) -> Any:
+    def _metric(self, kind: str, *arguments: Any, **options: Any) -> Any:
+        """Return a metric of a class of prometheus_client in the registry, if there is one."""
         if self.registry is None:
             return _NoMetric()
-        from prometheus_client import Counter
+        import prometheus_client
 
-        return Counter(name, text, labels, registry=self.registry)
+        return getattr(prometheus_client, kind)(*arguments, registry=self.registry, **options)
 
-    def _gauge(self, name: str, text: str, label: str) -> Any:
-        if self.registry is None:
-            return _NoMetric()
-        from prometheus_client import Gauge
-
-        return Gauge(name, text, [label], registry=self.registry)
-
-    def _histogram(self, name: str, text: str) -> Any:
-        if self.registry is None:
-            return _NoMetric()
-        from prometheus_client import Histogram
-
-        return Histogram(name, text, ["listener"], registry=self.registry, buckets=SECONDS)
-
-    def count_databases(self, count: Any) -> None:
+    def count_databases(self, count: Callable[[], float]) -> None:
         """Register the gauge `streamnb_databases`, whose value is `count()`."""
-        if self.registry is not None:
-            from prometheus_client import Gauge
-
-            gauge = Gauge("streamnb_databases", "Open databases.", registry=self.registry)
-            gauge.set_function(count)
+        self._metric("Gauge", "streamnb_databases", "Open databases.").set_function(count)
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
         """Export whether the earlier content of a file is used, because the new is damaged."""
@@ -210,28 +191,27 @@ class Monitor:
             self.warn(f"passed on unmarked: {str(result) or type(result).__name__:.300}")
         if self.log_format is None:
             return
-        fields: dict[str, Any] = {"listener": listener}
-        if queue_id:
-            fields["queue_id"] = queue_id
-        fields["message_id"] = message_id(message)
-        if recipient is not None:
-            fields["recipient"] = recipient
-        if user is not None:
-            fields["user"] = user
+        fields: dict[str, Any] = {
+            "listener": listener,
+            "queue_id": queue_id or None,
+            "message_id": message_id(message),
+            "recipient": recipient,
+            "user": user,
+        }
         if isinstance(result, Response):
-            fields["class"] = result.label or ""
-            fields["probability"] = round(result.probability, 4)
-            fields["score"] = round(result.score, 4)
-            fields["ready"] = result.ready
-            fields["sure"] = result.status != 2
+            fields |= {
+                "class": result.label or "",
+                "probability": round(result.probability, 4),
+                "score": round(result.score, 4),
+                "ready": result.ready,
+                "sure": result.status != 2,
+            }
             if result.reasons and action == "rejected":
                 pairs = (f"{name} {log_odds:+.1f}" for name, log_odds in result.reasons)
                 fields["reasons"] = ", ".join(pairs)[:_LONGEST_REASONS]
         else:
             fields["error"] = str(result)[:200] or type(result).__name__
-        fields["action"] = action
-        fields["ms"] = round(seconds * 1000, 1)
-        _messages.info("%s", self._line(fields))
+        self._log_fields(**fields, action=action, ms=round(seconds * 1000, 1))
 
     def learned(
         self, listener: str, label: str, result: str, message: bytes, user: str | None = None
@@ -254,10 +234,13 @@ class Monitor:
         self._labels.labels(listener, label, result).inc()
         if self.log_format is None:
             return
-        fields = {"listener": listener, "message_id": message_id(message)}
-        if user is not None:
-            fields["user"] = user
-        _messages.info("%s", self._line({**fields, "label": label, "action": result}))
+        self._log_fields(
+            listener=listener,
+            message_id=message_id(message),
+            user=user,
+            label=label,
+            action=result,
+        )
 
     def show_accepting(self, listeners: dict[str, bool]) -> None:
         """Export which listeners accept connections."""
@@ -267,10 +250,14 @@ class Monitor:
                 self.warn(f"{name}: connections wait, and none is accepted")
         self.not_accepting = [name for name, accepts in listeners.items() if not accepts]
 
-    def _line(self, fields: dict[str, Any]) -> str:
+    def _log_fields(self, **fields: Any) -> None:
+        """Log a line with all fields that are not None."""
+        present = {name: value for name, value in fields.items() if value is not None}
         if self.log_format == "json":
-            return json.dumps({"time": _time(time.time()), **fields})
-        return " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+            line = json.dumps({"time": _time(time.time()), **present})
+        else:
+            line = " ".join(f"{name}={_value(value)}" for name, value in present.items())
+        _messages.info("%s", line)
 
     def refuse(self, listener: str, cause: str, detail: str = "") -> None:
         """Count a message or connection that was refused; warn if there is a detail."""
