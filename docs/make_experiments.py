@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb.config import experiment
-from streamnb.config.sections import _REQUIRED, ParameterSection, Section
+from streamnb.config.sections import _REQUIRED, Section
 
 PAGE = Path(__file__).parent / "reference" / "experiments.md"
 HEAD = """# Experiments
@@ -101,12 +101,9 @@ def page() -> str:
             if set(section.declared_keys) != {"kind"}:
                 lines += format_keys(section)
     lines += ["## `models`\n", "| `kind` | parameters |\n|---|---|"]
-    for section in vars(experiment).values():
-        is_model = isinstance(section, type) and issubclass(section, ParameterSection)
-        if is_model and section is not ParameterSection:
-            name = section.model_class.__name__
-            kind = section.declared_keys["kind"].default
-            lines.append(f"| `{kind}` | [`{name}`](parameters.md#{name.lower()}) |")
+    for kind, model_class in experiment.MODELS.items():
+        name = model_class.__name__
+        lines.append(f"| `{kind}` | [`{name}`](parameters.md#{name.lower()}) |")
     lines += ["| `scikit-learn` | the keys below |", "", "### `kind: scikit-learn`\n"]
     lines += [f"{experiment.ScikitConfig.__doc__}\n", *format_keys(experiment.ScikitConfig)]
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -96,48 +96,31 @@ class BundledConfig(_DataSection, kind="bundled"):
     name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
-class GaussianConfig(ParameterSection, kind="gaussian", parameters=GaussianNB):
-    """Parameters of `GaussianNB`."""
+# The class of each kind of model. Its parameters are the keys of the section.
+MODELS: dict[str, type[Any]] = {
+    "gaussian": GaussianNB,
+    "categorical": CategoricalNB,
+    "mixed": MixedNB,
+    "discriminant": GaussianDiscriminantAnalysis,
+    "aode": AODE,
+    "lazy": LazyBayesianRules,
+    "multinomial": MultinomialNB,
+    "bernoulli": BernoulliNB,
+    "complement": ComplementNB,
+    "discriminative": DiscriminativeMultinomialNB,
+}
 
 
-class CategoricalConfig(ParameterSection, kind="categorical", parameters=CategoricalNB):
-    """Parameters of `CategoricalNB`."""
+def _model_section(kind: str) -> type[ParameterSection]:
+    """Return the section of a kind of model."""
+
+    class ModelConfig(ParameterSection, kind=kind, parameters=MODELS[kind]):
+        """Parameters of a model."""
+
+    return ModelConfig
 
 
-class MixedConfig(ParameterSection, kind="mixed", parameters=MixedNB):
-    """Parameters of `MixedNB`."""
-
-
-class DiscriminantConfig(
-    ParameterSection, kind="discriminant", parameters=GaussianDiscriminantAnalysis
-):
-    """Parameters of `GaussianDiscriminantAnalysis`."""
-
-
-class AodeConfig(ParameterSection, kind="aode", parameters=AODE):
-    """Parameters of `AODE`."""
-
-
-class LazyConfig(ParameterSection, kind="lazy", parameters=LazyBayesianRules):
-    """Parameters of `LazyBayesianRules`."""
-
-
-class MultinomialConfig(ParameterSection, kind="multinomial", parameters=MultinomialNB):
-    """Parameters of `MultinomialNB`."""
-
-
-class BernoulliConfig(ParameterSection, kind="bernoulli", parameters=BernoulliNB):
-    """Parameters of `BernoulliNB`."""
-
-
-class ComplementConfig(ParameterSection, kind="complement", parameters=ComplementNB):
-    """Parameters of `ComplementNB`."""
-
-
-class DiscriminativeConfig(
-    ParameterSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
-):
-    """Parameters of `DiscriminativeMultinomialNB`."""
+_MODEL_SECTIONS = {kind: _model_section(kind) for kind in MODELS}
 
 
 class ScikitConfig(Section, kind="scikit-learn"):
@@ -206,22 +189,10 @@ class ExperimentConfig(Section):
     )
     models: dict[str, Any] = key(
         mapping_type(
-            section_type(
-                GaussianConfig,
-                CategoricalConfig,
-                MixedConfig,
-                DiscriminantConfig,
-                AodeConfig,
-                LazyConfig,
-                MultinomialConfig,
-                BernoulliConfig,
-                ComplementConfig,
-                DiscriminativeConfig,
-                ScikitConfig,
-            ),
+            section_type(*_MODEL_SECTIONS.values(), ScikitConfig),
             1,
         ),
-        default={"gaussian": GaussianConfig()},
+        default={"gaussian": _MODEL_SECTIONS["gaussian"]()},
     )
     splits: Any = key(
         section_type(
