@@ -191,8 +191,19 @@ class DelayedAtRandom(FeedbackPolicy):
         return self._queue.pop_until(latest.position)
 
 
+class _Selection(FeedbackPolicy):
+    """Base class of policies that release some labels at once, and drop the others."""
+
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Return the selected labels."""
+        return list(filter(self._is_selected, pending))
+
+    def _is_selected(self, label: PendingLabel) -> bool:
+        raise NotImplementedError
+
+
 @dataclass
-class Partial(FeedbackPolicy):
+class Partial(_Selection):
     """Release a random fraction of the labels, and drop the others."""
 
     share: float
@@ -201,13 +212,12 @@ class Partial(FeedbackPolicy):
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Return the labels that were drawn."""
-        return [label for label in pending if self._random.random() < self.share]
+    def _is_selected(self, label: PendingLabel) -> bool:
+        return self._random.random() < self.share
 
 
 @dataclass
-class Recipients(FeedbackPolicy):
+class Recipients(_Selection):
     """Release only labels of mail to some recipients.
 
     Parameters
@@ -219,30 +229,25 @@ class Recipients(FeedbackPolicy):
     needs_envelope = True
     names: Sequence[str]
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Return the labels of mail to the recipients."""
-        return [label for label in pending if self._is_selected(label.recipients)]
-
-    def _is_selected(self, recipients: Sequence[str]) -> bool:
+    def _is_selected(self, label: PendingLabel) -> bool:
         names = {name.lower() for name in self.names}
-        addresses = [address.lower() for address in recipients]
+        addresses = [address.lower() for address in label.recipients]
         return any(
             address in names or address[address.rfind("@") :] in names for address in addresses
         )
 
 
-class OnError(FeedbackPolicy):
+class OnError(_Selection):
     """Release only labels of misclassified messages, as if a user corrected only mistakes."""
 
     ignores_predictions = False
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Return the labels of misclassified messages."""
-        return [label for label in pending if label.predicted != label.y]
+    def _is_selected(self, label: PendingLabel) -> bool:
+        return bool(label.predicted != label.y)
 
 
 @dataclass
-class Margin(FeedbackPolicy):
+class Margin(_Selection):
     """Release labels of messages in which the true class led by less than `log_odds`.
 
     References
@@ -254,18 +259,14 @@ class Margin(FeedbackPolicy):
     ignores_predictions = False
     log_odds: float
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Return the labels of messages that were misclassified or within the margin."""
-        return [label for label in pending if self._is_near(label)]
-
-    def _is_near(self, label: PendingLabel) -> bool:
+    def _is_selected(self, label: PendingLabel) -> bool:
         if label.predicted != label.y or len(label.scores) < 2:
             return True
         return log_odds(dict(label.scores), label.y) < self.log_odds
 
 
 @dataclass
-class Active(FeedbackPolicy):
+class Active(_Selection):
     """Release the labels of the least certain messages, up to a fraction `budget` of all.
 
     A label is requested if the log-odds lie within a band. The band widens by the factor
@@ -286,11 +287,7 @@ class Active(FeedbackPolicy):
     _requests: int = field(default=0, repr=False)
     _messages: int = field(default=0, repr=False)
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Return the requested labels."""
-        return [label for label in pending if self._is_requested(label)]
-
-    def _is_requested(self, label: PendingLabel) -> bool:
+    def _is_selected(self, label: PendingLabel) -> bool:
         self._messages += 1
         if self._requests >= self.budget * self._messages:
             return False
