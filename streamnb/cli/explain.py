@@ -12,6 +12,7 @@ import click
 
 from streamnb.cli.options import (
     Command,
+    WholeRange,
     database_options,
     json_object_option,
     load_classifier,
@@ -31,7 +32,7 @@ def _count_option(default: int) -> Callable[[Command], Command]:
     return click.option(
         "-n",
         "max_tokens",
-        type=click.IntRange(1, 10000),
+        type=WholeRange(1, 10000),
         default=default,
         metavar="N",
         help=f"Number of tokens to show. Default: {default}.",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from streamnb.cli.options import (
+    WholeRange,
     check_outputs,
     json_object_option,
     notify,
@@ -35,7 +36,7 @@ from streamnb.errors import ConfigError, printable
     show_default=True,
     help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Use N processes.")
+@click.option("--jobs", type=WholeRange(1, 256), metavar="N", help="Use N processes.")
 @on_error_option
 @json_object_option
 @quiet_option

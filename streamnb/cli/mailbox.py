@@ -293,11 +293,9 @@ def forget(
             return
         keys += [digest(content) for _, _, content in messages]
         erased = VerdictLog(mailbox).erase(keys, sender)
-    if as_json:
-        click.echo(json.dumps({"erased": erased, "named": len(keys)}))
-    else:
-        named = f" of {len(keys):,} named" if keys else ""
-        click.echo(f"{erased:,} messages{named} erased")
+    total = f" of {len(keys):,} named" if keys else ""
+    result = {"erased": erased, "named": len(keys)}
+    options.echo_result(as_json, result, f"{erased:,} messages{total} erased")
 
 
 def _parse_digest(text: str) -> bytes:
@@ -380,7 +378,7 @@ def _errors_exit_with_3() -> Iterator[None]:
 @click.argument("source", nargs=-1)
 @click.option(
     "--reasons",
-    type=click.IntRange(0, 100),
+    type=options.WholeRange(0, 100),
     default=0,
     help="Print the N features with the strongest evidence for each message.",
 )

@@ -13,8 +13,10 @@ import click
 
 from streamnb.cli.options import (
     FiniteRange,
+    WholeRange,
     database_options,
     echo_err,
+    echo_result,
     json_object_option,
     notify,
     open_mailbox,
@@ -161,10 +163,7 @@ def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     warn_of_other_owner(new)
     for line in recovered.losses:
         echo_err(f"{damaged}: left out: {line}")
-    if as_json:
-        click.echo(json.dumps(recovered._asdict()))
-    else:
-        click.echo(printable(f"{new}: {recovered.rows_added:,} messages copied"))
+    echo_result(as_json, recovered._asdict(), f"{new}: {recovered.rows_added:,} messages copied")
     if recovered.losses:
         raise click.exceptions.Exit(4)
 
@@ -182,7 +181,7 @@ _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmati
     "--last",
     is_flag=False,
     flag_value=1,
-    type=click.IntRange(1),
+    type=WholeRange(1),
     metavar="[N]",
     help="Undo the last N changes (default 1). A command, merge or import is one change.",
 )
@@ -245,12 +244,9 @@ def undo(
 
 
 def _print_redone(redone: Redone, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(redone._asdict()))
-        return
     text = f"{redone.learned:,} labels learned again, {redone.removed:,} earlier ones removed again"
-    click.echo(text if any(redone) else "there is nothing to redo")
-    if redone.unchanged:
+    echo_result(as_json, redone._asdict(), text if any(redone) else "there is nothing to redo")
+    if redone.unchanged and not as_json:
         click.echo(
             f"{redone.unchanged:,} labels unchanged, because their messages were labelled "
             "again since"
@@ -299,15 +295,13 @@ def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool
 
     with open_mailbox() as mailbox:
         result = compact_database(mailbox, rare_days, ledger, dry_run)
-    if as_json:
-        click.echo(json.dumps(result._asdict()))
-        return
     would = "would be " if dry_run else ""
-    click.echo(
+    text = (
         f"features {would}dropped: {result.features:,}; messages that cannot be forgotten now: "
         f"{result.retired:,}; earlier labels {would}dropped: {result.history:,}"
     )
-    if not dry_run:
+    echo_result(as_json, result._asdict(), text)
+    if not (as_json or dry_run):
         click.echo(f"{result.before / 1e6:.1f} MB before, {result.after / 1e6:.1f} MB after")
 
 
@@ -377,13 +371,13 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
       streamnb import backup.jsonl --db new.db
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.location import default_path
+    from streamnb.mailbox.location import default_path, is_url
     from streamnb.mailbox.transfer.formats import import_file
 
     if file != "-" and not os.path.exists(file):
         raise StateError(f"{file}: no such file")
     path = str(shared_value("db") or default_path())
-    is_new = "://" not in path and not os.path.exists(path)
+    is_new = not (is_url(path) or os.path.exists(path))
     try:
         with open_mailbox(create=True) as mailbox:
             result = import_file(mailbox, file, kind, replace)
@@ -426,4 +420,4 @@ def merge(other: str, as_json: bool) -> None:
         open_mailbox(create=True) as mailbox,
     ):
         result = merge_mailboxes(mailbox, other_mailbox)
-    click.echo(json.dumps(result._asdict()) if as_json else _result_line(result))
+    echo_result(as_json, result._asdict(), _result_line(result))

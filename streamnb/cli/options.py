@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.response import JudgeOptions
 
 
+class WholeRange(click.IntRange):
+    """A whole number within a range."""
+
+    name = "integer"  # in the help, and in the error for other text
+
+
 class FiniteRange(click.FloatRange):
     """A number within a range, which excludes NaN."""
+
+    name = "number"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         """Return the number; fail if it is not finite."""
@@ -100,6 +109,11 @@ def echo_err(line: object) -> None:
 def notify(line: object) -> None:
     """Print a notice on standard error, after the name of the program."""
     echo_err(f"streamnb: {line}")
+
+
+def echo_result(as_json: bool, result: dict[str, Any], text: str) -> None:
+    """Print the result of a command as one JSON object, or as a line of text."""
+    click.echo(json.dumps(result) if as_json else printable(text))
 
 
 _MAX_DIGITS = 28  # digits of an integer whose spellings are compared; decimal's own precision

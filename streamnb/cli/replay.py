@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +15,7 @@ import click
 
 from streamnb.cli.options import (
     Decorator,
+    WholeRange,
     check_outputs,
     combine_options,
     json_object_option,
@@ -47,10 +48,10 @@ column_options: Decorator = combine_options(
 
 
 range_options: Decorator = combine_options(
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N messages."),
+    click.option("--limit", type=WholeRange(min=1), metavar="N", help="Stop after N messages."),
     click.option(
         "--skip",
-        type=click.IntRange(min=0),
+        type=WholeRange(min=0),
         metavar="N",
         help="Leave out the first N messages of the order.",
     ),
@@ -69,7 +70,7 @@ run_options: Decorator = combine_options(
     plot_option("the figures"),
     click.option("--out", metavar="DIR", help="Write the results, for `compare` and `report`."),
     click.option(
-        "--jobs", type=click.IntRange(1, 256), metavar="N", help="Read and tokenise in N processes."
+        "--jobs", type=WholeRange(1, 256), metavar="N", help="Read and tokenise in N processes."
     ),
     range_options,
     click.option(
@@ -237,16 +238,16 @@ def _print_notices(lines: list[str], summary: str) -> None:
 
 # The configuration key of each option.
 _KEYS = {
-    "label_column": ("corpus", "label_column"),
-    "text_column": ("corpus", "text_column"),
-    "skip": ("corpus", "skip"),
-    "limit": ("corpus", "limit"),
-    "order": ("corpus", "order"),
-    "on_error": ("corpus", "on_error"),
-    "intervals": ("evaluate", "intervals"),
-    "out": ("output", "folder"),
-    "save_to": ("output", "model"),
-    "jobs": ("jobs",),
+    "label_column": "corpus.label_column",
+    "text_column": "corpus.text_column",
+    "skip": "corpus.skip",
+    "limit": "corpus.limit",
+    "order": "corpus.order",
+    "on_error": "corpus.on_error",
+    "intervals": "evaluate.intervals",
+    "out": "output.folder",
+    "save_to": "output.model",
+    "jobs": "jobs",
 }
 
 
@@ -270,6 +271,7 @@ def make_config(
         Values of the other options, by the names in `_KEYS`; None if not given.
     """
     from streamnb.config import build
+    from streamnb.config.sections import assign_key
 
     yaml_file = next((name for name in targets if name.lower().endswith((".yaml", ".yml"))), None)
     if yaml_file is not None:
@@ -292,15 +294,10 @@ def make_config(
         resolve_paths(data, "spark", ("input",), config_file)
     values = {_KEYS[name]: value for name, value in options.items() if value is not None}
     if targets:
-        values["corpus", "path"] = targets[0] if len(targets) == 1 else list(targets)
-    for (*sections, last), value in values.items():
-        section = data
-        for name in sections:
-            if section.get(name) is None:  # a section of the file may be empty
-                section[name] = {}
-            section = section[name]
-        if isinstance(section, dict):  # `build` raises the error for other values
-            section[last] = value
+        values["corpus.path"] = targets[0] if len(targets) == 1 else list(targets)
+    for key, value in values.items():
+        with suppress(ValueError):  # `build` raises the error for a section without keys
+            assign_key(data, key, value)
     for assignment in settings:
         set_key(data, assignment)
     config = build(data, config_file or "configuration")

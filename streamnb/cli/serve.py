@@ -167,7 +167,7 @@ def _host_names(
 )
 @click.option(
     "--per-address",
-    type=click.IntRange(1, 1000),
+    type=options.WholeRange(1, 1000),
     metavar="N",
     help="Most connections from one address. Default: a quarter of all; no limit for this machine.",
 )

@@ -15,6 +15,7 @@ import click
 from streamnb.cli.options import (
     check_outputs,
     combine_options,
+    echo_result,
     json_object_option,
     notify_similar_labels,
     set_option,
@@ -65,16 +66,13 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
             raise CorpusError(f"{section.input}: there are no messages")
         model.save(config.output.model)
     notify_similar_labels(model.labels)
-    result = {
-        "model": config.output.model,
-        "classes": {str(y): n for y, n in model.messages().items()},
-        "features": model.features,
-    }
-    if as_json:
-        click.echo(json.dumps(result))
-        return
-    classes = ", ".join(f"{n:,.0f} {y}" for y, n in model.messages().items())
-    click.echo(printable(f"{config.output.model}: {classes}, {model.features:,} features"))
+    name, messages, features = config.output.model, model.messages(), model.features
+    classes = ", ".join(f"{n:,.0f} {y}" for y, n in messages.items())
+    echo_result(
+        as_json,
+        {"model": name, "classes": {str(y): n for y, n in messages.items()}, "features": features},
+        f"{name}: {classes}, {features:,} features",
+    )
 
 
 @spark.command()
@@ -97,10 +95,8 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         )
         _write_table(frame, section)
         messages = session.read.format(section.format).load(section.output).count()
-    if as_json:
-        click.echo(json.dumps({"output": section.output, "messages": messages}))
-    else:
-        click.echo(printable(f"{section.output}: {messages:,} messages scored"))
+    result = {"output": section.output, "messages": messages}
+    echo_result(as_json, result, f"{section.output}: {messages:,} messages scored")
 
 
 @spark.command()

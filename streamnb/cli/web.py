@@ -11,7 +11,14 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import FiniteRange, database_options, echo_err, json_option, open_mailbox
+from streamnb.cli.options import (
+    FiniteRange,
+    WholeRange,
+    database_options,
+    echo_err,
+    json_option,
+    open_mailbox,
+)
 from streamnb.cli.sources import server_options
 from streamnb.errors import ConfigError, printable, require_extra
 
@@ -68,7 +75,7 @@ def web(account: str | None, listen: str) -> None:
 @click.command()
 @click.option(
     "--most",
-    type=click.IntRange(0, 100_000),
+    type=WholeRange(0, 100_000),
     metavar="N",
     help="Store at most N verdicts from now on (at first 500); 0 for none.",
 )

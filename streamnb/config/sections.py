@@ -192,6 +192,18 @@ def _to_plain(value: Any) -> Any:
     return list(map(_to_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
+def assign_key(data: dict[str, Any], key: str, value: Any) -> None:
+    """Set a key of plain data, such as model.alpha. Raise ValueError for a section without keys."""
+    *sections, last_key = key.split(".")
+    for section in sections:
+        if data.get(section) is None:  # a section of a file may be empty
+            data[section] = {}
+        data = data[section]
+        if not isinstance(data, dict):
+            raise ValueError(f"{section} is not a section with keys")
+    data[last_key] = value
+
+
 def section_type(*classes: type[Section], default: str | None = None) -> Converter:
     """Return the converter of a section; the key `kind` chooses one of several classes.
 

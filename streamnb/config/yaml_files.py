@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from streamnb.config.sections import Section
+from streamnb.config.sections import Section, assign_key
 from streamnb.errors import ConfigError, convert_os_errors
 
 MAX_BYTES = 1 << 20
@@ -166,14 +166,10 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
         problem = getattr(error, "problem", None)
         reason = f": {problem}" if problem else ""
         raise ConfigError(f"--set {assignment}: the value is not YAML{reason}") from None
-    *sections, last_key = key.split(".")
-    for section in sections:
-        if data.get(section) is None:  # also a section without keys
-            data[section] = {}
-        data = data[section]
-        if not isinstance(data, dict):
-            raise ConfigError(f"--set {assignment}: {section} is not a section with keys")
-    data[last_key] = value
+    try:
+        assign_key(data, key, value)
+    except ValueError as error:
+        raise ConfigError(f"--set {assignment}: {error}") from None
 
 
 def apply_settings(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
