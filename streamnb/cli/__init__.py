@@ -51,13 +51,13 @@ def _exit_at_once(status: int) -> None:
 
 def main() -> None:
     """Run the command line. A failure is printed as one line and sets the exit status."""
-    if sys.argv[1:2] != ["experiment"]:
-        # Without memory for its threads, OpenBLAS ends the process, and a mail would be lost. One
-        # thread is enough, because only `experiment` multiplies matrices.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    _prepare_collector()
-    _prepare_streams()
     try:
+        if sys.argv[1:2] != ["experiment"]:
+            # Without memory for its threads, OpenBLAS ends the process, and a mail would be lost.
+            # One thread is enough, because only `experiment` multiplies matrices.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        _prepare_collector()
+        _prepare_streams()
         if sys.argv[1:2] in (["filter"], ["classify"]):
             gc.disable()  # one message leaves little garbage
             from streamnb.cli.quick import exit_status
@@ -67,7 +67,8 @@ def main() -> None:
                 _exit_at_once(status)
             gc.enable()
         from streamnb.cli import group
-    except KeyboardInterrupt:
+
+        group.main()
+    except KeyboardInterrupt:  # before or after the part of `group.main` that handles it
         sys.stderr.write("streamnb: interrupted\n")
         sys.exit(130)
-    group.main()

@@ -96,7 +96,7 @@ class _Commands(click.Group):
         module = import_module(f"streamnb.cli.{COMMANDS[name].module}")
         name = name.replace("-", "_")
         command: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
-        _refuse_empty_arguments(command)
+        _refuse_empty_text(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -133,13 +133,16 @@ class _NotEmpty(click.types.StringParamType):
         return super().convert(value, param, ctx)
 
 
-def _refuse_empty_arguments(command: click.Command) -> None:
-    """Make a command, and the commands of a group, refuse empty arguments."""
+def _refuse_empty_text(command: click.Command) -> None:
+    """Make a command, and the commands of a group, refuse empty arguments and options.
+
+    Options with a callback check their text themselves.
+    """
     for param in command.params:
-        if isinstance(param, click.Argument) and param.type is click.STRING:
+        if param.type is click.STRING and param.callback is None:
             param.type = _NotEmpty()
     for member in getattr(command, "commands", {}).values():
-        _refuse_empty_arguments(member)
+        _refuse_empty_text(member)
 
 
 def _suggestion(name: str) -> str:

@@ -33,7 +33,7 @@ def report(runs: tuple[str, ...], path: str) -> None:
 
     Exit status: 0 success, 2 wrong option, 3 a run cannot be read, 5 the page cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    from streamnb.errors import ConfigError
+    from streamnb.errors import ConfigError, printable
     from streamnb.pictures import write_report
 
     folder = os.path.realpath(os.path.dirname(path) or ".")
@@ -44,4 +44,4 @@ def report(runs: tuple[str, ...], path: str) -> None:
         )
     write_report(list(runs), path)
     if path != "-":
-        click.echo(path)
+        click.echo(printable(path))

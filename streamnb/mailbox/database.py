@@ -47,9 +47,13 @@ def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> 
     Raises
     ------
     StateError, OutputError, BusyError
-        As `Database` and `streamnb.mailbox.postgres.PostgresDatabase` do.
+        For another URL, and as `Database` and `streamnb.mailbox.postgres.PostgresDatabase` do.
     """
     if not is_url(path):
+        if "://" in os.fspath(path) and not os.path.exists(path):
+            raise StateError(
+                f"{path}: not a database; name a file, or postgresql://USER@HOST/DATABASE"
+            )
         return Database(path, create, wait)
     with require_extra("postgres", error_class=StateError):
         from streamnb.mailbox.postgres import PostgresDatabase

@@ -17,7 +17,7 @@ import numpy as np
 from streamnb.classifier import Classifier
 from streamnb.counts.blocks import BLOCK, features_of, positions
 from streamnb.counts.protocol import Ints, Keys, Label
-from streamnb.errors import BusyError, StateError, convert_os_errors
+from streamnb.errors import BusyError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.database import Database
 from streamnb.mailbox.ledger import Row, check_row, row_of, select_row
@@ -73,6 +73,8 @@ def recover(
     StateError
         If the file is not a database, the description of the classifier is lost, or the new
         database exists. Nothing is created.
+    OutputError
+        If the new database cannot be created.
     """
     if os.path.lexists(new):
         raise StateError(f"{new}: the file exists; name a new database")
@@ -82,10 +84,11 @@ def recover(
             "`recover` works on files, not on a server's database; restore the server's backup, "
             "or import a file from `streamnb export`"
         )
-    database = Database(damaged, create=False, wait=wait, is_damaged=True)
     making = f"{new}.partial"  # after a kill, the name shows that the file is incomplete
-    try:
+    with convert_os_errors(OutputError, f"{new}: the database cannot be created"):
         _remove(making)
+    database = Database(damaged, create=False, wait=wait, is_damaged=True)
+    try:
         with database.reading():  # one transaction hides changes of other processes
             done = _absorbed(database, making, classes, wait, losses)
         if done.rows_added == 0:

@@ -780,7 +780,7 @@ MISUSES = {
     "a bad kind": (["{weather}", "--set", "splits={kind: x}"], 2, "splits.kind: 'x' is not one of"),
     "alias": (["{weather}", "--set", "splits.trials=&a [*a]"], 2, "aliases (*name)"),
     "depth": (["{weather}", "--set", f"splits={'[' * 20000}"], 2, "nested over 50 deep"),
-    "no folder": (["{weather}", "--out", ""], 5, "the name is empty"),
+    "no folder": (["{weather}", "--out", ""], 2, "it is empty"),
     "prequential ranges": (
         ["{weather}", "--set", "splits={kind: prequential}", "--set", "data.bins=3"],
         2,
