@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import stat
@@ -234,7 +235,13 @@ class Database(Transactions):
     def _convert_error(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _busy(error):
-            return self._held("process")
+            if self._has_locks():
+                return self._held("process")
+            # SQLite reports a lock that the file system refuses as a lock of another process.
+            return OutputError(
+                f"{self.path}: the file system refuses locks; move the database to a local disk, "
+                "or start the lock service of NFS"
+            )
         failed = code == sqlite3.SQLITE_IOERR
         if code == sqlite3.SQLITE_FULL or (failed and self._no_room()):
             before = self._size_of("-wal")
@@ -266,6 +273,18 @@ class Database(Transactions):
         if code in _DAMAGED or missing or str(error).startswith("Could not decode to UTF-8"):
             return self._damaged(error)
         return error
+
+    def _has_locks(self) -> bool:
+        """Return whether files in the database's folder can be locked."""
+        import fcntl  # here: few processes need them
+        import tempfile
+
+        try:
+            with tempfile.TemporaryFile(dir=os.path.dirname(self.path)) as file:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+        return True
 
     def _no_room(self) -> bool:
         """Return whether the disk is full, including the folder of SQLite's temporary files."""

@@ -1,5 +1,6 @@
 """Counts and ledger in SQLite: exact, durable, shared; against the models in memory."""
 
+import errno
 import gc
 import json
 import os
@@ -301,6 +302,16 @@ def test_two_threads_of_two_connections_lose_nothing(sample, tmp_path):
     with Mailbox(tmp_path / "db") as box:
         assert box.verify() == []
         assert sum(box.counts[0].weights) == 40
+
+
+def test_a_file_system_without_locks_is_not_another_process(box, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with Mailbox(box.path, wait=0.1) as other, box.writing():
+        monkeypatch.setattr("fcntl.lockf", refused)
+        with pytest.raises(OutputError, match="the file system refuses locks; move"):
+            other.learn(SPAM, "spam")
 
 
 def test_status_counts_what_was_learned(sample, box):
