@@ -50,6 +50,7 @@ _DENIED_REASONS = (
     "pg_hba.conf",
     "permission",
     "invalid",
+    "unsupported startup parameter",
 )
 # Seconds to wait for the answer to a statement, in addition to the wait for a lock.
 # `shrink` has no limit.
@@ -68,7 +69,6 @@ _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_cou
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
 # The loss of a client's host is noticed within a minute, too, and its lock is released.
 _SESSION_SETTINGS = (
-    "SET client_encoding TO 'UTF8'",
     "SET tcp_keepalives_idle = 30",
     "SET tcp_keepalives_interval = 10",
     "SET tcp_keepalives_count = 3",
@@ -204,16 +204,21 @@ class PostgresDatabase(Transactions):
             autocommit=True,
             connect_timeout=timeout,
             application_name="streamnb",
+            client_encoding="UTF8",
             **defaults,
         )
         real.patience = _ANSWER_TIMEOUT_S + self.wait
         self.connection = _Connection(real)
         self._process = os.getpid()
         try:
-            for statement in _SESSION_SETTINGS:
-                real.execute(statement.encode())
-            if self._fetch_value("SHOW synchronous_commit") == "off":
-                real.execute("SET synchronous_commit = on")
+            # Through a pooler, such as PgBouncer, each transaction can have another connection.
+            self._is_pooled = self._fetch_value("SELECT pg_backend_pid()") != real.info.backend_pid
+            if self._is_pooled:
+                real.prepare_threshold = None
+            else:
+                for statement in _SESSION_SETTINGS:
+                    real.execute(statement.encode())
+            self._commits_late = self._fetch_value("SHOW synchronous_commit") == "off"
             if self._schema:
                 self._use(self._schema)
         except BaseException:
@@ -226,9 +231,9 @@ class PostgresDatabase(Transactions):
         return None if row is None else row[0]
 
     def _use(self, schema: str) -> None:
-        path = sql.SQL("SET search_path TO {}").format(sql.Identifier(schema))
-        self.connection.real.execute(path)
         self._schema = schema
+        path = sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(schema))
+        self._search_path = path.as_string(self.connection.real)
         oid = self._fetch_value(
             "SELECT oid::bigint FROM pg_namespace WHERE nspname = %s", (schema,)
         )
@@ -242,13 +247,15 @@ class PostgresDatabase(Transactions):
                 "database with ENCODING 'UTF8'"
             )
         self._use(self._named())
+        self._check_options()
         if not self._is_there():
             if not create:
                 raise StateError(
                     f"{self.path}: it has no tables of streamnb; create them with `streamnb learn`"
                 )
             self._make_all()
-        self._check_version()
+        with self.reading():
+            self._check_version()
 
     def _named(self) -> str:
         """Return the schema that the URL names, or the default one."""
@@ -265,6 +272,17 @@ class PostgresDatabase(Transactions):
                 "options=-csearch_path%3Dmail"
             )
         return str(parts[0])
+
+    def _check_options(self) -> None:
+        """Raise StateError if a pooler ignored the schema that the URL names."""
+        in_url = conninfo_to_dict(self.location).get("options")
+        options = str(in_url or os.environ.get("PGOPTIONS", ""))
+        named = re.findall(r"search_path=(\S+)", options)
+        if self._is_pooled and named and named[-1].strip('"').lower() != self._schema.lower():
+            raise StateError(
+                f"{self.path}: a pooler ignores the search_path of the URL; set it for the user "
+                "(ALTER ROLE ... SET search_path), or connect to the server itself"
+            )
 
     def _is_there(self) -> bool:
         """Return whether the tables exist. Raise StateError if the schema has other tables."""
@@ -287,6 +305,7 @@ class PostgresDatabase(Transactions):
                 schema = sql.Identifier(self._schema)
                 run(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
                 self._use(self._schema)
+            run(self._search_path.encode())
             if not self._is_there():
                 self._make_tables()
 
@@ -363,13 +382,15 @@ class PostgresDatabase(Transactions):
     def _begin_with(self, writes: bool, durable: bool) -> None:
         run = self.connection.real.execute
         if not writes:
-            run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            run(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._search_path}".encode())
             return
         # Read committed makes changes visible that were committed during the wait for the lock.
-        run("BEGIN ISOLATION LEVEL READ COMMITTED")
-        run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
-        if not durable:
-            run("SET LOCAL synchronous_commit = off")
+        run(
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._search_path}; "
+            f"SET LOCAL lock_timeout = {self._patience()}".encode()
+        )
+        if not durable or self._commits_late:
+            run(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}".encode())
         lock = "SELECT pg_advisory_xact_lock(%s), current_setting('transaction_read_only')"
         row = run(lock, (self._key,)).fetchone()
         if row is not None and row[1] == "on":
@@ -405,7 +426,7 @@ class PostgresDatabase(Transactions):
     def tables(self) -> set[str]:
         """Return the names of streamnb's tables in the schema."""
         rows = self.connection.real.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", (self._schema,)
         )
         return {name for (name,) in rows if _TABLE_NAMES.fullmatch(name)}
 
@@ -429,7 +450,12 @@ class PostgresDatabase(Transactions):
         return int(self._fetch_value("SELECT version FROM streamnb_format"))
 
     def shrink(self) -> bool:
-        """Release free space. Return False if another process or a missing right prevents it."""
+        """Release free space. Return False if another process or a missing right prevents it.
+
+        A pooler prevents it, because the time to wait for locks cannot be set for one connection.
+        """
+        if self._is_pooled:
+            return False
         with self.reading():
             foreign_tables = self._fetch_value(
                 "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() "
@@ -444,7 +470,7 @@ class PostgresDatabase(Transactions):
             try:
                 run(f"SET lock_timeout = {self._patience()}".encode())
                 for table in sorted(self.tables()):
-                    run(sql.SQL("VACUUM FULL {}").format(sql.Identifier(table)))
+                    run(sql.SQL("VACUUM FULL {}").format(sql.Identifier(self._schema, table)))
             except psycopg.errors.LockNotAvailable:
                 return False
             finally:

@@ -77,3 +77,41 @@ def served(wanted=True):
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def pooled(server, *options):
+    """The URL of a PgBouncer that gives each transaction another of four connections."""
+    (server.folder / "users").write_text('"postgres" ""\n')
+    settings = [
+        "[databases]",
+        f"mail = host={server.folder} user=postgres",
+        "[pgbouncer]",
+        "listen_addr =",
+        "listen_port = 6432",
+        f"unix_socket_dir = {server.folder}",
+        "auth_type = any",
+        f"auth_file = {server.folder}/users",
+        "pool_mode = transaction",
+        "default_pool_size = 4",
+        *options,
+    ]
+    (server.folder / "pooler.ini").write_text("\n".join(settings))
+    pooler = subprocess.Popen(
+        [
+            "setpriv",
+            "--reuid=postgres",
+            "--clear-groups",
+            "pgbouncer",
+            server.folder / "pooler.ini",
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while not (server.folder / ".s.PGSQL.6432").exists():
+            assert pooler.poll() is None
+            time.sleep(0.05)
+        yield f"postgresql://postgres@:6432/mail?host={server.folder}"
+    finally:
+        pooler.terminate()
+        pooler.wait()

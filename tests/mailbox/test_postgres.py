@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -534,3 +535,48 @@ def test_newer_views_come_into_a_schema_of_their_own(url, server):
             assert count_missing(old, new) == 0
         with pytest.raises(StateError, match="old database"):
             create_upgraded(old, url)
+
+
+needs_pooler = pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="needs PgBouncer")
+
+
+@needs_pooler
+def test_a_pooler_may_give_each_transaction_another_connection(server):
+    messages = mails(40)
+    with postgres.pooled(server) as url:
+        boxes = [Mailbox(url) for _ in range(4)]
+
+        def work(box, part):
+            for message, label in part:
+                box.learn(message, label)
+                box.classify(message)
+
+        threads = [
+            threading.Thread(target=work, args=(box, messages[k::4])) for k, box in enumerate(boxes)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sum(group.messages for group in status(boxes[0]).learned) == 40
+        assert boxes[1].undo(1).unlearned == 40
+        assert redo(boxes[2]).learned == 40
+        compact(boxes[3], rare_days=None)
+        assert boxes[0].verify() == []
+        for box in boxes:
+            box.close()
+    with Mailbox(server.url, create=False) as direct:  # the same tables
+        assert sum(group.messages for group in status(direct).learned) == 40
+
+
+@needs_pooler
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((), "unsupported startup parameter: options"),
+        (("ignore_startup_parameters = options",), "ignores the search_path"),
+    ],
+)
+def test_a_pooler_cannot_give_the_mailbox_of_another_schema(server, options, reason):
+    with postgres.pooled(server, *options) as url, pytest.raises(StateError, match=reason):
+        Mailbox(f"{url}&options=-csearch_path%3Dstreamnb_b")
