@@ -1,5 +1,6 @@
 """Exports, imports and merges of mailboxes."""
 
+import gzip
 import json
 import os
 import stat
@@ -429,7 +430,12 @@ def test_what_is_replaced_must_be_clear(box, tmp_path):
         ),
         (b'"120","340"\r\n"subject:cheap","1","20"\r\n', "SpamBayes"),
         (b"120,340\nsubject:cheap,1,20\n", "SpamBayes"),
-        (b"nothing of the kind\n", "expected 'token"),
+        (b"nothing of the kind\n", "bogoutil -d`: expected 'token"),
+        (gzip.compress(b'{"classes": []}\n'), "the file is compressed"),
+        (b"SQLite format 3\0" + bytes(100), "streamnb merge"),
+        (bytes(12) + b"\x62\x31\x05\0" + bytes(100), "bogoutil -d"),
+        (b"From a@b Thu Jan  1 00:00:00 2026\nSubject: x\n\ny\n", "streamnb learn"),
+        (b"Subject: x\n\ny\n", "streamnb learn"),
         (b"", "MSG_COUNT"),
     ],
 )
@@ -461,6 +467,13 @@ def test_a_word_list_can_come_from_a_named_pipe(box, tmp_path):
     writer.start()
     assert import_file(box, str(tmp_path / "pipe")).rows_added == 2
     writer.join()
+
+
+def test_an_editor_may_save_an_export_with_a_byte_order_mark(box, tmp_path):
+    box.learn(SPAM, "spam")
+    (tmp_path / "x").write_bytes(b"\xef\xbb\xbf" + exported(box).replace(b"\n", b"\r\n"))
+    with Mailbox(tmp_path / "other.db") as other:
+        assert import_file(other, str(tmp_path / "x")).rows_added == 1
 
 
 def test_an_import_says_what_its_classes_need(tmp_path):

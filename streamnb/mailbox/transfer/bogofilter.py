@@ -123,7 +123,8 @@ def _read_tokens(path: str, name: str) -> Iterator[tuple[bytes, list[float]]]:
                     raise ValueError
             except (ValueError, OverflowError):
                 raise StateError(
-                    f"{name}:{number}: expected 'token spam-count ham-count'"
+                    f"{name}:{number}: not an export, a model file or the output of `bogoutil "
+                    "-d`: expected 'token spam-count ham-count'"
                 ) from None
             yield fields[0], counts
 

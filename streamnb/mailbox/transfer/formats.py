@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.classifier import Classifier
+from streamnb.corpus.entry import is_compressed
 from streamnb.corpus.text_files import as_regular_file
 from streamnb.counts.memory import NO_NAME, MemoryCounts
 from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
@@ -119,8 +121,9 @@ def import_file(
     with convert_os_errors(StateError, f"{path}: cannot be read"):
         real = str(as_regular_file(path)) if path == "-" or Path(path).is_fifo() else path
         head = _head(real, path)
-        _refuse_other_filters(head, path)
-        kind = kind or {b"PK": "model", b'{"': "lines"}.get(head[:2], "bogofilter")
+        _refuse_other_files(head, path)
+        start = head.removeprefix(codecs.BOM_UTF8)[:2]
+        kind = kind or {b"PK": "model", b'{"': "lines"}.get(start, "bogofilter")
         reader = {"model": _model_export, "lines": read_lines, "bogofilter": read_dump}
         # rows are read lazily
         result = ledger_export.merge_export(mailbox, reader[kind](real, path))
@@ -148,18 +151,44 @@ def _imported_digests(mailbox: Mailbox, path: str) -> list[bytes]:
     return [digest for name, digest in rows if name == source or source not in sources]
 
 
-def _refuse_other_filters(head: bytes, path: str) -> None:
-    """Raise StateError for exports of filters whose tokens cannot be used."""
-    if re.match(rb"v\t\d+\tdb_version", head):
+# Beginnings of files that users try to import, and the description and remedy of each.
+_OTHER_FILES = (
+    (
+        rb"v\t\d+\tdb_version",
+        "a backup of SpamAssassin (sa-learn --backup): its tokens are hashes instead of words; run "
+        "`streamnb learn` on the mail itself",
+    ),
+    (
+        rb"\"?\d+\"?,\"?\d+\"?\r?\n",
+        "an export of SpamBayes (sb_dbexpimp): its tokens follow other rules; run `streamnb learn` "
+        "on the mail itself",
+    ),
+    (
+        rb"SQLite format 3\0",
+        "a database; run `streamnb merge` if it is streamnb's, or import the output of `bogoutil "
+        "-d` if it is bogofilter's",
+    ),
+    # Berkeley DB: a hash or B-tree in both byte orders
+    (
+        rb"(?s).{12}(?:\x61\x15\x06\0|\0\x06\x15\x61|\x62\x31\x05\0|\0\x05\x31\x62)",
+        "a database of Berkeley DB; if it is bogofilter's, import the output of `bogoutil -d`",
+    ),
+    (
+        rb"From |(?:Return-Path|Received|Delivered-To|From|Subject|Date|Message-ID): ",
+        "mail; run `streamnb learn` on it",
+    ),
+)
+
+
+def _refuse_other_files(head: bytes, path: str) -> None:
+    """Raise StateError for files of other programs, which cannot be imported."""
+    if is_compressed(head):
         raise StateError(
-            f"{path}: a backup of SpamAssassin (sa-learn --backup): its tokens are hashes instead "
-            "of words; run `streamnb learn` on the mail itself"
+            f"{path}: the file is compressed; decompress it, or pipe it into `streamnb import -`"
         )
-    if re.match(rb"\"?\d+\"?,\"?\d+\"?\r?\n", head):
-        raise StateError(
-            f"{path}: an export of SpamBayes (sb_dbexpimp): its tokens follow other rules; run "
-            "`streamnb learn` on the mail itself"
-        )
+    for pattern, description in _OTHER_FILES:
+        if re.match(pattern, head):
+            raise StateError(f"{path}: {description}")
 
 
 def _head(path: str, name: str) -> bytes:
