@@ -6,10 +6,17 @@ from libc.math cimport INFINITY, fabs, rint, sqrt
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
 
 
-def divide(list numbers, double divisor) -> list:
-    """Return the numbers divided by `divisor`."""
+def divide(list rows, double divisor) -> list:
+    """Return lists of numbers divided by `divisor`."""
+    cdef list row
     cdef double number
-    return [number / divisor for number in numbers]
+    return [[number / divisor for number in row] for row in rows]
+
+
+def logs(list numbers) -> list:
+    """Return the natural logarithms of numbers above 0."""
+    cdef double number
+    return [snb_log(number) for number in numbers]
 
 
 def soft_clip(list log_likelihoods, list active, double bound) -> list:

@@ -152,6 +152,7 @@ cdef extern from *:
     ) {
         if (complement) snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 1);
         else if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, cells, rows, 4, 2, 0);
+        else if (alphas_n == 4 && width == 1) snb_smooth_rows_of(numbers, alphas, cells, rows, 4, 1, 0);
         else snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 0);
     }
 

@@ -271,7 +271,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         sums, used = self._sums(tokens, factor)
         if not self.length_norm or not used:
             return sums
-        return _core.divide(sums, self._length_divisor(used))
+        return _core.divide([sums], self._length_divisor(used))[0]
 
     def _scores(self, x: Any) -> list[float]:
         pairs = zip(self._log_prior(), self.log_likelihoods(x), strict=True)

@@ -118,8 +118,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         if len(weights) < 3:
             return 0.0
         total = math.fsum(weights)
-        logs = _core.log_cells(np.array(weights)).tolist()
-        entropy = _core.log(total) - math.fsum(map(mul, weights, logs)) / total
+        entropy = _core.log(total) - math.fsum(map(mul, weights, _core.logs(weights))) / total
         return max(_core.exp(entropy) - 2, 0.0)
 
     def _grid(self, tokens: TokenCounts, factors: Sequence[float]) -> tuple[list[list[float]], int]:
@@ -142,8 +141,7 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         grid, used = self._grid(tokens, factors)
         if not self.length_norm or not used:
             return grid
-        divisor = self._length_divisor(used)
-        return [_core.divide(sums, divisor) for sums in grid]
+        return _core.divide(grid, self._length_divisor(used))
 
     def _sums(self, tokens: TokenCounts, factor: float = 1.0) -> tuple[list[float], int]:
         (sums,), used = self._grid(tokens, (factor,))
