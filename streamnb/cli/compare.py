@@ -29,10 +29,11 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
     excludes zero.
 
     With more than two classes, log loss and Brier score are not compared, because results.txt has
-    only the score of the predicted class. `replay` prints them for each run.
+    one score for each message. `replay` prints them for each run.
 
     results.txt may come from another program. Each line is `NAME judge=CLASS class=CLASS
-    score=NUMBER`: true class, predicted class, and log-odds of the predicted class.
+    score=NUMBER`: true class, predicted class, and log-odds of the positive class (spam). With
+    more than two classes and none of them positive, it is the log-odds of the predicted class.
 
     \b
     Examples:

@@ -47,10 +47,10 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
     },
     "Mailbox": {
         "forget": _Entry("mailbox", "Unlearn messages."),
-        "undo": _Entry("maintenance", "Undo everything learned since a given time."),
+        "undo": _Entry("maintenance", "Undo the last changes, or all changes since a given time."),
         "filter": _Entry("delivery", "Add a message's class to its header, at delivery."),
         "watch": _Entry("watch", "Sort a mail account and learn from moved messages."),
-        "verdicts": _Entry("web", "Show or set the limits of stored verdicts."),
+        "verdicts": _Entry("web", "Find stored verdicts, or set how many are stored."),
     },
     "Server": {
         "serve": _Entry("serve", "Run a server: Unix socket, HTTP, SMTP, LMTP, milter."),
@@ -59,7 +59,7 @@ SECTIONS: dict[str, dict[str, _Entry]] = {
     "Maintenance": {
         "status": _Entry("maintenance", "Show what the mailbox has learned and what it needs."),
         "verify": _Entry("maintenance", "Compare the database's counts with its ledger."),
-        "compact": _Entry("maintenance", "Drop rare and old features and shrink the file."),
+        "compact": _Entry("maintenance", "Drop rare features and old history; shrink the file."),
         "recover": _Entry("maintenance", "Copy the undamaged rows of a database to a new one."),
         "upgrade": _Entry("mailbox", "Relearn the mailbox's messages with this version."),
         "export": _Entry("maintenance", "Write the mailbox to a file."),

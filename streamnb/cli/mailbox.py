@@ -274,8 +274,10 @@ def forget(
     Example:
       streamnb forget message.eml
     """  # noqa: D301 (\b tells click to keep the lines)
-    if sender is not None and not (erase and sender.strip()):
-        raise click.UsageError("--sender needs --erase and must not be empty")
+    if sender is not None and not erase:
+        raise click.UsageError("--sender needs --erase")
+    if sender is not None and not sender.strip():
+        raise click.UsageError("--sender is empty; name an address or a part of it")
     if not source and not digests and sender is None:
         raise click.UsageError("Missing argument 'SOURCE...' (or --digest).")
     keys = [_parse_digest(text) for text in digests]
@@ -378,6 +380,7 @@ def _errors_exit_with_3() -> Iterator[None]:
 @click.argument("source", nargs=-1)
 @click.option(
     "--reasons",
+    metavar="N",
     type=options.WholeRange(0, 100),
     default=0,
     help="Print the N features with the strongest evidence for each message.",
@@ -388,7 +391,7 @@ def _errors_exit_with_3() -> Iterator[None]:
 @options.database_options
 @options.json_option
 def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool) -> None:
-    """Print `S score path` for spam, `H` for ham and `U` for unsure, one line a message.
+    """Print a line for each message: S for spam, H for ham or U for unsure, the score and the path.
 
     Messages of a class that is not ready (see `streamnb status`) are U too. The score is the
     log-odds of spam: above 0, spam is more likely than not. If there are classes other than ham

@@ -282,7 +282,7 @@ def _confirm(change: str) -> None:
 @database_options
 @json_object_option
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop features that occurred once, old rows with --ledger, and shrink the file.
+    """Drop features that only one message had, and with --ledger old history; shrink the file.
 
     Few verdicts change, because such features rarely occur again. To see the numbers first, use
     --dry-run.

@@ -268,10 +268,11 @@ def site_model_path() -> str | None:
 database_options: Decorator = combine_options(
     shared_option(
         "--wait",
+        metavar="SECONDS",
         type=FiniteRange(0, 3600),
         default=10.0,
         show_default=True,
-        help="Seconds to wait while another process writes; then exit status 75.",
+        help="Time to wait while another process writes; then exit status 75.",
     ),
     shared_option(
         "--user",

@@ -75,8 +75,8 @@ def predict(
     predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
-    review. A wrong label other than the positive one (spam) costs MISS. So with 10 1 0.2, such a
-    label is sure if its probability is at least 0.8.
+    review. A wrong label costs ALARM if it is the positive class (spam), otherwise MISS. So with
+    10 1 0.2, a label other than spam is sure if its probability is at least 0.8.
 
     \b
     Examples:

@@ -45,28 +45,32 @@ _PREFIX = "STREAMNB_"
 _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOCKET",
               "STREAMNB_TRACEBACK", "STREAMNB_UNSERVED", "STREAMNB_URL",
               "STREAMNB_USERS")  # fmt: skip
-_BOTH = "--lmtp and --smtp need --next, and it needs one of them"
-_PAIR = "--certificate and --key need each other"
+_BOTH = "--lmtp and --smtp need --next; --next needs --lmtp or --smtp"
+_PAIR = "--certificate needs --key, and --key needs --certificate"
 # An option, the option that it needs, and the error if that is missing.
 _NEEDS = (
     ("--lmtp or --smtp", "--next", _BOTH),
     ("--next", "--lmtp or --smtp", _BOTH),
     ("--certificate", "--key", _PAIR),
     ("--key", "--certificate", _PAIR),
-    ("--certificate", "--lmtp or --smtp", "--certificate is for --smtp and --lmtp alone"),
-    ("--reject", "--milter", "--reject goes with --milter"),
-    ("--reject-text", "--reject", "--reject-text goes with --reject"),
-    ("--full-address", "--users", "--full-address goes with --users"),
-    ("--aliases", "--users", "--aliases goes with --users"),
-    ("--delimiter", "--users", "--delimiter goes with --users"),
-    ("--host-name", "--http", "--host-name goes with --http"),
-    ("--model", "--http", "--model goes with --http"),
+    ("--certificate", "--lmtp or --smtp", "--certificate needs --smtp or --lmtp"),
+    ("--reject", "--milter", "--reject needs --milter"),
+    ("--reject-text", "--reject", "--reject-text needs --reject"),
+    ("--full-address", "--users", "--full-address needs --users"),
+    ("--aliases", "--users", "--aliases needs --users"),
+    ("--delimiter", "--users", "--delimiter needs --users"),
+    ("--host-name", "--http", "--host-name needs --http"),
+    ("--model", "--http", "--model needs --http"),
 )
 # Two options that exclude each other, and the error.
 _EXCLUDES = (
-    ("--users", "--db or --user", "--users serves all users' databases: without --db and --user"),
+    (
+        "--users",
+        "--db or --user",
+        "--users serves all databases of users; remove --db and --user",
+    ),
     *(
-        ("--model", name, f"--model goes with --http alone: without {name}")
+        ("--model", name, f"--model serves only by --http; remove {name}")
         for name in ("--lmtp or --smtp", "--milter", "--users", "--db or --user")
     ),
 )
@@ -169,7 +173,8 @@ def _host_names(
     "--per-address",
     type=options.WholeRange(1, 1000),
     metavar="N",
-    help="Most connections from one address. Default: a quarter of all; no limit for this machine.",
+    help="Maximum number of connections from one address. Default: a quarter of all connections, "
+    "and no limit for this machine.",
 )
 @click.option(
     "--log",

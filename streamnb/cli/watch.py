@@ -218,8 +218,8 @@ def watch(
     from there to the inbox   removes the label; without one, learns the inbox's class (ham)
     anywhere else             learns nothing
 
-    New mail in a class's folder is not learned if no scan has seen it in another folder, because
-    another program put it there. The next scan also finds moves made between two runs.
+    Mail in a class's folder is learned only if an earlier scan saw it in another folder. Otherwise
+    another program put it there. The first scan of a run also finds moves made since the last run.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
     status`). SIGTERM ends the command.

@@ -77,13 +77,13 @@ def web(account: str | None, listen: str) -> None:
     "--most",
     type=WholeRange(0, 100_000),
     metavar="N",
-    help="Store at most N verdicts from now on (at first 500); 0 for none.",
+    help="Change the largest number of stored verdicts; 0 stores none. A new database stores 500.",
 )
 @click.option(
     "--days",
     type=FiniteRange(0, 36_500),
     metavar="DAYS",
-    help="Store verdicts for DAYS from now on (at first 30).",
+    help="Change how long verdicts are stored. A new database stores them for 30 days.",
 )
 @click.option(
     "--find",

@@ -270,6 +270,19 @@ class Config(Section):
     jobs: int = key(Integer(1, 256), default=1)
     spark: SparkConfig | None = key(section_type(SparkConfig), default=None)
 
+    def suggest_key(self, name: str) -> str:
+        """Return a hint for an unknown key: its name with the section that has it, if any."""
+        sections: dict[str, type[Section]] = {
+            "model": ClassifierConfig,
+            "corpus": CorpusConfig,
+            "evaluate": EvaluateConfig,
+            "output": OutputConfig,
+        }
+        for section, kind in sections.items():
+            if name in kind.declared_keys and name != "kind":
+                return f"did you mean '{section}.{name}'?"
+        return super().suggest_key(name)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for YAML or JSON, without sections that are None."""
         return {name: value for name, value in super().to_dict().items() if value is not None}

@@ -95,15 +95,8 @@ class Section:
     def _read(self, path: str, data: dict[Any, Any]) -> None:
         for name in data:
             if name not in self.declared_keys:
-                known_names = list(self.declared_keys)
-                close = difflib.get_close_matches(str(name), known_names, n=1, cutoff=0.5)
-                hint = (
-                    f"did you mean {close[0]!r}?"
-                    if close
-                    else f"known keys: {', '.join(known_names)}"
-                )
                 text = "null" if name is None else str(name) or "''"
-                raise ValueError(f"{_join(path, text)}: unknown key; {hint}")
+                raise ValueError(f"{_join(path, text)}: unknown key; {self.suggest_key(str(name))}")
         for name, declared in self.declared_keys.items():
             if name in data:
                 vars(self)[name] = declared.convert(_join(path, name), data[name])
@@ -112,6 +105,12 @@ class Section:
             else:
                 vars(self)[name] = declared.default
         vars(self)["_explicit_keys"] = frozenset(data)
+
+    def suggest_key(self, name: str) -> str:
+        """Return a hint for an unknown key: the nearest key, or all keys."""
+        known_names = list(self.declared_keys)
+        close = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
+        return f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known_names)}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(

@@ -119,7 +119,7 @@ def read_run(path: str | Path, positive: str | None = None) -> RunResults:
                 f"with more than two classes they cannot be converted: replay with "
                 f"--set evaluate.positive={positive}"
                 if positive in classes
-                else f"{positive} is none of its classes"
+                else f"{positive} is not one of its classes"
             )
             raise CorpusError(f"{file}: its scores are for class {run_positive}; {reason}")
         scores = -scores

@@ -334,8 +334,10 @@ class Database(Transactions):
 
     def problems(self) -> list[str]:
         """Return one line for each problem that SQLite finds in the file."""
-        lines = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
-        return [f"the file: {text}" for (text,) in lines if text != "ok"]
+        rows = self.connection.execute("PRAGMA integrity_check(10)").fetchall()
+        # A row can have several lines, after a heading with the name of the database.
+        lines = [line for (text,) in rows for line in text.splitlines() if line[:3] != "***"]
+        return [f"SQLite reports: {line}" for line in lines if line != "ok"]
 
     def size(self) -> int:
         """Return the bytes of the file and its log."""

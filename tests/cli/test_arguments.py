@@ -60,3 +60,28 @@ def test_an_empty_source_behind_others_is_refused(folder, arguments):
 def test_the_present_folder_has_a_name(folder):
     with pytest.raises(ConfigError, match="it is empty"):
         open_corpus("")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["compact", "--ledger", "x"], "'x' is not a valid number"),
+        (["status", "--wait", "nan"], "not a finite number"),
+        (["forget", "--sender", "ann"], "--sender needs --erase"),
+        (["forget", "--erase", "--sender", " "], "--sender is empty"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_named(folder, arguments, text):
+    status, out, error = streamnb_command(*arguments)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert text in error
+
+
+def test_the_help_names_the_value_of_each_option():
+    context = click.Context(commands)
+    for name in COMMANDS:
+        command = commands.get_command(context, name)
+        members = getattr(command, "commands", None) or {"": command}
+        for member in members.values():
+            lines = [param.get_help_record(context) for param in member.params]
+            assert not [line for line in lines if line and " RANGE" in line[0]], name

@@ -490,6 +490,8 @@ BAD_CONFIGURATIONS = {
     "model: {decay: 0.1}": "model.decay: 0.1 is not a number from 0.5 to 1",
     "model: {window: 0}": "model.window: 0 is not a whole number from 1 to",
     "modle: {}": "modle: unknown key; did you mean 'model'?",
+    "alpha: 1": "alpha: unknown key; did you mean 'model.alpha'?",
+    "order: date": "order: unknown key; did you mean 'corpus.order'?",
     "tokenizer: {ngrams: [2, 1]}": "tokenizer.ngrams: .2, 1. is not a pair of whole numbers from 1 to 8 in ascending order",
     "tokenizer: {ngrams: [1, 9]}": "tokenizer.ngrams",
     "tokenizer: {ngrams: 2}": "tokenizer.ngrams: 2 is not a pair of whole numbers",

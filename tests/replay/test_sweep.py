@@ -170,7 +170,7 @@ def test_other_streams_are_refused(runs, tmp_path):
             compare([read_run(runs[0]), read_run(tmp_path / "other.txt")], 2)
     with pytest.raises(CorpusError, match="scores are for class ham, expected spam"):
         compare([read_run(runs[0]), read_run(runs[1], "ham")], 2)
-    with pytest.raises(CorpusError, match="for class spam; eggs is none of its classes"):
+    with pytest.raises(CorpusError, match="for class spam; eggs is not one of its classes"):
         read_run(runs[0], "eggs")
 
 

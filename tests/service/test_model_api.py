@@ -178,10 +178,10 @@ def test_a_new_version_of_the_file_is_used_and_a_damaged_one_is_not(predicting, 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ((), "--model goes with --http"),
-        (("--http", "127.0.0.1:0", "--users"), "without --users"),
-        (("--http", "127.0.0.1:0", "--db", "x"), "without --db"),
-        (("--http", "127.0.0.1:0", "--milter", "127.0.0.1:0"), "without --milter"),
+        ((), "--model needs --http"),
+        (("--http", "127.0.0.1:0", "--users"), "remove --users"),
+        (("--http", "127.0.0.1:0", "--db", "x"), "remove --db"),
+        (("--http", "127.0.0.1:0", "--milter", "127.0.0.1:0"), "remove --milter"),
         (("--http", "127.0.0.1:0"), "the model cannot be read"),
     ],
 )

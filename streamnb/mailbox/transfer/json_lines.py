@@ -192,8 +192,8 @@ def _check_whole(path: str, name: str) -> None:
         is_whole = False
     if not is_whole:
         raise StateError(
-            f"{name}:{number}: the file is truncated, or lines were added or removed; to import "
-            'it anyway, delete its last line and "ends" in its first line'
+            f"{name}:{number}: the file is truncated, or lines were added or removed; use another "
+            'backup, or delete the last line, and "ends" in the first line, to import the others'
         )
 
 
