@@ -435,7 +435,7 @@ cdef class Scanner:
             end += 1
         host = i
         host_end = i
-        while host_end < end and p[host_end] != c"/" and p[host_end] != c"?" and p[host_end] != c"#":
+        while host_end < end and p[host_end] != c"/" and p[host_end] != c"\\" and p[host_end] != c"?" and p[host_end] != c"#":
             if p[host_end] == c"@":  # skip a user name before the host, as in phishing
                 host = host_end + 1
             host_end += 1

@@ -87,6 +87,7 @@ _DISPLAYS = re.compile(
     rb"block|flex|grid|contents|list-item|flow|flow-root|run-in|math|inherit|unset|initial|revert"
     rb"|(?:inline|table|ruby|-webkit|-moz|-ms)(?:[ -].*)?|block .*"
 )
+_NO_DISPLAYS = frozenset((b"none", b"table-column", b"table-column-group"))
 _CLIPPING = frozenset((b"hidden", b"clip", b"auto", b"scroll", b"overlay", b"hidden hidden"))
 _FONT_PERCENT = 0.16  # pixels
 _FUNCTION = re.compile(rb"(?<![a-z0-9-])([a-z0-9-]++)\(([^()]*)\)")
@@ -213,7 +214,7 @@ def _flag(name: bytes, value: bytes) -> int:
     """Return the flag of a declaration, 0 if it does not change the visibility."""
     if name == b"display":
         is_valid = _DISPLAYS.fullmatch(value) is not None
-        return REMOVES if value == b"none" else DISPLAYS if is_valid else 0
+        return REMOVES if value in _NO_DISPLAYS else DISPLAYS if is_valid else 0
     if name == b"mso-hide":
         return REMOVES if value == b"all" else 0
     if name == b"visibility":

@@ -71,7 +71,7 @@ def _read_message(path: str) -> bytes | None:
     head = message[: 1 << 13]
     is_other = (
         len(message) == _QUICK_BYTES
-        or head.lstrip(b"\xef\xbb\xbf\r\n").startswith((b"From ", b"\1\1\1\1"))
+        or head.lstrip(b"\xef\xbb\xbf\r\n").startswith((b"From ", b"\1\1\1\1", b"BABYL OPTIONS:"))
         or b"\0" in head
         or head.startswith(_COMPRESSION_MARKS)
     )

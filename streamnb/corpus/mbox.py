@@ -1,6 +1,7 @@
 """mbox files: a sequence of messages, each after a line that begins with "From ".
 
-MMDF files are read too. Each of their messages is between two lines of four ^A.
+MMDF files are read too. Each of their messages is between two lines of four ^A. Babyl files of
+Emacs are read by the header that Rmail shows.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ _CHUNK = 1 << 20
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
 _DATE = (
-    rb"From \S{1,500}+ {1,20}+(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d "
-    rb"\d\d:\d\d(?::\d\d)?(?: [A-Z+-]\w{2,4})? \d{4}(?: [A-Z+-]\w{2,4})?\r?\n"
+    rb"From \S{1,500}+(?: at \S{1,300}+| <[^>\r\n]{1,300}+>)? {1,20}+"
+    rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Z][a-z]{2} [ \d]\d "
+    rb"\d\d:\d\d(?::\d\d)?(?: [A-Z+-]\w{2,4})? \d{4}"
+    rb"(?: \(?[A-Z+-]\w{2,4}\)?| remote from \S{1,300}+)?\r?\n"
 )
 _LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
 _SEPARATOR = re.compile(
@@ -55,7 +58,7 @@ _OVERLAP = 2048  # bytes; longer than a separator with the name of a field
 def is_mbox(head: bytes) -> bool:
     """Return whether text begins like an mbox or MMDF file."""
     return (
-        head.startswith((b"From ", b"\1\1\1\1\n", b"\1\1\1\1\r\n"))
+        head.startswith((b"From ", b"\1\1\1\1\n", b"\1\1\1\1\r\n", b"BABYL OPTIONS:"))
         or _FIRST.match(head[:_OVERLAP]) is not None
     )
 
@@ -99,6 +102,23 @@ def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
         yield begin, position
 
 
+def _find_babyl_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:
+    """Return the first byte of each message of a Babyl file, and the byte after its last.
+
+    The header before the line EOOH, which Rmail does not show, is left out.
+    """
+    begin, position = -1, 0
+    while line := file.readline(_CHUNK):
+        if line.rstrip() == b"*** EOOH ***" and begin < 0:
+            begin = position + len(line)
+        elif line.startswith(b"\x1f") and begin >= 0:
+            yield begin, position
+            begin = -1
+        position += len(line)
+    if begin >= 0:
+        yield begin, position
+
+
 def _content_end(file: BinaryIO, begin: int) -> int:
     """Return the end of a message by its Content-Length; `begin` if the field is wrong.
 
@@ -127,11 +147,13 @@ def _find_messages(path: Path) -> Iterator[tuple[int, int]]:
     """
     with open(path, "rb") as file:
         size, is_free = _unlocked_size(file, path)
-        if file.read(4) == b"\1\1\1\1":
-            file.seek(0)
+        mark = file.read(6)
+        file.seek(0)
+        if mark.startswith(b"\1\1\1\1"):
             messages = _find_mmdf_messages(file)
+        elif mark == b"BABYL ":
+            messages = _find_babyl_messages(file)
         else:
-            file.seek(0)
             messages = _find_mbox_messages(file, size)
         for begin, end in messages:
             if begin >= size:

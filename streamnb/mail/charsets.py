@@ -38,7 +38,11 @@ _PYTHON_CODECS = {
     "x-user-defined": "cp1252",
 }
 # Supersets of codecs, by Python's name of the codec.
-_SUPERSETS = {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "big5": "big5hkscs"}
+# KOI8-U has Ukrainian letters in the place of eight lines for drawing.
+_SUPERSETS = {
+    "shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "big5": "big5hkscs",
+    "koi8-r": "koi8-u",
+}  # fmt: skip
 # Charsets in which bytes below 128 are not always ASCII characters.
 _NOT_ASCII = lazy_pattern(r"utf-?_?(7|16|32)|iso2022|hz|cp(037|1026|1140|273|424|500|875|864)")
 # Charsets with several bytes per character. A short text in them can be valid UTF-8 by chance.

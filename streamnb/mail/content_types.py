@@ -15,11 +15,13 @@ _TYPE = lazy_pattern(
 )
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
-# Enriched text has tags like HTML.
-_HTML = frozenset(("text/html", "application/xhtml+xml", "text/enriched", "text/richtext"))
+# Enriched text has tags like HTML. A drawing in SVG can be a page with links and scripts.
+_HTML = frozenset((
+    "text/html", "application/xhtml+xml", "text/enriched", "text/richtext", "image/svg+xml"
+))  # fmt: skip
 # Reports are fields that mail programs show as text; application/ics is text/calendar by Google.
 _OTHER_TEXT = frozenset((
-    "application/xhtml+xml", "application/ics", "message/delivery-status",
+    "application/xhtml+xml", "image/svg+xml", "application/ics", "message/delivery-status",
     "message/global-delivery-status", "message/disposition-notification",
     "message/global-disposition-notification", "message/feedback-report",
 ))  # fmt: skip
@@ -43,7 +45,7 @@ _TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|read
 _HTML_NAME = lazy_pattern(r".*\.[sx]?html?", re.I | re.S)
 _HTML_START = lazy_pattern(
     rb"(?:\s|\xef\xbb\xbf|<!--.{0,500}?-->|<\?xml[^>]{0,200}>)*+"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
+    rb"<(?:!doctype\s+html|x-html|html|head|body|title|meta|style|table|div|p|font|center|a|br|span)\b",
     re.I | re.S,
 )
 # Bytes that do not occur in text of any charset. (ISO-2022 uses ESC.)

@@ -136,7 +136,10 @@ def decode_words(value: bytes, fallback: str = "") -> str:
         position = word.end()
     runs.append(_Run(""))
     runs[-1].add(value[position:])
-    return normalize_nfc("".join(run.text(fallback) for run in runs))
+    text = "".join(run.text(fallback) for run in runs)
+    if "=?" in text and text.isascii() and _ENCODED_WORD.search(text.encode()):
+        return decode_words(text.encode(), fallback)  # some programs encode twice
+    return normalize_nfc(text)
 
 
 def charsets_of_words(value: bytes) -> Iterator[str]:

@@ -23,6 +23,8 @@ from streamnb.patterns import lazy_pattern
 _FOLDED_TYPES = frozenset((
     "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory"
 ))  # fmt: skip
+# All AMP pages have this style, until the mail program has loaded AMP.
+_AMP_STYLE = b"body{visibility:hidden}"
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
 _SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
 
@@ -105,7 +107,10 @@ class Part:
     def hidden_spans(self) -> bytes | None:
         """The invisible spans of `utf8` in HTML; cached."""
         if self._hidden_spans is False:
-            self._hidden_spans = hidden_spans(self.utf8) if self.is_html else None
+            page = self.utf8
+            if self.content_type == "text/x-amp-html":
+                page = page.replace(_AMP_STYLE, b" " * len(_AMP_STYLE))
+            self._hidden_spans = hidden_spans(page) if self.is_html else None
         return self._hidden_spans
 
     @property

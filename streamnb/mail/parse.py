@@ -324,7 +324,7 @@ class _Parser:
                 return
             elif self.add_container(part, content):
                 return
-            part.content_type = "text/plain"
+            part.content_type, is_vague = "text/plain", True
         files, data = _find_files(part, content), content.data
         if files:
             content = _without_files(content, files)

@@ -643,3 +643,55 @@ def test_names_of_files_are_read_as_mail_programs_do(parameter, name):
 def test_web_addresses_in_all_attributes_are_read(tag):
     raw = b"Content-Type: text/html\n\n" + tag.encode()
     assert {"url:a.example", "url:evil"} <= set(MailTokenizer().transform_one(raw))
+
+
+@pytest.mark.parametrize("value", ["table-column", "table-column-group", "none"])
+def test_elements_without_a_box_hide_their_text(value):
+    page = f"<div style='display:{value}'>Concealed</div>Visible"
+    tokens = set(MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode()))
+    assert {"hidden:Concealed", "Visible"} <= tokens
+
+
+@pytest.mark.parametrize("encoding", ["8bit", "qp", "base64"])
+@pytest.mark.parametrize("page", [b"<html><p>Visible</p></html>", b"<x-html>\n<p>Visible</p>\n"])
+def test_a_page_in_place_of_the_parts_is_read_as_a_page(page, encoding):
+    label, body = ENCODINGS[encoding](page)
+    head = b"Content-Type: multipart/alternative; boundary=b\nContent-Transfer-Encoding: %b\n\n%b"
+    tokens = set(MailTokenizer().transform_one(head % (label, body)))
+    assert "Visible" in tokens
+    assert "p" not in tokens
+
+
+def test_words_that_are_encoded_twice_are_decoded_twice():
+    inner = "=?Windows-1252?Q?caf=E9_menu?="
+    for outer in (
+        f"=?utf-8?b?{base64.b64encode(inner.encode()).decode()}?=",
+        "=?utf-8?q?=3D=3FWindows-1252=3FQ=3Fcaf=3DE9=5Fmenu=3F=3D?=",
+    ):
+        assert parse(f"Subject: {outer}\n\n".encode()).get("subject") == "café menu"
+
+
+def test_the_style_of_all_amp_pages_hides_nothing():
+    style = "<style amp4email-boilerplate>body{visibility:hidden}</style><style>.x{display:none}</style>"
+    page = f"<html>{style}<body>Visible<p class=x>Concealed</p></body></html>"
+    for kind, token in (("x-amp-html", "Visible"), ("html", "hidden:Visible")):
+        tokens = MailTokenizer().transform_one(f"Content-Type: text/{kind}\n\n{page}".encode())
+        assert {token, "hidden:Concealed"} <= set(tokens)
+
+
+def test_a_drawing_is_read_as_a_page():
+    drawing = b"<svg><a href='http://evil.example/'><text>Visible</text></a></svg>"
+    raw = mixed(b"Content-Type: image/svg+xml; name=a.svg\n\n" + drawing)
+    assert {"Visible", "url:evil.example"} <= set(MailTokenizer().transform_one(raw))
+
+
+def test_ukrainian_letters_are_read_with_and_without_a_label():
+    text = "Привіт! Запрошуємо вас на зустріч у понеділок, їжте ґречку."
+    for label in (b"", b"; charset=koi8-r", b"; charset=koi8-u"):
+        raw = b"Content-Type: text/plain%b\n\n%b" % (label, text.encode("koi8-u"))
+        assert parse(raw).text == text
+
+
+def test_a_backslash_ends_the_host_of_an_address():
+    raw = b"Content-Type: text/html\n\n<a href='http:\\\\evil.example\\path'>x</a>"
+    assert {"url:evil.example", "url:path"} <= set(MailTokenizer().transform_one(raw))

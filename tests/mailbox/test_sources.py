@@ -169,6 +169,29 @@ def test_mmdf_files_are_read(tmp_path, count, line_end):
     assert contents(tmp_path / "box") == mails
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("hidden", [b"", b"Summary-line: x\nReceived: y\n\n"])
+def test_babyl_files_are_read(tmp_path, hidden, line_end):
+    mails = [MAIL.replace(b"hi", b"%d" % i) for i in range(3)]
+    options = b"BABYL OPTIONS: -*- rmail -*-\nVersion: 5\nLabels:\n\x1f"
+    pieces = (b"\f\n1, answered,,\n%b*** EOOH ***\n%b\x1f" % (hidden, mail) for mail in mails)
+    box = options + b"".join(pieces)
+    (tmp_path / "box").write_bytes(box.replace(b"\n", line_end))
+    assert contents(tmp_path / "box") == [mail.replace(b"\n", line_end) for mail in mails]
+
+
+@pytest.mark.parametrize("separator", [
+    b"From a@b Mon Jan  1 00:00:00 2024", b"From a at b.example  Mon Jan  1 00:00:00 2024",
+    b"From Kamil <k@v.info>  Wed Jan  2 16:34:35 2019", b"From jwz Fri, Jul 01 09:13:09 1994",
+    b"From a@b Fri Jul  1 09:13:09 1994 (+0700)", b"From a@b Fri Jul  1 09:13:09 1994 PST",
+    b"From a Mon Jan  1 00:00:00 2024 remote from host",
+])  # fmt: skip
+def test_a_complete_separator_needs_no_blank_line(tmp_path, separator):
+    mails = [MAIL.replace(b"hi", b"%d" % i) for i in range(3)]
+    (tmp_path / "box").write_bytes(b"".join(separator + b"\n" + mail for mail in mails))
+    assert contents(tmp_path / "box") == mails
+
+
 @pytest.mark.parametrize("gap", [b"", b"\n", b"\n\n"])
 def test_mmdf_files_with_separators_and_empty_lines_are_read(tmp_path, gap):
     mails = [SEPARATOR + MAIL.replace(b"hi", b"%d" % i) for i in range(3)]
