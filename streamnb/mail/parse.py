@@ -283,8 +283,21 @@ class _Parser:
         part.payload = data[start : start + granted]
         part.is_cut = granted < size
         self.mail.parts.append(part)
-        if part.content_type in _OPAQUE:
-            self.add_defect(f"{_OPAQUE[part.content_type]} content is not read")
+        opaque = _OPAQUE.get(part.content_type)
+        if opaque and not (opaque == "S/MIME" and self.add_signed(part, content)):
+            self.add_defect(f"{opaque} content is not read")
+
+    def add_signed(self, part: Part, content: _Slice) -> bool:
+        """Put the content of an S/MIME signature on the stack; return False if there is none."""
+        from streamnb.mail.signed_data import signed_content  # here: few mails need it
+
+        self.decoded_budget -= content.end - content.start
+        if self.decoded_budget < 0 or content.depth >= self.limits.depth:
+            return False
+        data = _with_lf(signed_content(part.content))
+        if data:
+            self.stack.append(_Slice(data, 0, len(data), content.depth + 1))
+        return bool(data)
 
     def run(self) -> Mail:
         """Parse slices until none is left."""

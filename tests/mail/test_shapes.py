@@ -695,3 +695,38 @@ def test_ukrainian_letters_are_read_with_and_without_a_label():
 def test_a_backslash_ends_the_host_of_an_address():
     raw = b"Content-Type: text/html\n\n<a href='http:\\\\evil.example\\path'>x</a>"
     assert {"url:evil.example", "url:path"} <= set(MailTokenizer().transform_one(raw))
+
+
+def ber(tag: int, content: bytes, is_definite: bool = True) -> bytes:
+    """Return an element of BER, with its length or with an end mark."""
+    if not is_definite:
+        return bytes((tag, 0x80)) + content + b"\0\0"
+    size = len(content).to_bytes(3, "big") if len(content) > 127 else bytes((len(content),))
+    return bytes((tag,)) + (b"\x83" if len(size) > 1 else b"") + size + content
+
+
+def signature(entity: bytes, is_definite: bool, chunk: int) -> bytes:
+    """Return the outline of an opaque S/MIME signature."""
+    chunks = [ber(4, entity[i : i + chunk]) for i in range(0, len(entity), chunk)]
+    octets = chunks[0] if len(chunks) == 1 else ber(0x24, b"".join(chunks), is_definite)
+    data = bytes.fromhex("06092a864886f70d010701") + ber(0xA0, octets, is_definite)
+    certificates = ber(0xA0, ber(0x30, b"certificate" * 50))
+    signed = b"\2\1\1" + ber(0x31, b"") + ber(0x30, data, is_definite) + certificates
+    kind = bytes.fromhex("06092a864886f70d010702")
+    return ber(0x30, kind + ber(0xA0, ber(0x30, signed, is_definite), is_definite), is_definite)
+
+
+@pytest.mark.parametrize("chunk", [20, 1000])
+@pytest.mark.parametrize("is_definite", [True, False])
+@pytest.mark.parametrize("line_end", ["LF", "CRLF"])
+def test_the_content_of_an_opaque_signature_is_read(line_end, is_definite, chunk):
+    entity = mixed(b"Content-Type: text/html\n\n<p>Visible</p>\n", part("utf-8", "base64"))
+    data = signature(entity.replace(b"\n", LINE_ENDS[line_end]), is_definite, chunk)
+    raw = encoded(data, b"application/pkcs7-mime; smime-type=signed-data", b"base64")
+    mail = parse(b"Subject: s\n" + raw)
+    assert mail.defects == []
+    tokens = set(MailTokenizer().transform_one(mail))
+    assert {"Visible", *WORDS.split()} <= tokens
+    assert not {"p", "certificate"} & tokens
+    for size in range(0, len(data), 7):  # no damage raises an error
+        parse(b"Content-Type: application/pkcs7-mime\n\n" + data[:size])
