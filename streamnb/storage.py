@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from zipfile import ZipFile
 
+_SQLITE = b"SQLite format 3\0"  # first bytes of a database
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]{1,9})")
 
@@ -151,7 +152,18 @@ def _replaceable_path(path: str | Path) -> Path:
         raise OSError("it is a folder")
     if target.exists() and not target.is_file():
         raise OSError("not a regular file")
+    if _is_database(target):
+        raise OSError("the file is a database, which would be lost; choose another name")
     return target
+
+
+def _is_database(path: Path) -> bool:
+    """Return whether a file is a mailbox's database or another one of SQLite."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:  # a new file, or one that can be replaced but not read
+        return False
 
 
 def _copy_owner_and_mode(handle: int, status: os.stat_result) -> None:

@@ -86,6 +86,26 @@ def test_no_output_replaces_an_input(folder, case):
     assert (folder / name).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit data.csv -o mail.db",
+        "replay data.csv --save mail.db",
+        "predict m.snb data.csv --format csv --out mail.db",
+        "merge-models m.snb m.snb -o link.db",
+        "trec-run initialize --state mail.db",
+    ],
+)
+def test_no_output_replaces_a_database(folder, command):
+    assert streamnb_command("learn", "ham", "mails/ham", "--db", "mail.db")[0] == 0
+    (folder / "link.db").symlink_to("mail.db")
+    before = (folder / "mail.db").read_bytes()
+    status, _, error = streamnb_command(*command.split())
+    assert (status, error.count("\n")) == (5, 1)
+    assert "the file is a database, which would be lost; choose another name" in error
+    assert (folder / "mail.db").read_bytes() == before
+
+
 def test_an_earlier_output_is_replaced(folder):
     for command in (
         ["fit", "data.csv", "-o", "n.snb"],
