@@ -51,7 +51,7 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
                 "--format csv or --format jsonl"
             )
         results = (label, f"{probability:.6g}", "true" if unsure else "false")
-        write_cells([*map(_to_csv_cell, item.cells), *results])
+        write_cells([*map(to_cell, item.cells), *results])
 
     return write_row
 
@@ -100,11 +100,6 @@ def _number_duplicates(names: Iterable[str]) -> list[str]:
             unique_name = f"{name}_{number}"
         unique_names.append(unique_name)
     return unique_names
-
-
-def _to_csv_cell(value: Any) -> Any:
-    """Return a value of JSON or Parquet as a cell of CSV; null becomes an empty cell."""
-    return value if isinstance(value, str) else to_cell(value)
 
 
 def _free_names(names: Iterable[str]) -> list[str]:

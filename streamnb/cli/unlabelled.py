@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -107,8 +106,6 @@ def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> Unlabe
     if table_format is None and is_mail and text_column is None:
         return _open_messages(str(path))
     check_text(path, head)
-    if table_format == "jsonl":
-        return _open_json_lines(path, text_column)
     if table_format is None and is_tabbed(head):
         return _open_columns(open_table(path, "csv", "\t"), text_column)
     delimiter = None
@@ -185,46 +182,16 @@ def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
                 yield Item((), CorpusError(f"{location}{problem}"))
             else:
                 cells = row.cells if row.values is None else row.values
-                yield Item(cells, row.cells[text_index])
+                yield Item(cells, row.cells[text_index], row.json_object, row.json_names)
 
     is_tabs = table.format == "csv" and table.delimiter == "\t"
     delimiter = table.delimiter if table.format == "csv" else ","
     has_header = table.has_header or table.format != "csv"
     is_literal = is_tabs and table.quoting == "none"
-    output_format = "tsv" if is_tabs else "csv"
+    output_format = "tsv" if is_tabs else "jsonl" if table.format == "jsonl" else "csv"
     return UnlabelledData(
         table.names, items(), output_format, delimiter, has_header, is_literal, has_header
     )
-
-
-def _open_json_lines(path: Path, text_column: str | None) -> UnlabelledData:
-    """Open JSON Lines; the values of all keys keep their types."""
-    names = open_table(path, "jsonl").names
-    text_name = _choose_text_column(path, names, text_column)
-    return UnlabelledData(names, _read_json_lines(path, names, text_name), "jsonl")
-
-
-def _read_json_lines(path: Path, names: Sequence[str], text_name: str) -> Iterator[Item]:
-
-    with open_decompressed(path) as file:
-        for line_no, line in enumerate_whole_lines(file):
-            if not line.strip():
-                continue
-            json_object = decode_line(line).strip()
-            try:
-                columns = json.loads(json_object)
-                if not isinstance(columns, dict):
-                    raise ValueError("not an object")
-            except (ValueError, RecursionError):
-                yield Item((), CorpusError(f"{path}:{line_no}: not a JSON object"))
-                continue
-            text: Any = columns.get(text_name)
-            problem = text_problem("jsonl", text_name, text)
-            if problem:
-                yield Item((), CorpusError(f"{path}:{line_no}: {problem}"))
-            else:
-                cells = [columns.get(name) for name in names]
-                yield Item(cells, text, json_object, columns.keys())
 
 
 def _open_lines(path: Path) -> UnlabelledData:

@@ -63,12 +63,16 @@ class Row(NamedTuple):
         The reason why the row cannot be read, with file and line; "" if it can be read.
     values
         The values of the cells with their types (JSON Lines and Parquet); None in other formats.
+    json_object, json_names
+        The line of JSON Lines, and the keys of its object; empty in other formats.
     """
 
     line: int
     cells: list[str]
     problem: str = ""
     values: Sequence[Any] | None = None
+    json_object: str = ""
+    json_names: Collection[str] = ()
 
     def value(self, index: int) -> Any:
         """Return the value of a cell; in formats without types, its text."""
@@ -476,14 +480,14 @@ def _json_names(path: Path) -> list[str]:
     """Return the keys of the first objects of a JSON Lines file."""
     names: dict[str, None] = {}
     with convert_os_errors(CorpusError, f"{path}: cannot be read", *DAMAGE_ERRORS):
-        for row in islice(_json_objects(path), HEAD_ROWS):
-            if isinstance(row[1], dict):
-                names |= dict.fromkeys(row[1])
+        for _, content, _ in islice(_json_objects(path), HEAD_ROWS):
+            if isinstance(content, dict):
+                names |= dict.fromkeys(content)
     return list(names)
 
 
-def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield line number and object of each line of a JSON Lines file, or a problem."""
+def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str, str]]:
+    """Yield number, object or problem, and text of each line of a JSON Lines file."""
     for number, line in read_lines(path):
         if not line.strip():
             continue
@@ -491,21 +495,21 @@ def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else "too long or deep"
-            yield number, f"{path}:{number}: not JSON: {reason}"
+            yield number, f"{path}:{number}: not JSON: {reason}", line
             continue
-        if isinstance(value, dict):
-            yield number, value
-        else:
-            yield number, f"{path}:{number}: expected one JSON object a line, such as {{...}}"
+        if not isinstance(value, dict):
+            value = f"{path}:{number}: expected one JSON object a line, such as {{...}}"
+        yield number, value, line
 
 
 def _read_json_lines(table: Table) -> Iterator[Row]:
-    for number, value in _json_objects(table.path):
-        if isinstance(value, str):
-            yield Row(number, [], value)
+    for number, content, line in _json_objects(table.path):
+        if isinstance(content, str):
+            yield Row(number, [], content)
         else:
-            values = [value.get(name) for name in table.names]
-            yield Row(number, list(map(to_csv_cell, values)), values=values)
+            values = [content.get(name) for name in table.names]
+            cells = list(map(to_csv_cell, values))
+            yield Row(number, cells, "", values, line.strip(), content.keys())
 
 
 def to_csv_cell(value: Any) -> str:
