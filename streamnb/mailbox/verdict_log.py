@@ -10,6 +10,7 @@ import json
 import os
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import Row
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.response import Response
@@ -336,21 +338,16 @@ class VerdictLog:
             if sender is not None and has_table:
                 senders = run("SELECT digest, sender FROM verdicts").fetchall()
                 erased_keys |= {key for key, name in senders if sender.lower() in name.lower()}
+            numbers: defaultdict[bytes, list[int]] = defaultdict(list)
+            for number, key in run("SELECT id, digest FROM ledger"):
+                if key in erased_keys:
+                    numbers[key].append(number)
             for key in erased_keys:
-                rows = mailbox.ledger.find("digest = ?", (key,))
-                for row in rows:
-                    if row.removed_at is None and row.tokens is not None:
-                        mailbox.end_row(row, mailbox.moment())
-                features += [row.tokens for row in rows if row.tokens is not None]
+                removed = len(numbers[key])
+                for row in map(mailbox.ledger.row, numbers[key]):
+                    _erase_row(mailbox, row)
+                    features += [] if row.tokens is None else [row.tokens]
                 delete_scores(mailbox.database, key)
-                # The sums of `compact` include a dropped message. Its row stays, without its
-                # identity.
-                removed = run(
-                    "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL "
-                    "WHERE digest = ? AND tokens IS NULL AND removed_at IS NULL",
-                    (os.urandom(32), key),
-                ).rowcount
-                removed += run("DELETE FROM ledger WHERE digest = ?", (key,)).rowcount
                 if has_table:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
                 erased += removed > 0 or key in undone
@@ -362,6 +359,20 @@ class VerdictLog:
                 "again"
             )
         return erased
+
+
+def _erase_row(mailbox: Mailbox, row: Row) -> None:
+    """Unlearn a row and delete it."""
+    if row.removed_at is None and row.tokens is None:
+        # The sums of `compact` include a dropped message. Its row stays, without its identity.
+        mailbox.database.connection.execute(
+            "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL WHERE id = ?",
+            (os.urandom(32), row.id),
+        )
+        return
+    if row.removed_at is None:
+        mailbox.unlearn_row(row)
+    mailbox.ledger.remove(row)
 
 
 def _erase_features(mailbox: Mailbox, messages: Sequence[tuple[TokenCounts, ...]]) -> None:

@@ -274,14 +274,21 @@ class ExplainedConnection:
         return getattr(self.real, name)
 
 
-@pytest.mark.parametrize("action", ["status", "undo", "redo"])
+@pytest.mark.parametrize("action", ["status", "undo", "redo", "erase"])
 def test_no_table_is_read_once_for_each_message(box, action):
     """Otherwise the time grows with the square of the messages: minutes for 50,000."""
-    box.learn_many([(b"Subject: m%d\n\nword%d" % (i, i), "ham") for i in range(20)])
+    messages = [b"Subject: m%d\n\nword%d" % (i, i) for i in range(20)]
+    box.learn_many([(message, "ham") for message in messages])
+    keys = [digest(message) for message in messages]
     if action == "redo":
         box.undo(1)
     box.database.connection = connection = ExplainedConnection(box.database.connection)
-    {"status": status, "undo": lambda box: box.undo(1), "redo": redo}[action](box)
+    {
+        "status": status,
+        "undo": lambda box: box.undo(1),
+        "redo": redo,
+        "erase": lambda box: VerdictLog(box).erase(keys),
+    }[action](box)
     for statement, tables in connection.scans.items():
         assert max(tables) == 1, statement
         assert len(tables) <= 4, statement

@@ -57,7 +57,8 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
     for view, counts in enumerate(mailbox.counts):
         fingerprints, cells, _, names = counts.rows()
         for i in np.argsort(fingerprints).tolist():
-            class_counts = {labels[k]: cells[i, k] for k in active if cells[i, k]}
+            nonzero = np.flatnonzero(cells[i]).tolist()
+            class_counts = {labels[k]: cells[i, k] for k in nonzero if weights[k] > 0}
             line: dict[str, Any] = {"view": view, "counts": class_counts}
             line["fingerprint"] = f"{int(fingerprints[i]):016x}"
             if names[i] is not None:
