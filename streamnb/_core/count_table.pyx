@@ -311,7 +311,9 @@ cdef class CountTable:
         for i in range(other.k):
             self.checked_class(k[i])
         if other is self:  # rows must not change during the loop
-            self.merge(_restore_table(*self.__reduce__()[1]), classes)
+            other = CountTable()
+            other.__setstate__(self.__getstate__())
+            self.merge(other, classes)
             return
         self.changes += 1
         try:
@@ -750,15 +752,17 @@ cdef class CountTable:
         return k
 
     def __reduce__(self):
+        return CountTable, (), self.__getstate__()
+
+    def __getstate__(self):  # skops calls it instead of __reduce__
         *arrays, names, name_ends = self.entries()
         if name_ends is not None:
             arrays.append(name_ends)
         state = [(array.tobytes(), array.dtype.str) for array in arrays]
-        return _restore_table, (self.k, self.keep_names, self.track_values, state, names, self.totals)
+        return self.k, self.keep_names, self.track_values, state, names, self.totals
 
-
-def _restore_table(classes, keep_names, track_values, state, names, totals):
-    table = CountTable(classes, keep_names, track_values)
-    keys, ends, columns, counts, *name_ends = [np.frombuffer(data, dtype=kind) for data, kind in state]
-    table.load(keys, ends, columns, counts, totals, names, *name_ends)
-    return table
+    def __setstate__(self, state):
+        classes, self.keep_names, self.track_values, arrays, names, totals = state
+        self.widen(classes)
+        keys, ends, columns, counts, *name_ends = [np.frombuffer(data, dtype=kind) for data, kind in arrays]
+        self.load(keys, ends, columns, counts, totals, names, *name_ends)

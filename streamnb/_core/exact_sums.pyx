@@ -424,13 +424,14 @@ cdef class ExactSums:
     __hash__ = None
 
     def __reduce__(self):
-        return _sums_from_arrays, (self.pairs, self.features, *self.arrays())
+        return ExactSums, (), self.__getstate__()
 
+    def __getstate__(self):  # skops calls it instead of __reduce__
+        return self.pairs, self.features, *self.arrays()
 
-def _sums_from_arrays(pairs, features, low, limbs):
-    sums = ExactSums(pairs)
-    sums.load(features, low, limbs)
-    return sums
+    def __setstate__(self, state):
+        self.pairs, features, low, limbs = state
+        self.load(features, low, limbs)
 
 
 cdef double SMALLEST_VARIANCE = 1e-200  # minimum: without smoothing, equal values have variance 0

@@ -105,6 +105,9 @@ def test_what_is_added_can_be_taken_away_in_any_order(pairs, a, b, seed):
     assert total_sums == summed(a, pairs)
     shuffled = summed(seed.sample(a, len(a)), pairs)
     assert shuffled == total_sums == total_sums.copy() == pickle.loads(pickle.dumps(total_sums))
+    restored = ExactSums.__new__(ExactSums)  # as skops does, without `__reduce__`
+    restored.__setstate__(total_sums.__getstate__())
+    assert restored == total_sums
     assert pickle.dumps(shuffled) == pickle.dumps(total_sums)
 
 
