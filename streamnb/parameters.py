@@ -501,6 +501,13 @@ class ParametersMixin:
             self._changed(name)
         return self
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        copied: Self = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        with self.lock:  # no other thread changes the state during the copy
+            copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return copied
+
     def __getstate__(self) -> dict[str, Any]:
         dropped = self.unpickled_attributes
         return {name: value for name, value in vars(self).items() if name not in dropped}

@@ -699,3 +699,24 @@ def test_costs_of_one_question_are_checked():
     for costs in ((10, 1, math.nan), (-1, 1, 1), (1, 2), "abc"):
         with pytest.raises(ValueError, match="costs"):
             classifier.classify("x", costs=costs)
+
+
+TABLES = {"gaussian": GaussianNB(), "window over a table": WindowNB(GaussianNB(), 100)}
+
+
+@pytest.mark.parametrize("name", [*MODELS, *CLASSIFIERS, *SINGLE, *TABLES])
+@pytest.mark.parametrize(
+    "make_copy", [copy.deepcopy, lambda model: model.clone(include_attributes=True)]
+)
+def test_a_copy_waits_for_a_call_of_another_thread(make_copy, name):
+    model = {**MODELS, **CLASSIFIERS, **SINGLE, **TABLES}[name].clone()
+    is_text = name in CLASSIFIERS
+    model.learn_one("free offer" if is_text else {"free": 1}, "spam")
+    copies = []
+    thread = threading.Thread(target=lambda: copies.append(make_copy(model)))
+    with model.model.lock if is_text else model.lock:  # as `learn_one` holds it
+        thread.start()
+        thread.join(0.1)
+        assert not copies
+    thread.join()
+    assert list(copies[0].labels) == ["spam"]
