@@ -224,6 +224,12 @@ def is_matrix(X: Any) -> bool:
     return hasattr(X, "tocsr") or getattr(X, "ndim", 0) == 2 or is_frame(X)
 
 
+def refuse_mask(X: Any) -> None:
+    """Raise ValueError if X has masked values, because a count cannot be missing."""
+    if np.ma.is_masked(X):
+        raise ValueError("the matrix has masked values: replace them, for example by X.filled(0)")
+
+
 def are_messages(X: Any) -> bool:
     """Return whether X is a list of feature dicts or TokenCounts, and not of rows of numbers."""
     return isinstance(X, list) and (not X or isinstance(X[0], (Mapping, TokenCounts)))
@@ -267,6 +273,7 @@ def values_of(column: Any) -> NDArray[Any]:
 
 
 def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
+    refuse_mask(X)
     X = X if hasattr(X, "tocsr") else np.asarray(X)
     if len(X.shape) != 2:
         has_texts = X.dtype.kind in "UOST" and any(isinstance(x, (str, bytes)) for x in X.flat)

@@ -18,7 +18,13 @@ from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.mini_batches import NamedMatrix, as_list
+from streamnb.naive_bayes.mini_batches import (
+    NamedMatrix,
+    as_list,
+    frame_of,
+    is_frame,
+    refuse_mask,
+)
 from streamnb.naive_bayes.multinomial import MultinomialParameters
 from streamnb.parameters import Constraint, attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
@@ -32,10 +38,23 @@ _TOKENIZER = parameter(
 )
 
 
-def _refuse_tokens(X: Any) -> None:
-    """Raise ValueError for a list whose rows are dicts of counts, or lists of tokens."""
+def _is_list_of_dicts(X: Any) -> bool:
+    return isinstance(X, list) and isinstance(X[0], Mapping)
+
+
+def _refuse_other_rows(X: Any) -> None:
+    """Raise ValueError for dicts of counts, lists of tokens, and texts among other columns."""
+    if is_frame(X):
+        from narwhals.stable.v2 import String
+
+        texts = [column.name for column in frame_of(X).iter_columns() if column.dtype == String]
+        if texts:
+            raise ValueError(
+                f"the column {texts[0]!r:.80} is text: pass this column alone, or name it by "
+                f"tokenizer=Tokenizer(on={texts[0]!r:.80})"
+            )
     row = X[0] if isinstance(X, list) and X else None
-    if isinstance(row, Mapping):
+    if _is_list_of_dicts(X):
         raise ValueError(
             "a row is a dict; convert the rows with sklearn.feature_extraction.DictVectorizer"
         )
@@ -71,10 +90,12 @@ class _CountsEstimator(Estimator):
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
         on = getattr(self.tokenizer, "on", None)  # the column of the texts
-        is_column = on is not None and hasattr(X, "columns")
-        if is_column and on not in list(X.columns):
+        are_dicts = on is not None and _is_list_of_dicts(X)
+        is_column = are_dicts or (on is not None and hasattr(X, "columns"))
+        if is_column and on not in list(X[0] if are_dicts else X.columns):
             raise ValueError(f"X has no column {on!r:.80}, which the tokenizer reads (on=)")
-        texts = as_texts(X[on] if is_column else X)
+        values = [row.get(on) for row in X] if are_dicts else X[on] if is_column else X
+        texts = as_texts(values)
         if not reset and (texts is not None) != self.text_:
             raise ValueError(
                 f"this {type(self).__name__} was fitted on {'text' if self.text_ else 'a matrix'}; "
@@ -88,7 +109,8 @@ class _CountsEstimator(Estimator):
                 else list(map(tokenizer.count, texts))
             )
         else:
-            _refuse_tokens(X)
+            _refuse_other_rows(X)
+            refuse_mask(X)
             rows = self._validate(X, reset, accept_sparse="csr", dtype="numeric")
             if hasattr(self, "feature_names_in_"):
                 rows = NamedMatrix(self.feature_names_in_.tolist(), rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
 from streamnb.foreign_names import translate_names, unknown_name_error
-from streamnb.naive_bayes.mini_batches import as_classes, as_weights, log_normalised
+from streamnb.naive_bayes.mini_batches import (
+    as_array,
+    as_classes,
+    as_labels,
+    as_weights,
+    is_frame,
+    log_normalised,
+)
 from streamnb.naive_bayes.priors import check_whole_prior, log_prior
 from streamnb.parameters import Parameter
 from streamnb.scores import best_columns
@@ -74,8 +81,27 @@ def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
     return converted if converted.tolist() == labels else classes
 
 
+def _keep_labels(y: Any) -> Any:
+    """Return labels that numpy would change as an array of their Python values; others unchanged.
+
+    numpy drops a mask, and reads the nullable numbers and truth values of pandas as floats. It
+    cannot read an iterator.
+    """
+    if hasattr(y, "dtype"):
+        is_numpy = isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"
+        is_changed = not is_numpy or isinstance(y, np.ma.MaskedArray)
+    elif isinstance(y, (list, tuple)):
+        is_changed = False
+    else:
+        has_values = hasattr(y, "to_pylist") or is_frame(y)
+        is_changed = has_values or (isinstance(y, Iterable) and not hasattr(y, "__array__"))
+    return as_array(as_labels(y)) if is_changed else y
+
+
 def _check_one_type(classes: list[Any], y: Any) -> None:
-    """Raise ValueError if only some labels are text, because 0 and "0" would be two classes.
+    """Raise ValueError for a missing label, or if only some labels are text.
+
+    0 and "0" would be two classes, and numpy would make the text "nan" of NaN among texts.
 
     Parameters
     ----------
@@ -87,8 +113,9 @@ def _check_one_type(classes: list[Any], y: Any) -> None:
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y).ravel().tolist()
     first_labels: dict[bool, Any] = {}
     for label in (*classes, *labels):
-        if not is_missing(label):
-            first_labels.setdefault(isinstance(label, str), label)
+        if is_missing(label):
+            raise ValueError("a label must not be None or NaN")
+        first_labels.setdefault(isinstance(label, str), label)
     if len(first_labels) > 1:
         raise ValueError(
             f"labels of mixed types: {first_labels[True]!r:.80} is text and "
@@ -221,9 +248,14 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
         rows = self._read(X, reset)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
         known_classes = [] if reset else self.classes_.tolist()
-        _check_one_type([*known_classes, *(() if classes is None else as_classes(classes))], y)
+        y = _keep_labels(y)
         with name_row(y):
+            _check_one_type([*known_classes, *(() if classes is None else as_classes(classes))], y)
             labels = validation.column_or_1d(y, warn=True)
             if labels.dtype == object:
                 check_labels(labels.tolist())
@@ -233,7 +265,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         if len(labels) != n:
             raise ValueError(f"{n} examples, but {len(labels)} labels")
         is_scalar = sample_weight is None or np.isscalar(sample_weight)
-        weights = as_weights(sample_weight if is_scalar else np.asarray(sample_weight), n)
+        weights = as_weights(sample_weight if is_scalar else np.asanyarray(sample_weight), n)
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
         declared = np.unique(labels if classes is None else as_classes(classes)).tolist()

@@ -52,8 +52,10 @@ class _TableEstimator(Estimator):
             if not len(table.values):
                 raise ValueError("found 0 samples, but at least one is needed")
         else:
-            if isinstance(X, list) and not self.is_numeric:
-                X = Columns.from_data(X).values  # numpy would convert numbers to text
+            is_masked = isinstance(X, np.ma.MaskedArray)
+            if is_masked or (isinstance(X, list) and not self.is_numeric):
+                # numpy would drop the mask, and convert numbers to text
+                X = Columns.from_data(X).values
             dtype = np.float64 if self.is_numeric else None
             X = self._validate(X, reset, dtype=dtype, ensure_all_finite="allow-nan")
             table = Columns.from_data(X)

@@ -1,0 +1,140 @@
+"""Labels, weights and values that numpy would change: each estimator learns or refuses them."""
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars
+import pyarrow
+import pytest
+
+import streamnb
+import streamnb.sklearn as estimators
+
+ROWS = np.array([[3, 0, 1], [0, 2, 1], [2, 1, 0], [0, 1, 3]] * 3)
+TEXTS = ["cheap pills", "lunch at noon", "free pills", "noon train"] * 3
+TABLES = ["GaussianNB", "CategoricalNB", "MixedNB", "AODE", "GaussianDiscriminantAnalysis"]
+TABLES.append("LazyBayesianRules")
+COUNTS = ["MultinomialNB", "BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB"]
+TEXTUAL = ["TextClassifier", "MailClassifier"]
+
+
+@pytest.fixture(params=estimators.__all__)
+def estimator(request):
+    return getattr(estimators, request.param)()
+
+
+def rows_of(estimator):
+    return TEXTS if type(estimator).__name__ in TEXTUAL else ROWS
+
+
+# Containers of labels, and the type that predictions have.
+LABELS = {
+    "nullable integers": (lambda: pd.Series([1, 0] * 6, dtype="Int64"), int),
+    "nullable truth values": (lambda: pd.Series([True, False] * 6, dtype="boolean"), bool),
+    "array of integers": (lambda: pd.array([1, 0] * 6, dtype="Int64"), int),
+    "arrow integers": (lambda: pd.Series([1, 0] * 6, dtype="int64[pyarrow]"), int),
+    "arrow truth values": (lambda: pd.Series([True, False] * 6, dtype="bool[pyarrow]"), bool),
+    "categories of truth values": (lambda: pd.Series([True, False] * 6, dtype="category"), bool),
+    "categories of integers": (lambda: pd.Series([1, 0] * 6, dtype="category"), int),
+    "frame of truth values": (
+        lambda: pd.DataFrame({"y": [True, False] * 6}, dtype="boolean"),
+        bool,
+    ),
+    "texts": (lambda: pd.Series(["x", "y"] * 6, dtype="string"), str),
+    "numpy texts": (lambda: np.array(["x", "y"] * 6, dtype=np.dtypes.StringDType()), str),
+    "polars": (lambda: polars.Series([True, False] * 6), bool),
+    "polars categories": (lambda: polars.Series(["x", "y"] * 6, dtype=polars.Categorical), str),
+    "pyarrow": (lambda: pyarrow.array([True, False] * 6), bool),
+    "generator": (lambda: (label for label in [True, False] * 6), bool),
+    "values of a dict": (lambda: dict(enumerate(["x", "y"] * 6)).values(), str),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_labels_of_each_container_keep_their_type(estimator, method, kind):
+    make, label_type = LABELS[kind]
+    X = rows_of(estimator)
+    getattr(estimator, method)(X, make())
+    predicted = estimator.predict(X).tolist()
+    assert {type(label) for label in predicted} == {label_type}
+    assert {type(label) for label in estimator.classes_.tolist()} == {label_type}
+
+
+MISSING = {
+    "NaN in a list": lambda: ["x", float("nan"), *"xy" * 5],
+    "NaN in a tuple": lambda: ("x", np.nan, *"xy" * 5),
+    "None in a list": lambda: ["x", None, *"xy" * 5],
+    "masked": lambda: np.ma.masked_array([1, 0] * 6, mask=[0, 1, *[0] * 10]),
+    "nullable": lambda: pd.Series([1, None, *[1, 0] * 5], dtype="Int64"),
+    "polars": lambda: polars.Series([1, None, *[1, 0] * 5]),
+    "pyarrow": lambda: pyarrow.array(["x", None, *"xy" * 5]),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_missing_label_is_refused_and_its_row_named(estimator, method, kind):
+    with pytest.raises(ValueError, match="row 1: "):
+        getattr(estimator, method)(rows_of(estimator), MISSING[kind]())
+    assert not hasattr(estimator, "classes_")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_masked_values_of_tables_are_missing(name):
+    masked = np.ma.masked_array(ROWS, mask=ROWS == 1)
+    objects = np.where(ROWS == 1, None, ROWS.astype(object))
+    X = objects.astype(float) if name.startswith("Gaussian") else objects
+    labels = ["x", "y"] * 6
+    expected = getattr(estimators, name)().fit(X, labels).predict_proba(X)
+    for module in (streamnb, estimators):
+        model = getattr(module, name)().fit(masked, labels)
+        np.testing.assert_allclose(model.predict_proba(masked), expected)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("module", [streamnb, estimators])
+def test_masked_counts_and_weights_are_refused(module, name):
+    model, labels = getattr(module, name)(), ["x", "y"] * 6
+    masked = np.ma.masked_array(ROWS, mask=ROWS == 1)
+    with pytest.raises(ValueError, match="the matrix has masked values"):
+        model.fit(masked, labels)
+    weights = np.ma.masked_array(np.ones(12), mask=[0, 1, *[0] * 10])
+    with pytest.raises(ValueError, match="row 1: the weight is nan"):
+        model.fit(ROWS, labels, sample_weight=weights)
+    model.fit(np.ma.masked_array(ROWS, mask=False), labels)
+    with pytest.raises(ValueError, match="the matrix has masked values"):
+        model.predict(masked)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_rows_with_a_text_need_the_name_of_its_column(name):
+    labels = ["x", "y"] * 6
+    rows = [{"text": text, "size": 1} for text in TEXTS]
+    expected = getattr(estimators, name)().fit(TEXTS, labels).predict_proba(TEXTS)
+    tokenizer = streamnb.Tokenizer(on="text")
+    for X in (rows, pd.DataFrame(rows), polars.DataFrame(rows)):
+        model = getattr(estimators, name)(tokenizer=tokenizer).fit(X, labels)
+        np.testing.assert_allclose(model.predict_proba(X), expected)
+    for X in (pd.DataFrame(rows), polars.DataFrame(rows)):
+        with pytest.raises(ValueError, match=r"the column 'text' is text: .*on='text'"):
+            getattr(estimators, name)().fit(X, labels)
+    model = getattr(estimators, name)(tokenizer=tokenizer)
+    with pytest.raises(ValueError, match="row 1: None is not a text"):
+        model.fit([rows[0], {"size": 1}], ["x", "y"])
+    with pytest.raises(ValueError, match="X has no column 'text'"):
+        model.fit([{"size": 1}], ["x"])
+
+
+def test_decimals_are_numbers():
+    X = pd.DataFrame(ROWS).map(decimal.Decimal)
+    labels = ["x", "y"] * 6
+    expected = estimators.GaussianNB().fit(ROWS, labels).predict_proba(ROWS)
+    np.testing.assert_allclose(estimators.GaussianNB().fit(X, labels).predict_proba(X), expected)
+
+
+@pytest.mark.parametrize("name", estimators.__all__)
+def test_weights_of_classes_are_answered_with_weights_of_samples(name):
+    with pytest.raises(TypeError, match="sample_weight="):
+        getattr(estimators, name)(class_weight="balanced")
