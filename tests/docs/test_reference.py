@@ -1,12 +1,16 @@
 """The reference names everything that the code has."""
 
+import ast
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 from commands import streamnb_command
 
+import streamnb
+from streamnb import naive_bayes
 from streamnb.cli.group import COMMANDS
 from streamnb.config import experiment, schema
 from streamnb.config.sections import Section
@@ -55,6 +59,21 @@ def test_the_page_has_all_feedback_policies():
         (row,) = re.findall(rf"^\| `{policy.declared_keys['kind'].default}` \|.*$", section, re.M)
         for name in set(policy.declared_keys) - {"kind"}:
             assert f"`{name}`" in row
+
+
+CALL = re.compile(r"`([A-Z]\w+\([^`]*=[^`]*\))`")
+
+
+def test_the_parameters_of_calls_in_sentences_exist():
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    calls = {call for page in pages for call in CALL.findall(page.read_text(encoding="utf-8"))}
+    assert len(calls) > 5
+    for text in calls:
+        call = ast.parse(text, mode="eval").body
+        kind = getattr(streamnb, call.func.id, None) or getattr(naive_bayes, call.func.id, None)
+        if kind is not None:
+            known_names = inspect.signature(kind).parameters
+            assert {keyword.arg for keyword in call.keywords} <= set(known_names), text
 
 
 def load_script(name):
