@@ -34,12 +34,14 @@ class Server(socketserver.ThreadingTCPServer):
     section_suffix = "<0>"
     before_fetch = after_fetch = ""  # lines that the server adds to one answer
     attributes = {}  # noqa: RUF012
+    has_status = True
     needs_id = False  # whether folders are only opened for a client that named itself
 
     def __init__(self, folders):
         super().__init__(("127.0.0.1", 0), Session)
         self.folders = folders  # name -> {uid: [flags, message]}
         self.closed_folders = set()
+        self.fetches = 0
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def account(self, user=USER):
@@ -110,10 +112,20 @@ class Session(socketserver.StreamRequestHandler):
 
     do_select = do_examine
 
+    def do_status(self, command):
+        name = re.search(r'STATUS "?(.*?)"? \(', command)[1]
+        folder = self.server.folders.get(name)
+        if folder is None or not self.server.has_status:
+            return "NO no such folder, or no STATUS of it"
+        counters = f"MESSAGES {len(folder)} UIDNEXT {max(folder, default=0) + 1} UIDVALIDITY 1"
+        self.say(f'* STATUS "{name}" ({counters})')
+        return None
+
     def do_search(self, _):
         self.say(f"* SEARCH {' '.join(map(str, sorted(self.folder)))}")
 
     def do_fetch(self, command):
+        self.server.fetches += 1
         wanted = {int(uid) for uid in command.split()[2].split(",")}
         self.say(*filter(None, [self.server.before_fetch]))
         self.server.before_fetch = ""
@@ -337,3 +349,37 @@ def test_watch_uses_the_folder_that_the_server_marks(server, tmp_path):
     status, output, error = streamnb_command(*map(str, arguments))
     assert (status, error) == (0, "")
     assert re.search(r"watching .*: INBOX, Archive, Bulk$", output, re.M)
+
+
+@pytest.mark.parametrize("has_status", [True, False])
+def test_folders_without_changes_are_not_listed_again(server, watch, monkeypatch, has_status):
+    """Outlook has no CONDSTORE, and slows accounts down that list all folders at each scan."""
+    server.has_status = has_status
+    periods = [0.0]
+    monkeypatch.setattr("streamnb.mailbox.watch.imap.time.monotonic", lambda: periods[-1])
+    server.folders["Archive"][1] = ["", mail(1)]
+    watch()
+    first = server.fetches
+    watch()
+    assert (server.fetches == first) == has_status
+    server.folders["Junk"][1] = server.folders["INBOX"].pop(2)
+    assert watch() == ["Junk/1/1: spam (learned)"]
+    server.folders["Archive"][1][0] = "$Junk"  # no counter changes
+    periods.append(1000.0)
+    assert watch() == ["Archive/1/1: spam (learned)"]
+
+
+def test_a_move_in_two_steps_without_expunge_is_learned(server, watch):
+    """The original stays, marked as deleted, and no counter of its folder changes."""
+    watch()
+    server.folders["Junk"][1] = ["", mail(2)]
+    watch()
+    server.folders["INBOX"][2][0] = r"\Deleted"
+    assert watch() == ["Junk/1/1: spam (learned)"]
+
+
+def test_a_message_in_place_of_another_one_is_seen(server, watch):
+    watch()
+    del server.folders["INBOX"][2]
+    server.folders["INBOX"][6] = ["", mail(6)]
+    assert any(line.startswith("INBOX/1/6: ") for line in watch())

@@ -35,6 +35,9 @@ _UID_RANGE = 50_000  # number of UIDs searched by one command
 _BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
 _IDLE_S = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
 _IDLE_STEP_S = 5.0  # seconds of one idle step
+# Seconds after which an unchanged folder is listed again, without CONDSTORE. With half the value, a
+# server lists a large account twice as often; with twice the value, a keyword waits for 10 minutes.
+_KEYWORDS_S = 300.0
 _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
@@ -281,16 +284,27 @@ class ImapAccount:
         return folder.startswith(parent + delimiter)
 
     def folder_state(self, folder: str) -> object:
-        """Return the counters that change with a folder; None without CONDSTORE."""
+        """Return the counters that change with a folder; None if the server has none.
+
+        Without CONDSTORE they do not change with a keyword, so the state also changes with time.
+        """
         with self._connected():
-            if not self._client.has_capability("CONDSTORE"):
-                return None
+            has_changes = self._client.has_capability("CONDSTORE")
             if self._selected is not None and self._selected[0] == folder:
                 # without this, a server may report the counters of an earlier command
                 self._client.noop()
-            items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", "HIGHESTMODSEQ"]
-            status = self._client.folder_status(self._stored_name(folder), items)
-            return None if b"HIGHESTMODSEQ" not in status else tuple(sorted(status.items()))
+        items = ["MESSAGES", "UIDNEXT", "UIDVALIDITY", *["HIGHESTMODSEQ"] * has_changes]
+        try:
+            with self._connected():
+                status = self._client.folder_status(self._stored_name(folder), items)
+        except MailRefusedError:
+            if has_changes:
+                raise
+            return None  # the listing shows whether the folder can be opened
+        if len(status) < len(items):
+            return None
+        period = 0 if has_changes else time.monotonic() // _KEYWORDS_S
+        return period, *sorted(status.items())
 
     def list_messages(self, folder: str) -> dict[str, ListedMessage]:
         """Return the messages of a folder by UIDVALIDITY and UID, without deleted ones."""
