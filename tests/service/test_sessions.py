@@ -220,6 +220,76 @@ def test_addresses_reach_the_next_hop_unchanged(scripted, address):
     assert sent == [f"MAIL FROM:{address}", f"RCPT TO:{address}"]
 
 
+DSN_HOP = b"250-hop\r\n250-SIZE\r\n250-AUTH PLAIN\r\n250 DSN"
+
+
+@pytest.mark.parametrize(
+    ("command", "sent", "sent_to_plain_hop"),
+    [
+        ("MAIL FROM:<a@b.c> RET=HDRS ENVID=Qq+2Bz", "unchanged", "MAIL FROM:<a@b.c>"),
+        ("MAIL FROM:<a@b.c> SIZE=20 AUTH=<>", "unchanged", "MAIL FROM:<a@b.c>"),
+        ("MAIL FROM:<> size=20 body=7bit", "MAIL FROM:<> size=20", "MAIL FROM:<>"),
+        ("MAIL FROM:<a@b.c> REQUIRETLS", None, None),
+        ("RCPT TO:<d@e.f> NOTIFY=NEVER", "unchanged", "RCPT TO:<d@e.f>"),
+        ("RCPT TO:<d@e.f> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;Ann+2B@e.f", "unchanged", "RCPT TO:<d@e.f>"),
+        ("RCPT TO:<d@e.f> ORCPT=rfc822;" + "x" * 500, "unchanged", "RCPT TO:<d@e.f>"),
+        ("RCPT TO:<d@e.f> UNKNOWN=1", None, None),
+    ],
+)  # fmt: skip
+def test_parameters_are_passed_on_or_left_out(scripted, command, sent, sent_to_plain_hop):
+    """Before the queue, Postfix offers DSN to clients and passes their commands on unchanged."""
+    expected = {DSN_HOP: command if sent == "unchanged" else sent, None: sent_to_plain_hop}
+    for greeting, line in expected.items():
+        hop, make_handler = scripted(
+            lambda number, mails, word, greeting=greeting: (
+                greeting if word == b"EHLO" else usual(word)
+            )
+        )
+        with (
+            listening("smtp", make_handler) as port,
+            smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+        ):
+            client.ehlo()
+            assert client.has_extn("dsn") == (greeting is not None)
+            if command.startswith("RCPT"):
+                client.docmd("MAIL FROM:<a@b.c>")
+            code = client.docmd(command)[0]
+        assert code == 250 if line else code in (553, 555)
+        assert [text for text in hop.commands if text.startswith(command[:4])] == [
+            text for text in [line] if text
+        ]
+
+
+def test_each_recipient_keeps_its_parameters(users_mailboxes, users):
+    """Each verdict has its own transaction, because each user has a database."""
+    for i in range(70):
+        for user, labels in (("ann", ("spam", "ham")), ("bob", ("ham", "spam"))):
+            with Mailbox(users / f"{user}.db") as box:
+                box.learn(SPAM % i, labels[0])
+                box.learn(HAM % i, labels[1])
+    hop = ScriptedHop(lambda number, mails, word: DSN_HOP if word == b"EHLO" else usual(word))
+    with (
+        listening(
+            "lmtp", lambda: proxy(NextHop(False, hop.address), users_mailboxes, lmtp=True)
+        ) as port,
+        smtplib.LMTP("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        client.docmd("MAIL FROM:<x@y.z> ENVID=One")
+        for user in ("ann", "bob"):
+            client.docmd(f"RCPT TO:<{user}@d.e> NOTIFY=NEVER ORCPT=rfc822;{user}")
+        client.data(SPAM % 99)
+        client.getreply()
+    hop.close()
+    commands = [text for text in hop.commands if text[:4] in ("MAIL", "RCPT")]
+    assert len(hop.messages) == 2
+    mail, *recipients = (
+        "MAIL FROM:<x@y.z> ENVID=One",
+        *(f"RCPT TO:<{user}@d.e> NOTIFY=NEVER ORCPT=rfc822;{user}" for user in ("ann", "bob")),
+    )
+    assert commands == [mail, *recipients, mail, recipients[0], mail, recipients[1]]
+
+
 @pytest.mark.parametrize("address", ["<a@d.example", "<a@d.example>>", "a b", '<"a@d.example>', ""])
 def test_an_address_without_an_end_is_refused(relay, smtp_sink, address):
     with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:

@@ -8,7 +8,7 @@ import smtplib
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import TextWrapper
 from typing import NamedTuple
 
@@ -27,7 +27,12 @@ _GOODBYE_S = 2.0  # seconds for the answer to QUIT
 _DOTS = re.compile(rb"(\A|\r\n)\.")
 _COMMAND_LENGTH = 480  # characters after the verb; RFC 5321, 4.5.3.1.4 allows 512 for a command
 _EXTENSIONS = ("8bitmime", "smtputf8")  # extensions offered if the next hop cannot be reached
-_EXTENSION_OF_OPTION = {"body": "8bitmime", "ret": "dsn", "envid": "dsn"}
+_EXTENSION_OF_OPTION = {
+    "body": "8bitmime", "ret": "dsn", "envid": "dsn", "notify": "dsn", "orcpt": "dsn"
+}  # fmt: skip
+# Options that can be omitted without changing the message's meaning. A client uses the extensions
+# of the mail server before streamnb, which may have more of them than the next hop.
+_HINTS = ("size", "body", "auth", "ret", "envid", "notify", "orcpt")
 
 
 class NextHop(NamedTuple):
@@ -103,8 +108,8 @@ class HopClient:
                 extensions = self._connected().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
                 return self._lose(error)
-            accepted = [option for option in options if _is_known(extensions, option)]
-            if len(accepted) < len(options) and not _are_hints(set(options) - set(accepted)):
+            accepted = _accepted(extensions, options)
+            if accepted is None:
                 return "553 5.6.7 the next hop does not support messages with this option"
             self._forward(extensions)
             reply = self._command(" ".join([f"MAIL FROM:<{sender}>", *accepted]))
@@ -124,11 +129,15 @@ class HopClient:
         for line in wrapper.wrap(" ".join(pairs)):
             self._command(f"XFORWARD {line}")
 
-    def add_recipient(self, address: str, options: Sequence[str] = ()) -> str:
+    def add_recipient(self, address: str, options: Sequence[str]) -> str:
         """Return the next hop's reply to RCPT."""
         with self.turn:
-            command = " ".join([f"RCPT TO:<{address}>", *options])
-            return self._command(command) if self.is_begun else LATER
+            if not self.is_begun or self._client is None:
+                return LATER
+            accepted = _accepted(self._client.esmtp_features, options)
+            if accepted is None:
+                return "555 5.5.4 the next hop does not support recipients with this option"
+            return self._command(" ".join([f"RCPT TO:<{address}>", *accepted]))
 
     def reset(self) -> None:
         """Abort the current message."""
@@ -146,14 +155,24 @@ class HopClient:
             return self._send(self._client, recipients, content)
 
     def send_anew(
-        self, sender: str, options: Sequence[str], recipients: Sequence[str], content: bytes
+        self,
+        sender: str,
+        options: Sequence[str],
+        recipients: Mapping[str, Sequence[str]],
+        content: bytes,
     ) -> dict[str, str]:
-        """Send a message in its own transaction; return the reply for each recipient."""
+        """Send a message in its own transaction to recipients, each with its options.
+
+        Return the reply for each recipient.
+        """
         with self.turn:
             reply = self.begin(sender, options)
             if not reply.startswith("2"):
                 return dict.fromkeys(recipients, reply)
-            replies = {recipient: self.add_recipient(recipient) for recipient in recipients}
+            replies = {
+                recipient: self.add_recipient(recipient, recipient_options)
+                for recipient, recipient_options in recipients.items()
+            }
             accepted = [name for name, reply in replies.items() if reply.startswith("2")]
             if accepted:
                 replies |= self.send(accepted, content)
@@ -270,15 +289,19 @@ def _connect(hop: NextHop) -> smtplib.SMTP:
     return client
 
 
-def _is_known(extensions: dict[str, str], option: str) -> bool:
-    """Return whether a server with these extensions accepts an option of MAIL."""
-    name = option.partition("=")[0].lower()
-    return _EXTENSION_OF_OPTION.get(name, name) in extensions
+def _accepted(extensions: dict[str, str], options: Sequence[str]) -> list[str] | None:
+    """Return the options that a server with these extensions accepts, without further hints.
 
-
-def _are_hints(options: set[str]) -> bool:
-    """Return whether options of MAIL can be omitted without changing the message's meaning."""
-    return all(option.partition("=")[0].lower() in ("size", "body") for option in options)
+    Return None if it does not accept an option that changes the message's meaning.
+    """
+    accepted = []
+    for option in options:
+        name = option.partition("=")[0].lower()
+        if _EXTENSION_OF_OPTION.get(name, name) in extensions:
+            accepted.append(option)
+        elif name not in _HINTS:
+            return None
+    return accepted
 
 
 def _last_refusal(client: smtplib.SMTP) -> str:

@@ -14,7 +14,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, AnyStr
@@ -42,6 +43,8 @@ _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 # Postfix's attributes of the original client: https://www.postfix.org/XFORWARD_README.html
 _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
+_CHECKED = ("SIZE", "BODY", "SMTPUTF8")  # parameters of MAIL that aiosmtpd checks
+_LONGEST_COMMAND = 2048  # bytes, as in Postfix; ORCPT can have 500 (RFC 3461, 4.2)
 # an address in angle brackets, of which a quoted string or an escaped character can be a part
 _PATH = re.compile(r'<((?:"(?:[^"\\]|\\.)*"|\\.|[^<>"\\])*)>(.*)', re.S)
 _BARE_ADDRESS = re.compile(r"[^\s<>]+")
@@ -130,6 +133,9 @@ class _Connection(SMTP):
     """The server side of one connection, with limits of lines and an orderly end."""
 
     line_length_limit = _LONGEST_LINE
+    command_size_limit = _LONGEST_COMMAND
+    command_size_limits: dict[str, int] = defaultdict(lambda: _LONGEST_COMMAND)  # noqa: RUF012
+    parameters: Sequence[str] = ()  # of the current MAIL or RCPT
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
@@ -188,16 +194,19 @@ class _Connection(SMTP):
         super().data_received(data)
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
-        """Return the address of a command unchanged, and its parameters; None for no address.
+        """Return the address of a command unchanged, and the parameters that the library checks.
 
-        The library reads it as a field of a header. So it decodes encoded words, leaves out
-        comments and adds quotation marks: the message would go to another address.
+        The address is None if there is none. The library would read it as a field of a header: it
+        decodes encoded words, leaves out comments and adds quotation marks, so the message would go
+        to another address. It refuses all parameters that it does not know.
         """
         match = _PATH.fullmatch(arg)
         address, parameters = match.groups() if match else arg.partition(" ")[::2]
         if match is None and not _BARE_ADDRESS.fullmatch(address):
             return None, None
-        return address or "<>", parameters
+        self.parameters = parameters.split()
+        words = [word for word in self.parameters if word.partition("=")[0].upper() in _CHECKED]
+        return address or "<>", " ".join(words)
 
     async def smtp_XFORWARD(self, argument: str | None) -> None:  # noqa: N802 (the library's name)
         """Store attributes of the original client."""
@@ -295,7 +304,8 @@ class _Relay:
         # True if each recipient has a separate verdict or answer.
         has_several_answers = self.mailboxes.single is None or self.hop.lmtp
         self._one_at_a_time = not self.lmtp and has_several_answers
-        self._mail_options: list[str] = []
+        self._mail_options: Sequence[str] = ()
+        self._recipient_options: dict[str, Sequence[str]] = {}
         self._sender = ""
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str | None, bytes, Response, str]] = []
@@ -343,31 +353,33 @@ class _Relay:
                 lines.append(f"250-SIZE {min(limit, LARGEST) if limit else LARGEST}")
             elif word != "auth" and (word not in ("8bitmime", "smtputf8") or word in extensions):
                 lines.append(response)
+        if "dsn" in extensions:
+            lines.insert(-1, "250-DSN")
         lines.insert(-1, f"250-XFORWARD {' '.join(_FORWARDED)}")
         return lines
 
     async def handle_MAIL(  # noqa: N802
         self,
-        server: SMTP,
+        server: _Connection,
         session: Session,
         envelope: Envelope,
         address: str | None,
         options: list[str],
     ) -> str:
-        server.begin()  # type: ignore[attr-defined]  # a _Connection
+        server.begin()
         sender = "" if address is None or address == "<>" else address
-        if server.is_ending:  # type: ignore[attr-defined]  # a _Connection
+        if server.is_ending:
             return "421 4.3.2 shutting down; try again"
-        self._sender, self._mail_options = sender, list(options)
-        reply: str = await _in_thread(self.client.begin, sender, options)
+        self._sender, self._mail_options = sender, server.parameters
+        self._recipient_options = {}
+        reply: str = await _in_thread(self.client.begin, sender, server.parameters)
         if reply.startswith("2"):
             envelope.mail_from = address
-            envelope.mail_options.extend(options)
         return reply
 
     async def handle_RCPT(  # noqa: N802
         self,
-        server: SMTP,
+        server: _Connection,
         session: Session,
         envelope: Envelope,
         address: str,
@@ -377,28 +389,28 @@ class _Relay:
             return "452 4.5.3 one recipient at a time"
         if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
             return "452 4.5.3 too many recipients"
-        reply: str = await _in_thread(self.client.add_recipient, address, options)
+        reply: str = await _in_thread(self.client.add_recipient, address, server.parameters)
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
-            envelope.rcpt_options.extend(options)
+            self._recipient_options[address] = server.parameters
         return reply
 
     async def handle_RSET(  # noqa: N802
-        self, server: SMTP, session: Session, envelope: Envelope
+        self, server: _Connection, session: Session, envelope: Envelope
     ) -> str:
         await _in_thread(self.client.reset)
         self.client.forwarded = {}
         return "250 2.0.0 ok"
 
     async def handle_DATA(  # noqa: N802
-        self, server: SMTP, session: Session, envelope: Envelope
+        self, server: _Connection, session: Session, envelope: Envelope
     ) -> str:
         message = envelope.original_content or b""
         # some servers would read it as the end of the message
         if message.count(b"\n") != message.count(b"\r\n"):
             return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
         recipients = list(envelope.rcpt_tos)
-        server.wait_for_hop()  # type: ignore[attr-defined]  # a _Connection
+        server.wait_for_hop()
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))
         try:
             # it continues after the client has closed the connection
@@ -407,7 +419,7 @@ class _Relay:
             replies = [await self.handle_exception(error)]
             replies *= len(recipients) if self.lmtp else 1
         self._recording = asyncio.create_task(self._record_soon())
-        server.memory.release()  # type: ignore[attr-defined]  # a _Connection
+        server.memory.release()
         return "\r\n".join(replies)
 
     async def handle_exception(self, error: Exception) -> str:
@@ -450,7 +462,8 @@ class _Relay:
             else:
                 for members in groups.values():
                     marked = _mark(message, results[users[members[0]]])
-                    envelope = self._sender, self._mail_options, members
+                    options = {member: self._recipient_options[member] for member in members}
+                    envelope = self._sender, self._mail_options, options
                     replies |= self.client.send_anew(*envelope, marked)
         try:
             self._note(users, message, results, replies, started)
