@@ -129,13 +129,11 @@ def _host_names(
 @click.option("--http", metavar="ADDRESS", help="Serve programs by HTTP, in JSON.")
 @click.option(
     "--model",
-    "model_file",
     metavar="FILE",
     help="With --http: predict by a model that `fit` or `replay --save` wrote, not by a mailbox.",
 )
 @click.option(
     "--host-name",
-    "host_names",
     metavar="NAME",
     multiple=True,
     callback=_host_names,
@@ -154,7 +152,6 @@ def _host_names(
 )
 @click.option(
     "--delimiter",
-    "delimiters",
     metavar="CHARACTERS",
     help="With --users: characters that begin an extension, as Postfix's recipient_delimiter. "
     "Default: +.",
@@ -228,7 +225,7 @@ def serve(**values: Any) -> None:
     raise_file_limit()
     with require_extra("server", "{}: not installed"):
         monitor = Monitor(settings.log_format, metrics=bool(settings.http or "http" in passed))
-    if settings.model_file is not None:
+    if settings.model is not None:
         _serve_model(settings, passed, monitor)
     else:
         _serve_mailboxes(settings, passed, monitor)
@@ -246,12 +243,12 @@ class _Settings(NamedTuple):
     reject: float | None
     reject_text: str | None
     http: str | None
-    host_names: tuple[str, ...]
-    model_file: str | None
+    host_name: tuple[str, ...]
+    model: str | None
     users: bool
     full_address: bool
     aliases: str | None
-    delimiters: str | None
+    delimiter: str | None
     certificate: str | None
     key: str | None
     trust: tuple[str, ...]
@@ -265,21 +262,13 @@ class _Settings(NamedTuple):
 
     def is_set(self, passed: Container[str]) -> dict[str, bool]:
         """Return which options are given on the command line or by a socket of systemd."""
-        return {
+        values = {f"--{name}".replace("_", "-"): value for name, value in self._asdict().items()}
+        is_set = {name: value not in (None, False, ()) for name, value in values.items()}
+        return is_set | {
             "--lmtp or --smtp": any(getattr(self, name) or name in passed for name in _MAIL_KINDS),
-            "--next": self.hop is not None,
-            "--certificate": self.certificate is not None,
-            "--key": self.key is not None,
             "--milter": bool(self.milter or "milter" in passed),
-            "--reject": self.reject is not None,
-            "--reject-text": self.reject_text is not None,
             "--http": bool(self.http or "http" in passed),
-            "--host-name": bool(self.host_names),
-            "--model": self.model_file is not None,
-            "--users": self.users,
-            "--full-address": self.full_address,
-            "--aliases": self.aliases is not None,
-            "--delimiter": self.delimiters is not None,
+            "--next": self.hop is not None,
             "--db or --user": options.shared_value("db") is not None,
         }
 
@@ -307,7 +296,7 @@ class _Settings(NamedTuple):
         """Return the names by which programs may address the HTTP listener."""
         from streamnb.mailbox.service.http import HOST_NAME
 
-        return frozenset([HOST_NAME, *map(str.lower, self.host_names)])
+        return frozenset([HOST_NAME, *map(str.lower, self.host_name)])
 
 
 def _serve_mailboxes(
@@ -393,7 +382,7 @@ def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.site_model import SiteModel
 
-    delimiters = DELIMITERS if settings.delimiters is None else settings.delimiters
+    delimiters = DELIMITERS if settings.delimiter is None else settings.delimiter
     addresses = AddressBook(settings.full_address, settings.aliases, monitor.warn, delimiters)
     folder = users_folder()
     with convert_os_errors(
@@ -432,7 +421,7 @@ def _serve_model(
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.watched_file import WatchedFile
 
-    path = str(settings.model_file)
+    path = str(settings.model)
     model = WatchedFile(path, _read_predictor, monitor.warn)
     monitor.watch_file("model", lambda: model.is_stale)
     token = database_token(path)
