@@ -184,4 +184,5 @@ def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:
 def is_rebuilt_since(mailbox: StoredClassifier, moment: float) -> bool:
     """Return whether `rebuild` replaced the counts at this moment or later."""
     with mailbox.database.reading():
-        return float(mailbox.database.read_value(_REBUILT) or 0.0) >= moment
+        rebuilt_at = mailbox.database.read_value(_REBUILT)
+        return rebuilt_at is not None and float(rebuilt_at) >= moment

@@ -256,6 +256,13 @@ def test_an_import_is_one_change(box, tmp_path):
     assert box.label_of(digest(MESSAGES[2])) is None
 
 
+def test_an_undo_of_everything_learns_nothing_again_without_a_rebuild(box, monkeypatch):
+    box.learn(SPAM, "spam")
+    monkeypatch.setattr("streamnb.mailbox.undo.rebuild", lambda _: 1 / 0)
+    assert box.undo(0).unlearned == 1
+    assert redo(box).learned == 1
+
+
 class ExplainedConnection:
     """A connection that lists, for each statement, the numbers of whole tables that it reads."""
 
@@ -274,7 +281,7 @@ class ExplainedConnection:
         return getattr(self.real, name)
 
 
-@pytest.mark.parametrize("action", ["status", "undo", "redo", "erase"])
+@pytest.mark.parametrize("action", ["status", "undo", "redo", "erase", "forget"])
 def test_no_table_is_read_once_for_each_message(box, action):
     """Otherwise the time grows with the square of the messages: minutes for 50,000."""
     messages = [b"Subject: m%d\n\nword%d" % (i, i) for i in range(20)]
@@ -288,6 +295,7 @@ def test_no_table_is_read_once_for_each_message(box, action):
         "undo": lambda box: box.undo(1),
         "redo": redo,
         "erase": lambda box: VerdictLog(box).erase(keys),
+        "forget": lambda box: [box.forget(message) for message in messages],
     }[action](box)
     for statement, tables in connection.scans.items():
         assert max(tables) == 1, statement
