@@ -229,6 +229,12 @@ def read_array(archive: ZipFile, name: str, dtype: str, ndim: int = 1) -> Any:
 
 
 _LABEL_TYPES = {"str": str, "int": int, "bool": bool, "float": float}
+# Methods of the base classes, because a subclass such as an enum of str may return other text.
+_PLAIN_VALUES: dict[type[Any], Any] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+}
 
 
 def label_to_json(label: Any, role: str = "a label") -> list[Any]:
@@ -252,20 +258,12 @@ def label_to_json(label: Any, role: str = "a label") -> list[Any]:
     type_name = type(label).__name__
     if _LABEL_TYPES.get(type_name) is type(label):
         return [type_name, label]
-    for base in (str, int, float):
+    for base, convert in _PLAIN_VALUES.items():
         if isinstance(label, base):
-            return [base.__name__, _plain_value(label, base)]
+            return [base.__name__, convert(label)]
     raise OutputError(
         f"{role} must be str, int, bool or float to be written to a file, not {label!r:.80}"
     )
-
-
-def _plain_value(label: Any, base: type[Any]) -> Any:
-    """Return the value of an instance of a subclass of str, int or float as that type."""
-    # Use the method of the base class, because a subclass such as an enum of str may print other
-    # text.
-    convert = {str: str.__str__, int: int.__int__, float: float.__float__}[base]
-    return convert(label)
 
 
 def label_from_json(pair: Any) -> Any:

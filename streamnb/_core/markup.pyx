@@ -538,6 +538,12 @@ def hidden_spans(bytes page):
     return spans
 
 
+cdef int put_span(Buffer *spans, int64_t begin, int64_t end) except -1:
+    cdef int64_t[2] span
+    span[0], span[1] = begin, end
+    return buffer_put(spans, span, sizeof(span))
+
+
 cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     """Return the hidden spans of a page, and the rules of its style sheets.
 
@@ -567,7 +573,6 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
     cdef Attribute attribute
     cdef Quotes quotes = last_quotes(p, n)
     cdef uint64_t tag_id
-    cdef int64_t[2] span
     variables = attributes = attribute_names = None
     memset(&spans, 0, sizeof(Buffer))
     try:
@@ -589,8 +594,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 if end < 0:  # the element extends to the end of the page
                     end = n
                 if region < 0:
-                    span[0], span[1] = i, end
-                    buffer_put(&spans, span, sizeof(span))
+                    put_span(&spans, i, end)
                 i = end
                 continue
             if i + 1 >= n or not (is_letter(p[i + 1]) or p[i + 1] == c"/"):
@@ -702,8 +706,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         unclosed.add(tag)
                     else:
                         if not is_shown and region < 0 and end > i:
-                            span[0], span[1] = i, end
-                            buffer_put(&spans, span, sizeof(span))
+                            put_span(&spans, i, end)
                         if tag == b"style" and not is_complete and (
                             sheet_type == NULL or lowered_bytes(sheet_type, type_size).strip() in (b"", b"text/css")
                         ):
@@ -721,8 +724,7 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         i = end
             elif kind & VOID:
                 if region < 0 and is_hidden(&element):  # attributes with text, such as alt, are hidden
-                    span[0] = span[1] = i
-                    buffer_put(&spans, span, sizeof(span))
+                    put_span(&spans, i, i)
             elif used < MAX_ELEMENTS:
                 if kind & IS_A and element.kind & HAS_TARGET and not element.kind & HAS_OWN_COLOUR and element.colour >= 0:
                     element.colour = 0x0000EE  # the default colour of links in browsers
@@ -733,12 +735,10 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                 region = i
             elif not hidden and region >= 0:
                 if tag_start > region:
-                    span[0], span[1] = region, tag_start
-                    buffer_put(&spans, span, sizeof(span))
+                    put_span(&spans, region, tag_start)
                 region = -1
         if 0 <= region < n:
-            span[0], span[1] = region, n
-            buffer_put(&spans, span, sizeof(span))
+            put_span(&spans, region, n)
         if spans.size == 0:
             return None, rules
         return PyBytes_FromStringAndSize(<const char *> spans.bytes, spans.size), rules

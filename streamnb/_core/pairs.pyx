@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
-from streamnb._core.arrays cimport grown, new_array
+from streamnb._core.arrays cimport grown, new_array, new_ones
 from streamnb._core.buffers cimport buffer_room, lowered
 from streamnb._core.hashing cimport clear_slots, enter_hash, read_key, slot_mask, snb_siphash13_many, utf8
 from streamnb._core.markup cimport has_encoded_word
@@ -217,7 +217,6 @@ cdef class PairScanner:
     def finish(self):
         """Return fingerprints, counts (all 1), names and name ends of the tokens, and clear the scanner."""
         cdef cnp.ndarray fingerprints, counts, ends
-        cdef double *c
         cdef uint32_t *e
         cdef Py_ssize_t i, size = 0
         cdef bytes names = None
@@ -226,11 +225,9 @@ cdef class PairScanner:
             buffer_room(&self.text, 8)  # the hash reads up to 8 bytes beyond the end
             self.drop_repeated()
         fingerprints = new_array(self.used, cnp.NPY_UINT64)
-        counts = new_array(self.used, cnp.NPY_FLOAT64)
-        c = <double *> cnp.PyArray_DATA(counts)
+        counts = new_ones(self.used)
         memcpy(cnp.PyArray_DATA(fingerprints), self.hashes, self.used * sizeof(uint64_t))
         for i in range(self.used):
-            c[i] = 1.0
             size += self.sizes[i]
         if not self.keep_names:
             self.discard()

@@ -114,9 +114,9 @@ cdef class Scanner:
         True to fold case like `str.casefold`.
     inner
         ASCII characters that are part of a word if word characters are on both sides.
-    shortest, longest
+    min_length, max_length
         Minimum and maximum length of a token, in characters; other tokens are left out.
-    first, last
+    ngrams
         Minimum and maximum size of n-grams of words or, with `by_character`, of characters.
     urls
         True to split web addresses into parts, prefixed `url:`.
@@ -134,19 +134,19 @@ cdef class Scanner:
 
 
 
-    def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t shortest=1,
-                  Py_ssize_t longest=40, int first=1, int last=1, bint by_character=False, bint urls=False,
+    def __cinit__(self, bytes key=DEFAULT_KEY, bint casefold=True, str inner="", Py_ssize_t min_length=1,
+                  Py_ssize_t max_length=40, ngrams=(1, 1), bint by_character=False, bint urls=False,
                   bint binary=False, bint sublinear=False, bint keep_names=True, stop=(),
                   bint mark_invisible=False):
-        cdef int c
+        cdef int c, first = ngrams[0], last = ngrams[1]
         self.key = read_key(key)
         self.casefold = casefold
         self.by_character = by_character
         self.urls = urls
         self.keep_names = keep_names
         self.mark_invisible = mark_invisible
-        self.shortest = shortest
-        self.longest = longest
+        self.shortest = min_length
+        self.longest = max_length
         if not 1 <= first <= last <= MAX_NGRAM:
             raise ValueError(f"n-grams: {first} to {last} is not a range within 1 to {MAX_NGRAM}")
         self.first = first

@@ -578,9 +578,7 @@ cdef inline int table_widen(Table *t, Py_ssize_t width) except -1:
     except MemoryError:
         table_free_rows(&wide)
         raise
-    for k in range((t.capacity + BLOCK - 1) >> BLOCK_BITS):
-        free(t.blocks[k])
-    free(t.blocks)
-    t.blocks, t.capacity, t.width, t.stride = wide.blocks, wide.capacity, wide.width, wide.stride
+    table_free_rows(t)
+    t.blocks, t.rows, t.capacity, t.width, t.stride = wide.blocks, wide.rows, wide.capacity, wide.width, wide.stride
     t.unloaded = wide.unloaded
     return 0

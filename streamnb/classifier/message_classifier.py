@@ -372,7 +372,12 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def explain_one(self, x: Any) -> Explanation:
         """Return the contribution of each feature of a message to the score of each class."""
         with self.model.lock:
-            explanations, views = self._explained(self.count(x))
+            explanations = self.model.explain_views(self.count(x))
+            views = [
+                explanation.contributions
+                for explanation in explanations
+                if isinstance(explanation.contributions, Contributions)
+            ]
             by_name: dict[Feature, dict[Label, float]] = {}
             for j, contributions in enumerate(views):
                 values = contributions.values_by_class.tolist()
@@ -418,12 +423,6 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                 Reason(name, gain, self._class_counts(j, cells[j][i]))
                 for name, (gain, j, i) in chosen
             ]
-
-    def _explained(self, tokens: Any) -> tuple[list[Explanation], list[Contributions]]:
-        """Return the explanation of each view of a message, and their contributions."""
-        explanations = self.model.explain_views(tokens)
-        views = [explanation.contributions for explanation in explanations]
-        return explanations, [view for view in views if isinstance(view, Contributions)]
 
     def _feature_name(self, view_index: int, tokens: TokenCounts, i: int) -> Feature:
         """Return the name for readers of a feature of a view of a message."""

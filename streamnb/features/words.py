@@ -165,6 +165,13 @@ KEEP_NAMES = parameter(
 )
 
 
+# Parameters of `WordParametersMixin` that are options of the compiled scanner.
+_SCANNER_OPTIONS = (
+    *("casefold", "inner", "min_length", "max_length", "ngrams", "binary", "sublinear"),
+    "keep_names",
+)
+
+
 @parameter_class()
 class WordParametersMixin:
     """Parameters of the tokenizers that count words."""
@@ -212,17 +219,7 @@ class WordParametersMixin:
     on: str | None = ON
 
     def _scanner_options(self) -> dict[str, Any]:
-        return {
-            "casefold": self.casefold,
-            "inner": self.inner,
-            "shortest": self.min_length,
-            "longest": self.max_length,
-            "first": self.ngrams[0],
-            "last": self.ngrams[1],
-            "binary": self.binary,
-            "sublinear": self.sublinear,
-            "keep_names": self.keep_names,
-        }
+        return {name: getattr(self, name) for name in _SCANNER_OPTIONS}
 
 
 @parameter_class()
@@ -276,7 +273,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     def _as_token(self, word: str) -> str:
         """Return a stop word as the scanner returns it: folded, normalized (NFC), all visible."""
         if self.analyzer == "word":
-            single = {"first": 1, "last": 1, "shortest": 1, "keep_names": True}
+            single = {"ngrams": (1, 1), "min_length": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)
             scanner.text(normalize_nfc(word))
             tokens = TokenCounts.unchecked(*scanner.finish())

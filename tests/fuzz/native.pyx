@@ -75,11 +75,11 @@ SETTINGS = (
     {"inner": "'-.$!"},
     {"inner": "'-.$!", "casefold": False},
     {"inner": "-", "urls": True, "binary": True},
-    {"first": 1, "last": 3, "urls": True, "keep_names": False},
-    {"by_character": True, "first": 1, "last": 4},
-    {"by_character": True, "first": 3, "last": 3, "casefold": False, "binary": True},
-    {"shortest": 2, "longest": 5, "stop": ["the", "ab"]},
-    {"first": 2, "last": 2, "longest": 10**6, "inner": "!#$%&'()*+,-./:;<=>?@[]^`{|}~"},
+    {"ngrams": (1, 3), "urls": True, "keep_names": False},
+    {"by_character": True, "ngrams": (1, 4)},
+    {"by_character": True, "ngrams": (3, 3), "casefold": False, "binary": True},
+    {"min_length": 2, "max_length": 5, "stop": ["the", "ab"]},
+    {"ngrams": (2, 2), "max_length": 10**6, "inner": "!#$%&'()*+,-./:;<=>?@[]^`{|}~"},
     {"inner": "'", "sublinear": True},
 )
 cdef list scanners = [(Scanner(**options), Scanner(**options)) for options in SETTINGS]

@@ -42,11 +42,11 @@ OPTIONS = (
     {"inner": "'-.$!"},
     {"inner": "'-.$!", "casefold": False},
     {"inner": "-", "urls": True, "binary": True},
-    {"first": 1, "last": 3, "urls": True, "keep_names": False},
-    {"by_character": True, "first": 1, "last": 4},
-    {"by_character": True, "first": 3, "last": 3, "casefold": False, "binary": True},
-    {"shortest": 2, "longest": 5, "stop": ["the", "ab"]},
-    {"first": 2, "last": 2, "longest": 10**6, "inner": string.punctuation},
+    {"ngrams": (1, 3), "urls": True, "keep_names": False},
+    {"by_character": True, "ngrams": (1, 4)},
+    {"by_character": True, "ngrams": (3, 3), "casefold": False, "binary": True},
+    {"min_length": 2, "max_length": 5, "stop": ["the", "ab"]},
+    {"ngrams": (2, 2), "max_length": 10**6, "inner": string.punctuation},
     {"inner": "'", "sublinear": True},
 )
 # Two scanners for each: that the second one has been through something else changes nothing.
@@ -86,7 +86,8 @@ def _scan(data: bytes, html: bool) -> None:
     first_scanner, other = SCANNERS[number]
     (first_scanner.html if html else first_scanner.text)(text, prefix)
     counted = first_scanner.finish()
-    sizes = options.get("last", 1) - options.get("first", 1) + 1
+    first, last = options.get("ngrams", (1, 1))
+    sizes = last - first + 1
     _sound(counted, (len(text) + 1) * sizes * (3 if options.get("urls") else 1))
     other.text(text[::-1], b"q:")
     other.discard()
