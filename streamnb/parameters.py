@@ -99,6 +99,8 @@ def _value_hint(name: str, value: Any) -> str:
             ": streamnb has no lists of stop words; pass the words, such as "
             "sklearn.feature_extraction.text.ENGLISH_STOP_WORDS"
         )
+    if hasattr(value, "build_analyzer"):
+        return ": pass its build_analyzer()"
     if name == "alpha" and is_number(value) and value == 0:
         return ": for (almost) no smoothing use alpha=1e-10"
     if name == "prior" and not isinstance(value, str):

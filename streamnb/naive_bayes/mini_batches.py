@@ -504,6 +504,14 @@ class PredictManyMixin(base.MiniBatchClassifier):
 
     # scikit-learn
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        return Tags("classifier", TargetTags(required=True), classifier_tags=ClassifierTags())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return bool(self.labels)
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row, the first of equals, as an array."""
         X = as_list(X)
