@@ -825,7 +825,7 @@ def interrupt(done, total):
     if done == 3:
         os.kill(os.getpid(), signal.SIGINT)
 
-streamnb.tables.experiment.run = lambda config: run(config, interrupt)
+streamnb.tables.experiment.run = lambda config, on_trial: run(config, interrupt)
 main()
 """
     arguments = ["experiment", experiments / "wheat.yaml", "--json", "--out", tmp_path / "wheat"]
