@@ -120,7 +120,14 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _convert_endings():
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except click.UsageError as error:
+                name = ctx.invoked_subcommand
+                command = self.get_command(ctx, name or "")
+                if error.ctx is None and command is not None:  # as for an option without value
+                    error.ctx = click.Context(command, ctx, name)
+                raise
 
 
 class _NotEmpty(click.types.StringParamType):

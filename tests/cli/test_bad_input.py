@@ -135,12 +135,15 @@ def test_an_empty_option_is_refused_by_its_name(inputs, words):
     [
         (["replay", "table.csv", "--limit", "many"], "'many' is not a valid integer"),
         (["status", "--wait", "long"], "'long' is not a valid number"),
+        (["status", "--db"], "Option '--db' requires an argument"),
+        (["replay", "table.csv", "--json=yes"], "Option '--json' does not take a value"),
+        (["classify", "message.eml", "--costs", "1"], "Option '--costs' requires 3 arguments"),
     ],
 )
-def test_the_type_of_a_number_is_named(inputs, words, problem):
+def test_a_wrong_value_of_an_option_names_its_type_and_the_help(inputs, words, problem):
     status, _, error = streamnb_command(*words, cwd=inputs)
-    assert status == 2
-    assert f"{problem} (see" in error
+    assert status == (3 if words[0] == "classify" else 2)
+    assert f"{problem} (see streamnb {words[0]} --help)" in error
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "table.csv/x"])
