@@ -144,7 +144,7 @@ class VerdictLog:
             )
         with self._writing() as connection:
             self.mailbox.database.store_value("record", limits._asdict())
-            self._purge(connection, limits, time.time())
+            self._purge(connection, limits, time.time() - limits.days * 86400)
 
     def note(
         self, message: bytes, response: Response, place: str, moved: str | None = None
@@ -188,11 +188,7 @@ class VerdictLog:
             columns = f"{_COLUMNS.removeprefix('id, ')}, tokenizer, tokens, names"
             values = ", ".join("?" * len(row))
             connection.execute(f"INSERT INTO verdicts({columns}) VALUES ({values})", row)  # noqa: S608 (ours)
-            seen_before = time.time() - _GRACE_SHARE * limits.days * 86400
-            latest = connection.execute(
-                "SELECT time FROM verdicts WHERE time <= ? ORDER BY id DESC LIMIT 1", (seen_before,)
-            ).fetchone()
-            self._purge(connection, limits, 0.0 if latest is None else latest[0])
+            self._purge(connection, limits, self._expiry(connection, limits))
 
     @contextmanager
     def _writing(self, patience: float | None = None) -> Iterator[Any]:
@@ -206,11 +202,26 @@ class VerdictLog:
             yield connection
 
     @staticmethod
-    def _purge(connection: Any, limits: LogLimits, now: float) -> None:
+    def _expiry(connection: Any, limits: LogLimits) -> float | None:
+        """Return the time before which entries are too old; None if the first entry is not."""
+        now, age_s = time.time(), limits.days * 86400
+        (first,) = connection.execute("SELECT time FROM verdicts ORDER BY id LIMIT 1").fetchone()
+        if first >= now - age_s:
+            return None
+        (latest,) = connection.execute(
+            "SELECT time FROM verdicts WHERE time <= ? ORDER BY id DESC LIMIT 1",
+            (now - _GRACE_SHARE * age_s,),
+        ).fetchone()
+        return None if first >= latest - age_s else float(latest - age_s)
+
+    @staticmethod
+    def _purge(connection: Any, limits: LogLimits, expiry: float | None) -> None:
+        if expiry is not None:
+            connection.execute("DELETE FROM verdicts WHERE time < ?", (expiry,))
         connection.execute(
-            "DELETE FROM verdicts WHERE time < ? OR id <= "
+            "DELETE FROM verdicts WHERE id <= "
             "(SELECT id FROM verdicts ORDER BY id DESC LIMIT 1 OFFSET ?)",
-            (now - limits.days * 86400, limits.most),
+            (limits.most,),
         )
 
     def _has_table(self) -> bool:
