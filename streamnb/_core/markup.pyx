@@ -710,7 +710,10 @@ cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
                         if tag == b"style" and not is_complete and (
                             sheet_type == NULL or lowered_bytes(sheet_type, type_size).strip() in (b"", b"text/css")
                         ):
-                            rules = rules or styles().StyleRules()
+                            if rules is None:
+                                from streamnb._core.style_rules import StyleRules  # few pages have a sheet
+
+                                rules = StyleRules()
                             variables = variables or styles().Variables()
                             sheet = page[i:end]
                             if media != NULL:

@@ -1,0 +1,352 @@
+"""The rules of HTML style sheets: which elements have which effects on the visibility of text."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from streamnb._core.selectors import (
+    Compound,
+    attribute_of,
+    holds,
+    identifier,
+    is_condition,
+    read_selector,
+)
+from streamnb._core.style_values import INHERITED
+from streamnb._core.styles import (
+    NO_STYLE,
+    Style,
+    cascade,
+    read_style,
+    split_importance,
+    without_comments,
+)
+
+_MAX_SHEETS = 65536  # number of bytes read of the style sheets of a page
+_MAX_SHEET_COUNT = 64  # style sheets of a page: each has a fixed cost
+_MAX_SELECTOR = 200  # bytes
+_MAX_SELECTORS = _MAX_SHEETS // 2  # selectors of a page: nested rules repeat outer ones
+_MAX_CLASSES = 16  # classes of an element
+_MAX_ANCESTORS = 62  # tags, classes and ids of ancestors in selectors: one bit of a mask each
+_MAX_NESTING = 8  # levels of rules with @
+_MAX_CHECKS = 1 << 18  # comparisons of a rule with an element of a page: about 50 ms
+_MAX_CACHED = 4096  # styles of elements of a page
+_PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: windows of all readers are between these widths
+
+_BRACE = re.compile(rb"[{}]")
+_WIDTHS = rb"(?:\s*(?:and\s+)?\((?:min|max)-(?:device-)?width\s*:\s*\d+px\s*\)){0,4}"
+_MEDIA = re.compile(rb"\s*(?:only\s+)?(?:screen|all)?%b\s*" % _WIDTHS)
+_RANGE = re.compile(rb"\(width\s*(>=?|<=?)\s*(\d+)px\)")  # of Media Queries Level 4
+_BOTH_SCHEMES = re.compile(rb"prefers-color-scheme\s*:\s*(light|dark)")
+_NOT_OTHERS = re.compile(rb"\s*not\s+(?:print|speech)\s*")
+_STRING = re.compile(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
+_WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
+
+
+class _Rule(NamedTuple):
+    """A rule of a style sheet, with one selector."""
+
+    specificity: tuple[int, int, int]
+    order: int
+    atoms: frozenset[bytes]  # tag, .class, #id and conditions that an element must have
+    # sets of atoms: an element must not have all atoms of a set
+    excluded: tuple[frozenset[bytes], ...]
+    # masks of the atoms that other elements must have
+    ancestors: int
+    parent: int
+    previous: int  # the element before it
+    earlier: int  # the elements before it in the same parent
+    style: Style
+    important_style: Style
+
+
+# Mask of an element as an ancestor, its style, its important style, and both combined.
+_Styles = tuple[int, Style, Style, Style]
+
+
+class Context(NamedTuple):
+    """The neighbours (see `_Rule`), position and attributes of an element."""
+
+    parent: int = 0
+    previous: int = 0
+    earlier: int = 0
+    position: int = 0
+    attributes: tuple[tuple[bytes, bytes], ...] = ()
+
+
+_NO_CONTEXT = Context()
+_NEGATION = re.compile(rb"\bnot\b")
+_NOT_FIRST = b":nth-child(n+2)"
+
+
+class StyleRules:
+    """The rules of the style sheets of a page.
+
+    Attributes
+    ----------
+    has_unknown_background
+        True if an unsupported selector sets a background.
+    tags
+        The tags in selectors; "*" if an element of any tag can have a style.
+    needs_context
+        True if a selector depends on the position, the neighbours or an attribute of an element.
+    attribute_names
+        The attributes in selectors.
+    """
+
+    def __init__(self) -> None:
+        self.has_unknown_background = False
+        self.tags: set[bytes] = set()
+        self.needs_context = False
+        self.attribute_names: set[bytes] = set()
+        self._conditions: set[bytes] = set()
+        self._positions: set[bytes] = set()  # conditions on the position
+        self._first_positions: dict[frozenset[bytes], int] = {}
+        # atoms of all rules' parents, previous and earlier elements
+        self._parents = self._previous = self._earlier = 0
+        self._rules: defaultdict[bytes, list[_Rule]] = defaultdict(list)
+        self._bits: dict[bytes, int] = {}
+        self._styles: dict[tuple[bytes, bytes, bytes, int, Context], _Styles] = {}
+        self._size_left = _MAX_SHEETS
+        self._sheets_left = _MAX_SHEET_COUNT
+        self._selectors_left = _MAX_SELECTORS
+        self._order = 0
+        self._checks = 0
+        self._check_cost = 1  # of comparing a rule with an element
+
+    def add_sheet(self, sheet: bytes) -> bool:
+        """Add the rules of a style sheet, up to the page's limit; return True if there are any."""
+        sheet = sheet[: self._size_left]
+        self._size_left -= len(sheet)
+        self._sheets_left -= 1
+        if not sheet or self._sheets_left < 0:
+            return False
+        before = self._order, self.has_unknown_background
+        for selectors, declarations in _read_rules(without_comments(sheet)):
+            style, important_style = map(read_style, split_importance(declarations))
+            if style == NO_STYLE == important_style:
+                continue
+            every_selector = selectors.split(b",", self._selectors_left)[: self._selectors_left]
+            self._selectors_left -= len(every_selector)
+            for selector in every_selector:
+                self._add_rule(selector, style, important_style)
+            if not self._selectors_left:
+                break
+        if before == (self._order, self.has_unknown_background):
+            return False
+        self._styles.clear()
+        self._first_positions.clear()
+        return True
+
+    def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
+        compounds = read_selector(selector)
+        masks = self._masks(compounds) if compounds else None
+        if not compounds or masks is None:
+            if {style.background, important_style.background} != {INHERITED}:
+                self.has_unknown_background = True
+            return
+        combinator, atoms, excluded = compounds[-1]
+        every_atom = [atom for compound in compounds for atom in compound.atoms]
+        tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
+        ids = sum(atom[:1] == b"#" for atom in tested_atoms)
+        classes = sum(atom[:1] == b"." or is_condition(atom) for atom in tested_atoms)
+        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":"))
+        if any(all(map(is_condition, compound.atoms)) for compound in compounds):
+            self.tags.add(b"*")
+        if combinator in (b"+", b"~") and compounds[-2].atoms <= {b"*"}:
+            atoms |= {_NOT_FIRST}
+        conditions = set(filter(is_condition, (*tested_atoms, *atoms)))
+        self._conditions |= conditions
+        self._positions |= {item for item in conditions if not attribute_of(item)}
+        self._parents |= masks[1]
+        self._previous |= masks[2]
+        self._earlier |= masks[3]
+        self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
+        self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
+        if excluded or self.needs_context:
+            self._check_cost = max(self._check_cost, 4 + len(excluded))
+        self._order += 1
+        specificity = (ids, classes, len(tested_atoms) - ids - classes)
+        # Found by its rarest atom; ids sort before classes, "*" and tags.
+        named_atoms = [atom for atom in atoms if not is_condition(atom)]
+        key = min(named_atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
+        self._rules[key].append(
+            _Rule(
+                specificity, self._order, atoms - {b"*"}, excluded, *masks, style, important_style
+            )
+        )
+
+    def _masks(self, compounds: list[Compound]) -> tuple[int, int, int, int] | None:
+        """Return the masks of the ancestors, the parent, the previous and the earlier elements.
+
+        None if the rule cannot apply, or is not supported.
+        """
+        masks = dict.fromkeys((b" ", b">", b"+", b"~"), 0)
+        last = len(compounds) - 2
+        for number, compound in enumerate(compounds[:-1]):
+            combinator = compounds[number + 1].combinator
+            if compound.excluded or (number < last and combinator in (b"+", b"~")):
+                return None
+            relation = combinator if number == last else b" "
+            for atom in compound.atoms - {b"*"}:
+                if relation == b" " and atom in (b"html", b"body"):
+                    continue  # the page may not have these tags
+                if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
+                    return None
+                masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
+        if any(b"html" in compound.atoms for compound in compounds[1:]):  # nothing is around it
+            return None
+        return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"]
+
+    def mask_of(self, atom: bytes) -> int:
+        """Return the mask of an atom, such as the tag of an element that the page implies."""
+        return self._bits.get(atom, 0)
+
+    def styles(
+        self,
+        tag: bytes,
+        classes: bytes,
+        element_id: bytes,
+        ancestors: int,
+        context: Context = _NO_CONTEXT,
+    ) -> _Styles:
+        """Return the effects of the rules on an element with these ancestors, and its own mask."""
+        if context is not _NO_CONTEXT:
+            context = self._used_context(*context)
+        key = (tag, classes, element_id, ancestors, context)
+        styles = self._styles.get(key)
+        if styles is None:
+            styles = self._find_styles(*key)
+            if len(self._styles) < _MAX_CACHED:
+                self._styles[key] = styles
+        return styles
+
+    def _used_context(
+        self,
+        parent: int,
+        previous: int,
+        earlier: int,
+        position: int,
+        attributes: tuple[tuple[bytes, bytes], ...],
+    ) -> Context:
+        """Return a context without the parts that no rule uses, so more elements have the same."""
+        return Context(
+            parent & self._parents,
+            previous & self._previous,
+            earlier & self._earlier,
+            self._first_position(position),
+            attributes,
+        )
+
+    def _first_position(self, position: int) -> int:
+        """Return the first position that meets the same conditions as a position."""
+        if not self._positions or self._checks > _MAX_CHECKS:
+            return 0
+        self._checks += 4 * len(self._positions)
+        met = frozenset(item for item in self._positions if holds(item, {}, position))
+        return self._first_positions.setdefault(met, position)
+
+    def _find_styles(
+        self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context
+    ) -> _Styles:
+        parent, previous, earlier, position, attributes = context
+        atoms = {tag, b"#" + identifier(element_id.strip().lower())}
+        names = classes.lower().split()[:_MAX_CLASSES]
+        atoms.update(b"." + identifier(name) for name in names)
+        if self._conditions and self._checks <= _MAX_CHECKS:
+            values = dict(attributes)
+            self._checks += 4 * len(self._conditions)  # each takes as long as four rules
+            atoms.update(item for item in self._conditions if holds(item, values, position))
+        mask = 0
+        for atom in atoms:
+            mask |= self._bits.get(atom, 0)
+        candidates = [self._rules[atom] for atom in (*atoms, b"*") if atom in self._rules]
+        self._checks += self._check_cost * sum(map(len, candidates))
+        if not candidates or self._checks > _MAX_CHECKS:
+            return mask, NO_STYLE, NO_STYLE, NO_STYLE
+        matching = sorted(
+            rule
+            for rules in candidates
+            for rule in rules
+            if rule.atoms <= atoms
+            and rule.ancestors & ancestors == rule.ancestors
+            and rule.parent & parent == rule.parent
+            and rule.previous & previous == rule.previous
+            and rule.earlier & earlier == rule.earlier
+            and not any(group <= atoms for group in rule.excluded)
+        )
+        style = cascade(rule.style for rule in matching)
+        important_style = cascade(rule.important_style for rule in matching)
+        return mask, style, important_style, cascade((style, important_style))
+
+
+def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the selectors and declarations of the rules that apply to every reader."""
+    preludes: list[bytes] = []
+    start = 0
+    if b'"' in text or b"'" in text:  # a brace in a string is text
+        text = _STRING.sub(
+            lambda match: b"''" if b"{" in match[0] or b"}" in match[0] else match[0], text
+        )
+    text += b"}"  # browsers close open rules at the end
+    for brace in _BRACE.finditer(text):
+        content = text[start : brace.start()]
+        start = brace.end()
+        if brace[0] == b"{":
+            declarations, _, prelude = content.rpartition(b";")
+            if declarations.strip() and _is_rule(preludes):
+                yield _nested_selector(preludes), declarations
+            prelude = prelude.strip()
+            preludes.append(prelude.lower() if prelude[:1] == b"@" else prelude)
+        elif preludes:
+            if _is_rule(preludes):
+                yield _nested_selector(preludes), content
+            preludes.pop()
+
+
+def _is_rule(preludes: list[bytes]) -> bool:
+    """Return whether declarations within these preludes apply to every reader."""
+    if not preludes or len(preludes) > _MAX_NESTING or preludes[-1].startswith(b"@"):
+        return False
+    return all(_holds(prelude) for prelude in preludes if prelude.startswith(b"@"))
+
+
+def _nested_selector(preludes: list[bytes]) -> bytes:
+    """Return the selector of a nested rule."""
+    selectors = [prelude for prelude in preludes if not prelude.startswith(b"@")]
+    if len(selectors) == 1:
+        return selectors[0]
+    outer = b" ".join(selectors[:-1])
+    if b"," in outer or len(outer) > _MAX_SELECTOR:  # combinations of two lists are not supported
+        return b":unknown"
+    return b",".join(
+        inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()
+        for inner in selectors[-1].split(b",")
+    )
+
+
+def _holds(prelude: bytes) -> bool:
+    """Return True if the rules within a rule with @ apply to every reader."""
+    if not prelude.startswith(b"@media"):
+        return prelude.startswith(b"@layer") or (
+            prelude.startswith(b"@supports") and not _NEGATION.search(prelude)
+        )
+    text = prelude[6 : 6 + _MAX_SELECTOR]
+    text = _RANGE.sub(
+        lambda match: b"(%s-width:%spx)" % (b"min" if match[1][:1] == b">" else b"max", match[2]),
+        text,
+    )
+    return len(set(_BOTH_SCHEMES.findall(text))) == 2 or any(
+        _NOT_OTHERS.fullmatch(query)
+        or (
+            _MEDIA.fullmatch(query)
+            and all(
+                int(width) <= _PHONE_WIDTH if bound == b"min" else int(width) >= _SCREEN_WIDTH
+                for bound, width in _WIDTH.findall(query)
+            )
+        )
+        for query in text.split(b",")
+    )
