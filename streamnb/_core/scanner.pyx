@@ -608,10 +608,16 @@ cdef class Scanner:
 
 # Conversion of HTML to visible text, without a tree or recursion
 
-_LINKS = frozenset((b"href", b"src", b"action", b"background", b"formaction", b"poster", b"xlink:href"))
-# Attributes with links in other text: a style, <meta http-equiv=refresh>, pictures of several sizes.
-_TEXT_WITH_LINKS = frozenset((b"style", b"content", b"srcset"))
-_SEEN_TEXT = frozenset((b"alt", b"title"))
+cdef enum:  # kinds of attributes
+    LINK = 1
+    SEEN_TEXT = 2
+    TEXT_WITH_LINKS = 3  # a style, <meta http-equiv=refresh>, pictures of several sizes
+
+cdef dict _ATTRIBUTES = {
+    **dict.fromkeys((b"href", b"src", b"action", b"background", b"formaction", b"poster", b"xlink:href"), LINK),
+    **dict.fromkeys((b"alt", b"title"), SEEN_TEXT),
+    **dict.fromkeys((b"style", b"content", b"srcset"), TEXT_WITH_LINKS),
+}
 cdef enum:
     MAX_COMMENT = 4096  # number of bytes read of a comment
 
@@ -631,7 +637,8 @@ cdef int scan_links(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
 cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
     cdef Py_ssize_t host, i = 0, run
     cdef bytes link
-    if name in _LINKS:
+    cdef int kind = _ATTRIBUTES.get(name, 0)
+    if kind == LINK:
         if memchr(p, c"&", n) != NULL:
             link = unescaped(p, n)
             p = <const uint8_t *> PyBytes_AS_STRING(link)
@@ -650,7 +657,7 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
             scanner.scan_url(p, host, n)
         else:
             scanner.scan_path(p, n)
-    elif name in _SEEN_TEXT:
+    elif kind == SEEN_TEXT:
         buffer_put(&scanner.attributes, b" ", 1)
         while i < n:
             run = i
@@ -661,7 +668,7 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
                 i = read_entity(&scanner.attributes, p, i, n, True)
         buffer_put(&scanner.attributes, b" ", 1)
     else:
-        if name in _TEXT_WITH_LINKS:
+        if kind == TEXT_WITH_LINKS:
             scan_links(scanner, p, n)
         if n > scanner.longest:
             return 0

@@ -56,6 +56,7 @@ _NAMES_OF_FILES = frozenset(("name", "filename"))  # may have blanks without quo
 _FOLDED_BLANKS = lazy_pattern(rb"\s*\n\s*")
 _QUOTED_PAIR = lazy_pattern(rb"\\(.)", re.S)
 # Some programs write both fields on one line.
+_SHORTEST_JOINT = 40  # bytes: text/html Content-Transfer-Encoding:7bit
 _JOINED_ENCODING = lazy_pattern(rb"content-transfer-encoding\s*[:=](.*)", re.I)
 _LOOSE_CHARSET = lazy_pattern(rb"\bcharset\s*[=:]\s*[\"']?([\w.:-]{1,40})", re.I)
 _MAX_PARAMETERS = 64
@@ -260,7 +261,12 @@ def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
     b'base64'
     """
     value = index.get(b"content-transfer-encoding")
-    if value is None and (content_type := index.get(b"content-type")):
+    if value is None:
+        content_type = index.get(b"content-type", b"")
+        if len(content_type) < _SHORTEST_JOINT:
+            return b""
+        if content_type.find(b"ncoding") < 0 and content_type.find(b"NCODING") < 0:
+            return b""  # the search below is slower
         joined = _JOINED_ENCODING.search(content_type[:400])
         value = joined and joined[1]
     return _transfer_encoding(value[:400]) if value else b""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import NamedTuple
 
@@ -47,6 +46,9 @@ _OPAQUE = {
     "application/pgp-encrypted": "PGP",
 }
 
+# Bytes to parse, a message, a part or its content: bytes, start, end, depth, default content type,
+# and "part" or the role of a leaf without a header. An object would take a microsecond.
+_Slice = tuple[bytes, int, int, int, str, str]
 # Attached messages; some of them are cut behind the header.
 _MESSAGES = frozenset((
     "message/rfc822", "message/global", "message/news", "message/partial",
@@ -74,21 +76,6 @@ _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds hal
 _LABEL_SAMPLE = 1 << 16
 _MAX_WORDS = 100  # encoded words whose charset is tried for text without one
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
-
-
-@dataclass(slots=True)
-class _Slice:
-    """Bytes to parse: a message, a part or its content.
-
-    `content_type` is the default, and `role` "part" or the role of a leaf without a header.
-    """
-
-    data: bytes
-    start: int
-    end: int
-    depth: int = 0
-    content_type: str = "text/plain"
-    role: str = "part"
 
 
 class Limits(NamedTuple):
@@ -218,7 +205,7 @@ class _Parser:
         self.budget = limits.size  # remaining bytes of header fields and text
         # remaining bytes of containers to decode
         self.decoded_budget = max(limits.size, len(data))
-        self.stack = [_Slice(data, 0, len(data))]
+        self.stack: list[_Slice] = [(data, 0, len(data), 0, "text/plain", "part")]
 
     def add_defect(self, text: str) -> None:
         if text not in self.mail.defects:
@@ -270,7 +257,7 @@ class _Parser:
 
     def add_leaf(self, part: Part, content: _Slice, is_vague: bool = False) -> None:
         """Add a leaf with its content. Text is cut to the remaining budget."""
-        data, start, end = content.data, content.start, content.end
+        data, start, end, _, _, _ = content
         size = granted = end - start
         if is_vague:
             sample = _decoded_sample(part.index, content)
@@ -291,46 +278,46 @@ class _Parser:
         """Put the content of an S/MIME signature on the stack; return False if there is none."""
         from streamnb.mail.signed_data import signed_content  # here: few mails need it
 
-        self.decoded_budget -= content.end - content.start
-        if self.decoded_budget < 0 or content.depth >= self.limits.depth:
+        _, start, end, depth, *_ = content
+        self.decoded_budget -= end - start
+        if self.decoded_budget < 0 or depth >= self.limits.depth:
             return False
         data = _with_lf(signed_content(part.content))
         if data:
-            self.stack.append(_Slice(data, 0, len(data), content.depth + 1))
+            self.stack.append((data, 0, len(data), depth + 1, "text/plain", "part"))
         return bool(data)
 
     def run(self) -> Mail:
         """Parse slices until none is left."""
         while self.stack:
             piece = self.stack.pop()
-            if piece.role != "part":
-                self.add_leaf(Part([], "text/plain", b"", piece.role), piece)
+            data, start, end, depth, default_type, role = piece
+            if role != "part":
+                self.add_leaf(Part([], "text/plain", b"", role), piece)
                 continue
             self.part_count += 1
             if self.part_count > self.limits.parts:
                 self.add_defect(f"more than {self.limits.parts} parts")
                 break
-            fields, index, body = self.header(piece.data, piece.start, piece.end)
+            fields, index, body = self.header(data, start, end)
             if self.part_count == 1:
                 self.mail.fields = fields
                 self.mail.index = index
-            piece.start = body
-            self.add_part(fields, index, piece)
+            self.add_part(fields, index, (data, body, end, depth, default_type, role))
         self.set_charsets()
         return self.mail
 
     def add_part(self, fields: Fields, index: Index, content: _Slice) -> None:
         """Add a leaf, or put the parts of a container on the stack."""
         value = index.get(b"content-type", b"")
-        content_type, is_vague = (
-            read_content_type(value) if value else (content.content_type, False)
-        )
+        data, _, _, depth, default_type, _ = content
+        content_type, is_vague = read_content_type(value) if value else (default_type, False)
         part = Part(fields, content_type, b"", index=index)
         if is_vague and names_message(part.filename) and _begins_as_message(index, content):
             part.content_type = content_type = "message/rfc822"
         is_message = content_type in _MESSAGES
         if is_message or content_type.startswith("multipart/"):
-            if content.depth >= self.limits.depth:
+            if depth >= self.limits.depth:
                 self.add_defect(f"nested more than {self.limits.depth} deep")
             elif is_message:
                 self.add_message(part, content)
@@ -338,7 +325,7 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type, is_vague = "text/plain", True
-        files, data = _find_files(part, content), content.data
+        files = _find_files(part, content)
         if files:
             content = _without_files(content, files)
         self.add_leaf(part, content, is_vague)
@@ -347,20 +334,20 @@ class _Parser:
             index = {b"content-type": value, b"content-transfer-encoding": b"x-uuencode"}
             fields = [(b"Content-Type", value)]
             attachment = Part(fields, "application/octet-stream", b"", index=index)
-            self.add_leaf(attachment, _Slice(data, file.start, file.end), is_vague=True)
+            self.add_leaf(
+                attachment, (data, file.start, file.end, depth, "", "part"), is_vague=True
+            )
 
     def add_message(self, part: Part, content: _Slice) -> None:
         """Add the header of an attached message, and put the message on the stack."""
-        content = self.decoded(part.index, content, b"")
-        if blank_lines := _BLANK_LINES.match(content.data, content.start, content.end):
-            content.start = blank_lines.end()
-        cut = min(content.end, content.start + self.budget // 2)
-        part.fields, part.index, *_ = split_header(
-            content.data, content.start, cut, self.limits.fields
-        )
+        data, start, end, depth, *_ = self.decoded(part.index, content, b"")
+        if blank_lines := _BLANK_LINES.match(data, start, end):
+            start = blank_lines.end()
+        cut = min(end, start + self.budget // 2)
+        part.fields, part.index, *_ = split_header(data, start, cut, self.limits.fields)
         part.content_type, part.role = "message/rfc822", "message"
         self.mail.parts.append(part)
-        self.stack.append(_Slice(content.data, content.start, content.end, content.depth + 1))
+        self.stack.append((data, start, end, depth + 1, "text/plain", "part"))
 
     def decoded(self, index: Index, content: _Slice, mark: bytes) -> _Slice:
         """Decode the transfer encoding of a container or attached message, if its label is right.
@@ -371,8 +358,8 @@ class _Parser:
         if encoding not in _ENCODED:
             return content
         self.add_defect("a container with a transfer encoding")
-        data, body = content.data, content.start
-        end = min(content.end, body + self.decoded_budget)
+        data, body, end, depth, default_type, role = content
+        end = min(end, body + self.decoded_budget)
         sample = data[body : min(end, body + _LABEL_SAMPLE)]
         has_mark = bool(mark) and data.find(b"--" + mark, body, end) >= 0
         if encoding == b"base64":
@@ -385,17 +372,17 @@ class _Parser:
             return content
         self.decoded_budget -= end - body
         data = _with_lf(decode_transfer(data[body:end], encoding))
-        return _Slice(data, 0, len(data), content.depth, content.content_type)
+        return data, 0, len(data), depth, default_type, role
 
     def add_container(self, part: Part, content: _Slice) -> bool:
         """Put the parts of a container on the stack; return False if it has no parts."""
-        self.container_budget -= content.end - content.start
+        _, start, end, depth, *_ = content
+        self.container_budget -= end - start
         if self.container_budget < 0:
             self.add_defect("large containers nested in others")
             return False
         mark = boundary(part.index.get(b"content-type", b""))
-        content = self.decoded(part.index, content, mark)
-        data, body, end = content.data, content.start, content.end
+        data, body, end, *_ = self.decoded(part.index, content, mark)
         lines = _delimiters(data, body, end, mark) if mark else []
         if not lines:
             self.add_defect("multipart without a boundary" if not mark else "boundary not found")
@@ -405,7 +392,7 @@ class _Parser:
             lines = _delimiters(data, body, end, undeclared[1].rstrip(b" \t"))
         slices: list[_Slice] = []
         if lines[0][0] > body:
-            slices.append(_Slice(data, body, lines[0][0], role="preamble"))
+            slices.append((data, body, lines[0][0], depth, "", "preamble"))
         is_digest = part.content_type == "multipart/digest"
         default = "message/rfc822" if is_digest else "text/plain"
         is_closed = False
@@ -414,13 +401,13 @@ class _Parser:
             if is_closing:
                 # Mail programs do not show the epilogue or parts in it.
                 if _VISIBLE.search(data, begin, end):
-                    slices.append(_Slice(data, begin, end, role="epilogue"))
+                    slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
                 break
             # The line end before a delimiter belongs to the delimiter.
             if stop < end and stop > begin and data[stop - 1] == 10:
                 stop -= 1
-            slices.append(_Slice(data, begin, stop, content.depth + 1, default))
+            slices.append((data, begin, stop, depth + 1, default, "part"))
         if not is_closed:
             self.add_defect("the last boundary is missing")
         self.stack.extend(reversed(self.within_limit(slices)))
@@ -432,7 +419,7 @@ class _Parser:
         if len(slices) <= room:
             return slices
         self.add_defect(f"more than {self.limits.parts} parts")
-        sizes = [piece.end - piece.start for piece in slices]
+        sizes = [end - start for _, start, end, *_ in slices]
         largest = sorted(range(len(slices)), key=sizes.__getitem__, reverse=True)[:room]
         return [slices[number] for number in sorted(largest)]
 
@@ -455,9 +442,10 @@ class _File(NamedTuple):
 
 def _find_files(part: Part, content: _Slice) -> list[_File]:
     """Return the uuencoded files in plain text, which mail programs show as attachments."""
-    data, position, end = content.data, content.start, content.end
+    data, position, end, _, _, _ = content
     files: list[_File] = []
-    if part.content_type != "text/plain" or data.find(b"begin ", position, end) < 0:
+    # The text follows a blank line.
+    if part.content_type != "text/plain" or data.find(b"\nbegin ", max(position - 1, 0), end) < 0:
         return files
     if transfer_encoding(part.index) in (*_ENCODED, b"x-uuencode"):
         return files
@@ -472,16 +460,18 @@ def _find_files(part: Part, content: _Slice) -> list[_File]:
 
 def _without_files(content: _Slice, files: list[_File]) -> _Slice:
     """Return a text without the files in it."""
-    starts = [content.start, *(file.end for file in files)]
-    ends = [*(file.start for file in files), content.end]
-    text = b"".join(content.data[i:j] for i, j in zip(starts, ends, strict=True))
-    return _Slice(text, 0, len(text))
+    data, start, end, depth, default_type, role = content
+    starts = [start, *(file.end for file in files)]
+    ends = [*(file.start for file in files), end]
+    text = b"".join(data[i:j] for i, j in zip(starts, ends, strict=True))
+    return text, 0, len(text), depth, default_type, role
 
 
 def _decoded_sample(index: Index, content: _Slice) -> bytes:
     """Return the first bytes of the content of a part, without its transfer encoding."""
-    end = min(content.end, content.start + 2 * SNIFFED)
-    return decode_transfer(content.data[content.start : end], transfer_encoding(index))
+    data, start, end, *_ = content
+    sample = data[start : min(end, start + 2 * SNIFFED)]
+    return decode_transfer(sample, transfer_encoding(index))
 
 
 def _begins_as_message(index: Index, content: _Slice) -> bool:
