@@ -366,6 +366,8 @@ def as_labels(y: Any, name: str = "the labels") -> list[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return getattr(y, method)()
+    if hasattr(y, "__array__"):  # such as an array of dask
+        return np.asarray(y).tolist()
     return [label.item() if isinstance(label, np.generic) else label for label in y]
 
 

@@ -264,8 +264,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         n = rows.shape[0] if hasattr(rows, "shape") else len(getattr(rows, "values", rows))
         if len(labels) != n:
             raise ValueError(f"{n} examples, but {len(labels)} labels")
-        is_scalar = sample_weight is None or np.isscalar(sample_weight)
-        weights = as_weights(sample_weight if is_scalar else np.asanyarray(sample_weight), n)
+        weights = as_weights(sample_weight, n)
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
         declared = np.unique(labels if classes is None else as_classes(classes)).tolist()

@@ -127,6 +127,41 @@ def test_rows_with_a_text_need_the_name_of_its_column(name):
         model.fit([{"size": 1}], ["x"])
 
 
+class OnlyArray:
+    """An array of another library: numpy can convert it, and it has no `tolist`."""
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+        self.shape = self.values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+WEIGHTS = {
+    "generator": lambda values: (value for value in values),
+    "other library": OnlyArray,
+    "other library, one column": lambda values: OnlyArray(np.array(values)[:, None]),
+    "nullable": lambda values: pd.Series(values, dtype="Float64"),
+    "polars": polars.Series,
+    "pyarrow": pyarrow.array,
+}
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("name", ["GaussianNB", "MultinomialNB"])
+@pytest.mark.parametrize("module", [streamnb, estimators])
+def test_weights_and_labels_can_be_of_any_container(module, name, kind):
+    labels, weights = ["x", "y"] * 6, [1.0, 2.0, 0.5] * 4
+    expected = getattr(module, name)().fit(ROWS, labels, sample_weight=weights)
+    model = getattr(module, name)()
+    if kind in ("nullable", "other library, one column"):
+        model.fit(ROWS, labels, sample_weight=WEIGHTS[kind](weights))
+    else:
+        model.fit(ROWS, WEIGHTS[kind](labels), sample_weight=WEIGHTS[kind](weights))
+    np.testing.assert_allclose(model.predict_proba(ROWS), expected.predict_proba(ROWS))
+
+
 def test_decimals_are_numbers():
     X = pd.DataFrame(ROWS).map(decimal.Decimal)
     labels = ["x", "y"] * 6
