@@ -56,7 +56,9 @@ class _TextEstimator(PresetParameters, Estimator):
 
     def _learn_rows(self, model: Any, rows: Any, y: list[Label], weights: Floats) -> None:
         is_first = not any(model.messages().values())
+        declared = list(model.labels)
         (model.fit if is_first else model.learn_many)(rows, y, weights)
+        self._declare(model, declared)  # `fit` removes classes without messages
 
     def _class_weights(self) -> list[float]:
         return list(self.model_.messages().values())

@@ -62,6 +62,15 @@ def test_labels_of_each_container_keep_their_type(estimator, method, kind):
     assert {type(label) for label in estimator.classes_.tolist()} == {label_type}
 
 
+def test_declared_classes_have_a_column(estimator):
+    X, classes = rows_of(estimator), ["x", "y", "z"]
+    for declared in (classes, None):
+        estimator.partial_fit(X, ["y", "x"] * 6, classes=declared)
+        assert estimator.classes_.tolist() == classes
+        assert estimator.predict_proba(X).shape == (len(X), 3)
+        assert set(estimator.predict(X)) <= {"x", "y"}
+
+
 MISSING = {
     "NaN in a list": lambda: ["x", float("nan"), *"xy" * 5],
     "NaN in a tuple": lambda: ("x", np.nan, *"xy" * 5),
