@@ -50,9 +50,12 @@ cdef double RUN_SLOPE_WEIGHT = 0.1  # factor of the common slope gradient inside
 cdef double WEIGHT_STEP = 2.0**-36, SQUARE_STEP = 2.0**-16
 
 
-def slopes(shared, by_length) -> list:
+cpdef list slopes(shared, by_length):
     """Return the slope of each view: the shared slope plus that of the length bin, if there is one."""
-    cdef list shared_slopes = shared[0], length_slopes = None if by_length is None else by_length[0]
+    # The weights are named tuples; the casts avoid the slow look-up in a subclass of tuple.
+    if not isinstance(shared, tuple) or not (by_length is None or isinstance(by_length, tuple)):
+        raise TypeError("the weights must be tuples of lists")
+    cdef list shared_slopes = (<tuple> shared)[0], length_slopes = None if by_length is None else (<tuple> by_length)[0]
     cdef Py_ssize_t v
     return [
         max(
@@ -82,6 +85,7 @@ def combine_scores(shared, by_length, list log_likelihoods, list active) -> list
         Indices of classes, ascending.
     """
     cdef list scores = [], of_view, weights = slopes(shared, by_length)
+    cdef list intercepts = (<tuple> shared)[2], length_intercepts = None if by_length is None else (<tuple> by_length)[2]
     cdef double score, value
     cdef Py_ssize_t k, v
     for k in active:
@@ -90,9 +94,9 @@ def combine_scores(shared, by_length, list log_likelihoods, list active) -> list
             of_view = log_likelihoods[v]
             value = of_view[k]
             score += <double> weights[v] * value
-        value = intercept_of(shared[2], k)
-        if by_length is not None:
-            value += intercept_of(by_length[2], k)
+        value = intercept_of(intercepts, k)
+        if length_intercepts is not None:
+            value += intercept_of(length_intercepts, k)
         scores.append(value + score)
     return scores
 
@@ -157,16 +161,18 @@ def calibration_step(
             gradients[v] = mix_weight * <double> gradients[v] + common * <double> weights[v]
     for i in range(len(errors)):
         errors[i] = mix_weight * <double> errors[i]
-    changes = [
-        adagrad_step(shared[0], shared[1], gradients, rate, MIN_SLOPE)
-        + adagrad_step(shared[2], shared[3], errors, rate, -INFINITY)
-    ]
+    changes = [weight_step(<tuple> shared, gradients, errors, rate, MIN_SLOPE)]
     if by_length is not None:
-        changes.append(
-            adagrad_step(by_length[0], by_length[1], gradients, rate, -INFINITY)
-            + adagrad_step(by_length[2], by_length[3], errors, rate, -INFINITY)
-        )
+        changes.append(weight_step(<tuple> by_length, gradients, errors, rate, -INFINITY))
     return changes
+
+
+cdef tuple weight_step(tuple weights, list gradients, list errors, double rate, double min_slope):
+    """Take a step on slopes and intercepts; return their changes and those of their squares."""
+    return (
+        adagrad_step(weights[0], weights[1], gradients, rate, min_slope)
+        + adagrad_step(weights[2], weights[3], errors, rate, -INFINITY)
+    )
 
 
 cdef list selected_errors(

@@ -98,8 +98,9 @@ class CalibrationWeights(NamedTuple):
     def widen(self, n_classes: int) -> None:
         """Add intercepts of 0 up to `n_classes`."""
         missing = n_classes - len(self.intercepts)
-        self.intercepts.extend([0.0] * missing)
-        self.intercept_squares.extend([1.0] * missing)
+        if missing > 0:
+            self.intercepts.extend([0.0] * missing)
+            self.intercept_squares.extend([1.0] * missing)
 
     def state(self) -> dict[str, list[float]]:
         """Return the weights as JSON values."""
