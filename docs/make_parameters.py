@@ -13,7 +13,7 @@ HEAD = """# Parameters
 `docs/make_parameters.py` writes this page from the classes. Each parameter has a role:
 
 - *formula*: read at prediction time; you can change it at any time.
-- *teaching*: decides how much is learned of a message. You can change it at any time; earlier
+- *training*: decides how much is learned of a message. You can change it at any time; earlier
   messages keep their weight.
 - *counts*: decides what is counted; it is fixed after the first message.
 """

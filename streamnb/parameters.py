@@ -25,8 +25,8 @@ Prior = str | Mapping[Any, float]
 
 # "formula": read at prediction time. It can change at any time; runs that differ only in it share
 # their counts. "counts": determines the features and counts; fixed after the first message.
-# "teaching": determines the weight of a message. It can change; earlier messages keep their weight.
-Role = Literal["formula", "counts", "teaching"]
+# "training": determines the weight of a message. It can change; earlier messages keep their weight.
+Role = Literal["formula", "counts", "training"]
 
 
 def is_number(value: Any) -> bool:
@@ -271,7 +271,7 @@ class Parameter(NamedTuple):
     check
         The constraint of its values.
     role
-        Its effect: "formula", "counts" or "teaching".
+        Its effect: "formula", "counts" or "training".
     help
         Its meaning, in a sentence or two.
     type

@@ -138,13 +138,15 @@ def learn_batch(
     return mailbox.transact(learned)
 
 
-def _prepare(mailbox: StoredClassifier, teaching: MessageAndLabel, look: bool) -> _Prepared:
-    """Prepare a labelled message; with `look`, skip its features if the ledger has it."""
-    lesson = LabelledMessage(*teaching)
+def _prepare(
+    mailbox: StoredClassifier, labelled: MessageAndLabel, search_ledger: bool
+) -> _Prepared:
+    """Prepare a labelled message; with `search_ledger`, skip its features if the ledger has it."""
+    lesson = LabelledMessage(*labelled)
     lesson = lesson._replace(label=check_label(lesson.label))
     key = digest(lesson.message)
     check_origin(HUMAN, lesson.source or "")
-    if look and mailbox.has_learned(key, lesson.label):
+    if search_ledger and mailbox.has_learned(key, lesson.label):
         return _Prepared(lesson, key, None)
     return _Prepared(lesson, key, counted_by(mailbox, lesson.message))
 
@@ -165,7 +167,7 @@ def _prepare_all(
     """
     new = 0  # messages in a row
     for lesson in lessons:
-        item = _prepare(mailbox, lesson, look=new & (new - 1) == 0)
+        item = _prepare(mailbox, lesson, search_ledger=new & (new - 1) == 0)
         new = new + 1 if item.counted else 0
         yield item
 
@@ -232,7 +234,8 @@ def _learned_within(
         return item.counted.classifier is mailbox.classifier
 
     items = [
-        item if is_current(item) else _prepare(mailbox, item.lesson, look=False) for item in items
+        item if is_current(item) else _prepare(mailbox, item.lesson, search_ledger=False)
+        for item in items
     ]
     coming: list[Label] = []  # classes that can be learned before the next message
     outcomes: list[Outcome] = []

@@ -60,7 +60,7 @@ class ContextNB(DiscriminativeMultinomialNB):
     )
     spread: float = parameter(
         Number(),
-        "teaching",
+        "training",
         "Back-off weight of the next shorter gram: u = spread sqrt(n_h).",
         default=3.0,
     )

@@ -55,13 +55,13 @@ _MAX_COLUMNS, _COLUMN_BLOCK = 1 << 22, 1 << 16
 
 DECAY = parameter(
     Number(0.5, 1),
-    "teaching",
+    "training",
     "Factor by which all counts are multiplied after each message; 1 for no decay.",
     default=1.0,
 )
 MAX_FEATURES = parameter(
     Integer(1, none=True),
-    "teaching",
+    "training",
     "Maximum number of features of each view, for endless streams; None for no limit. Above it, "
     "the features with the smallest total count are removed until three quarters of the limit "
     "remain.",

@@ -50,28 +50,28 @@ class DiscriminativeParameters(CountingParameters):
 
     alpha: float = parameter(
         POSITIVE,
-        "teaching",
+        "training",
         "Additive smoothing. Choose a smaller value than for `MultinomialNB`, because counts are "
         "smaller.",
         default=0.1,
     )
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
-        "teaching",
+        "training",
         "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, so update weights stay "
         "above 0.",
         default=0.8,
     )
     length_norm_power: float = parameter(
         Number(0, 2),
-        "teaching",
+        "training",
         "The power of the number of features in `length_norm`, from 0 to 2.",
         default=2 / 3,
     )
-    complement: bool = parameter(Boolean(), "teaching", COMPLEMENT, default=False)
+    complement: bool = parameter(Boolean(), "training", COMPLEMENT, default=False)
     min_update: float = parameter(
         Number(0, 1),
-        "teaching",
+        "training",
         "A message is not learned if its update weight is below this: the model predicts it well "
         "already, and the table of counts stays small.",
         default=0.0,

@@ -117,11 +117,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         default=None,
     )
     rate: float = parameter(
-        Number(0, 100), "teaching", "Step size of the recalibration.", default=0.3
+        Number(0, 100), "training", "Step size of the recalibration.", default=0.3
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),
-        "teaching",
+        "training",
         "Fraction of wrong labels. Labels that are probably wrong are learned with a smaller "
         "weight. None to estimate the fraction (then `decay` should be at least 0.999), 0 to "
         "trust every label.",
@@ -129,14 +129,14 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     )
     bound: float | None = parameter(
         Number(1e-3, 1e9, none=True),
-        "teaching",
+        "training",
         "Maximum log-odds (nats) that one view can give against a class: d becomes "
         "bound tanh(d / bound), so no view is overconfident. None for no bound.",
         default=None,
     )
     by_length: bool = parameter(
         Boolean(),
-        "teaching",
+        "training",
         "True to add calibration weights for each range of message lengths (a power of two of "
         "features) to the shared ones.",
         default=False,

@@ -50,7 +50,7 @@ class WindowNB(TextModel):
         "A model of texts or tables. Train it only through the window.",
         default=None,
     )
-    size: int = parameter(Integer(), "teaching", "Number of messages in the window.", default=1000)
+    size: int = parameter(Integer(), "training", "Number of messages in the window.", default=1000)
     receipt: Receipt | None = attribute(init=False)
 
     order_dependence_reason = "the messages in a window depend on the order of the stream"
