@@ -525,7 +525,7 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     for path, status in (
         ("/learn", 400), ("/learn?label=two%20words", 400), ("/learn?label=x&labelled_by=y", 400),
         ("/classify?reasons=x", 400), ("/classify?threshold=nan", 400), ("/forget?digest=zz", 400),
-        ("/nothing", 404), ("/classify?user=ann", 401), ("/learn?label=U", 400),
+        ("/nothing", 404), ("/classify/", 404), ("/classify?user=ann", 401), ("/learn?label=U", 400),
         ("/learn?label=unsure", 400), ("/learn?label=%3F", 400), ("/classify?treshold=0.9", 400),
         ("/learn?label=%ff", 400), ("/learn?label=spam&label=ham", 400),
         ("/classify?learn=yes", 400), ("/forget?label=ham", 400),

@@ -223,7 +223,10 @@ class RequestMetrics:
             return JSONResponse(answer, 200 if answer["status"] == "ok" else 503)
 
         monitoring = [Route("/metrics", metrics), Route("/health", health)]
-        return Starlette(routes=[*routes, *monitoring], exception_handlers=_ERROR_HANDLERS)
+        application = Starlette(routes=[*routes, *monitoring], exception_handlers=_ERROR_HANDLERS)
+        # Behind a reverse proxy, a redirect would name a host that the client cannot reach.
+        application.router.redirect_slashes = False
+        return application
 
 
 def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
