@@ -1,6 +1,7 @@
 """A real Dovecot on loopback, and a connection to it that can be cut."""
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -15,23 +16,14 @@ from pathlib import Path
 UID = 5000  # the mail's owner; Dovecot serves nobody as root
 PASSWORD = "correct-horse"  # noqa: S105 (of a server that lives for a test)
 PROGRAM = "/usr/sbin/dovecot"
-CONFIGURATION = """
-protocols = imap lmtp
-listen = 127.0.0.1
-base_dir = {base}/run
-state_dir = {base}/state
-log_path = {base}/dovecot.log
-instance_name = {name}
-ssl = yes
+# Settings that 2.4 names differently; the rest is the same in both versions.
+SETTINGS = {
+    "2.3": """
 ssl_cert = <{base}/cert.pem
 ssl_key = <{base}/key.pem
 disable_plaintext_auth = no
-auth_failure_delay = 0
 auth_username_format = %n
-mail_max_userip_connections = 100
-first_valid_uid = {uid}
 mail_location = maildir:~/Maildir
-mail_fsync = never
 passdb {{
   driver = static
   args = password={password}
@@ -40,6 +32,40 @@ userdb {{
   driver = static
   args = uid={uid} gid={uid} home={base}/home/%u
 }}
+""",
+    "2.4": """
+dovecot_config_version = 2.4.0
+dovecot_storage_version = 2.4.0
+ssl_server_cert_file = {base}/cert.pem
+ssl_server_key_file = {base}/key.pem
+auth_allow_cleartext = yes
+auth_username_format = %{{user | username}}
+mail_driver = maildir
+mail_path = ~/Maildir
+passdb static {{
+  password = {password}
+}}
+userdb static {{
+  fields {{
+    uid = {uid}
+    gid = {uid}
+    home = {base}/home/%{{user}}
+  }}
+}}
+""",
+}
+CONFIGURATION = """
+protocols = imap lmtp
+listen = 127.0.0.1
+base_dir = {base}/run
+state_dir = {base}/state
+log_path = {base}/dovecot.log
+instance_name = {name}
+ssl = yes
+auth_failure_delay = 0
+mail_max_userip_connections = 100
+first_valid_uid = {uid}
+mail_fsync = never
 namespace inbox {{
   inbox = yes
   separator = /
@@ -86,6 +112,14 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@functools.cache
+def dovecot_version() -> str:
+    """Return the version whose settings the installed Dovecot reads: "2.3" or "2.4"."""
+    done = subprocess.run([PROGRAM, "--version"], check=True, capture_output=True, text=True)
+    major, minor = map(int, done.stdout.split(".")[:2])
+    return "2.4" if (major, minor) >= (2, 4) else "2.3"
+
+
 class Dovecot:
     """A server in which every user has the same password.
 
@@ -112,7 +146,8 @@ class Dovecot:
             capture_output=True,
         )  # fmt: skip
         self.configuration = self.base / "dovecot.conf"
-        template = CONFIGURATION if callable(configuration) else CONFIGURATION + configuration
+        template = SETTINGS[dovecot_version()] + CONFIGURATION
+        template += "" if callable(configuration) else configuration
         self.configuration.write_text(
             template.format(
                 base=self.base, name=self.base.name, uid=UID, port=self.port,

@@ -6,9 +6,9 @@ import subprocess
 from collections import Counter
 
 import pytest
-from servers import UID, Dovecot, free_port
+from servers import UID, Dovecot, dovecot_version, free_port
 from serving import SPAM, poll
-from test_mail_server import block
+from test_mail_server import block, dovecot_configuration
 
 from streamnb import Mailbox
 from streamnb.mailbox.ledger import HUMAN
@@ -19,7 +19,8 @@ pytestmark = pytest.mark.dovecot
 
 def moves_configuration(repository, base):
     """Return the guide's configuration of Dovecot for a server in a folder of its own."""
-    text = (repository / "docs" / "dovecot" / "90-streamnb.conf").read_text()
+    name = "90-streamnb.conf" if dovecot_version() == "2.3" else "90-streamnb-2.4.conf"
+    text = (repository / "docs" / "dovecot" / name).read_text()
     text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
     return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
 
@@ -128,8 +129,7 @@ def test_moves_teach_where_sieve_filters_too(repository, serve, order):
 
     def configuration(base):
         parts = [moves_configuration(repository, base)]
-        text = block(repository, "sieve-filter-configuration")
-        text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
+        text = dovecot_configuration(repository, "sieve-filter", base)
         parts.insert(0 if order == "moves last" else 1, text)
         return "\n".join(parts)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from commands import STREAMNB
 from hostile import hostile
-from servers import UID, Dovecot, Postfix, free_port
+from servers import UID, Dovecot, Postfix, dovecot_version, free_port
 from serving import as_sent, poll
 
 from streamnb import Mailbox
@@ -63,15 +63,11 @@ def block(repository, name, language=r"\w*"):
 SOCKETS = {"sieve": ("streamnb.sock", UID), "pipe": ("ask", "nobody")}
 
 
-def sieve_configuration(base):
-    return f"""
-protocol lmtp {{
-  mail_plugins = sieve
-}}
-plugin {{
-  sieve_before = {base}/sieve/folders.sieve
-}}
-"""
+def dovecot_configuration(repository, name, base):
+    """Return the guide's settings for the installed Dovecot, for a server in a folder of its own."""
+    text = block(repository, f"{name}-configuration-{dovecot_version()}")
+    text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
+    return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
 
 
 class Site:
@@ -84,7 +80,7 @@ class Site:
 
     def __init__(self, repository, tmp_path, route):
         self.port, self.filter_port, self.back_port = free_port(), free_port(), free_port()
-        self.route = route
+        self.repository, self.route = repository, route
         self.guide = lambda name, language=r"\w*": block(repository, name, language)
         self.dovecot = Dovecot(configuration=self.dovecot_configuration)
         self.base = self.dovecot.base
@@ -170,11 +166,8 @@ class Site:
         return services, "", ["serve", "--db", f"{self.base}/users/mail.db"]
 
     def dovecot_configuration(self, base):
-        if self.route != "sieve":
-            return sieve_configuration(base)
-        text = self.guide("sieve-filter-configuration")
-        text = text.replace("/usr/local/lib/dovecot/streamnb", str(base / "bin"))
-        return text.replace("/etc/dovecot/streamnb", str(base / "sieve"))
+        name = "sieve-filter" if self.route == "sieve" else "sieve-folders"
+        return dovecot_configuration(self.repository, name, base)
 
     def start(self):
         self.process = subprocess.Popen(self.command, stderr=self.log, env=self.environment)

@@ -5,15 +5,22 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from servers import free_port
+from servers import dovecot_version, free_port
 from serving import HAM, SPAM, Web, poll
 from test_dovecot_moves import install_moves, labels, make_token, moves_configuration
-from test_mail_server import STAMPS, Site, sieve_configuration, train, wait_for
+from test_mail_server import STAMPS, Site, block, dovecot_configuration, train, wait_for
 
 pytestmark = pytest.mark.dovecot
 
 USERS = ["ann@example.org", "bob@example.org", "bob@other.test", "cat@other.test", "dan@third.test"]
 ALIASES = "info@third.test ann@example.org\n@www.example.org @example.org\n"
+# Dovecot's settings in Debian 13: by default for logins, and in `20-lmtp.conf` for deliveries.
+DEBIAN_13 = """
+auth_username_format = %{user | lower}
+protocol lmtp {
+  auth_username_format = %{user | username | lower}
+}
+"""
 DOMAINS = "example.org other.test third.test www.example.org"
 
 
@@ -23,13 +30,15 @@ class ManyUsersSite(Site):
     user = USERS[0]
 
     def __init__(self, repository, tmp_path):
-        self.repository = repository
         self.http_port = free_port()
         super().__init__(repository, tmp_path, "many-users")
 
     def dovecot_configuration(self, base):
-        text = sieve_configuration(base) + moves_configuration(self.repository, base)
-        return f"{text}\nauth_username_format = %u\n"
+        text = dovecot_configuration(self.repository, "sieve-folders", base)
+        text += moves_configuration(self.repository, base)
+        if dovecot_version() == "2.3":
+            return f"{text}\nauth_username_format = %u\n"
+        return text + DEBIAN_13 + block(self.repository, "full-address-configuration-2.4")
 
     def many_users(self, tmp_path):
         services, settings, command = self.lmtp(tmp_path)
