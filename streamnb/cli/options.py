@@ -34,6 +34,10 @@ class WholeRange(click.IntRange):
     name = "integer"  # in the help, and in the error for other text
 
 
+class AnyText(click.types.StringParamType):
+    """A text that may be empty."""
+
+
 class FiniteRange(click.FloatRange):
     """A number within a range, which excludes NaN."""
 

@@ -152,9 +152,10 @@ def _host_names(
 )
 @click.option(
     "--delimiter",
+    type=options.AnyText(),
     metavar="CHARACTERS",
-    help="With --users: characters that begin an extension, as Postfix's recipient_delimiter. "
-    "Default: +.",
+    help="With --users: characters that begin an extension, as Postfix's recipient_delimiter; "
+    "'' for no extensions. Default: +.",
 )
 @click.option(
     "--certificate", metavar="FILE", help="Offer STARTTLS with this certificate (PEM; needs --key)."

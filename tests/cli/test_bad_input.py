@@ -130,6 +130,13 @@ def test_an_empty_option_is_refused_by_its_name(inputs, words):
     assert "it is empty" in error
 
 
+def test_a_server_may_have_no_delimiter():
+    """Postfix accepts an empty recipient_delimiter. The command finds the next problem."""
+    arguments = ("--users", "--delimiter", "", "--http", "127.0.0.1:0", "--reject", "0.9")
+    status, _, error = streamnb_command("serve", *arguments)
+    assert (status, "--reject needs --milter" in error) == (2, True), error
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
