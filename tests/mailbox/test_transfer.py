@@ -469,6 +469,12 @@ def test_a_word_list_can_come_from_a_named_pipe(box, tmp_path):
     writer.join()
 
 
+def test_the_first_word_of_a_word_list_is_not_the_separator_of_a_mailbox(box, tmp_path):
+    """`bogoutil -d` prints the tokens of some databases in no order."""
+    (tmp_path / "words").write_bytes(b"From 3 4 20240101\n" + DUMP % (10, 10))
+    assert import_file(box, str(tmp_path / "words")).rows_added == 2
+
+
 def test_an_editor_may_save_an_export_with_a_byte_order_mark(box, tmp_path):
     box.learn(SPAM, "spam")
     (tmp_path / "x").write_bytes(b"\xef\xbb\xbf" + exported(box).replace(b"\n", b"\r\n"))

@@ -174,7 +174,7 @@ _OTHER_FILES = (
         "a database of Berkeley DB; if it is bogofilter's, import the output of `bogoutil -d`",
     ),
     (
-        rb"From |(?:Return-Path|Received|Delivered-To|From|Subject|Date|Message-ID): ",
+        rb"From (?!\d+ \d)|(?:Return-Path|Received|Delivered-To|From|Subject|Date|Message-ID): ",
         "mail; run `streamnb learn` on it",
     ),
 )
