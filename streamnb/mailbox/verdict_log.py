@@ -203,9 +203,14 @@ class VerdictLog:
 
     @staticmethod
     def _expiry(connection: Any, limits: LogLimits) -> float | None:
-        """Return the time before which entries are too old; None if the first entry is not."""
+        """Return the time before which entries are too old; None if the first entry is not.
+
+        Entries of a clock that was ahead are not the first: they would keep all later entries.
+        """
         now, age_s = time.time(), limits.days * 86400
-        (first,) = connection.execute("SELECT time FROM verdicts ORDER BY id LIMIT 1").fetchone()
+        (first,) = connection.execute(
+            "SELECT time FROM verdicts WHERE time <= ? ORDER BY id LIMIT 1", (now,)
+        ).fetchone() or (now,)
         if first >= now - age_s:
             return None
         (latest,) = connection.execute(

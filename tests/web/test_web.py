@@ -368,6 +368,17 @@ def test_a_clock_that_is_wrong_for_hours_deletes_no_verdicts(tmp_path, monkeypat
         assert subjects()[-2:] == ["m9", "m10"]
 
 
+def test_a_verdict_of_a_clock_that_was_ahead_keeps_no_others(tmp_path, monkeypatch):
+    now = {"time": 1_800_000_000.0}
+    monkeypatch.setattr("streamnb.mailbox.verdict_log.time.time", lambda: now["time"])
+    with Mailbox(tmp_path / "mail.db") as box:
+        record = VerdictLog(box)
+        for number, days in enumerate((1000, 0, 20, 40, 42)):
+            now["time"] = 1_800_000_000 + days * 86400
+            record.note(mail(number), judge(box, mail(number)), "here")
+        assert {item.subject for item in record.entries()} == {"m0", "m2", "m3", "m4"}
+
+
 def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
     with Mailbox(tmp_path / "mail.db") as box:
         record = VerdictLog(box)
