@@ -220,6 +220,18 @@ def test_addresses_reach_the_next_hop_unchanged(scripted, address):
     assert sent == [f"MAIL FROM:{address}", f"RCPT TO:{address}"]
 
 
+def test_a_recipient_without_an_address_is_refused(relay, smtp_sink):
+    with smtplib.SMTP("127.0.0.1", relay, timeout=30) as client:
+        client.ehlo()
+        assert client.docmd("MAIL FROM:<>")[0] == 250
+        assert client.docmd("RCPT TO:<>")[0] == 501
+        client.send("RCPT TO:<a\rb@d.example>\r\n")  # some servers would read two commands
+        assert client.getreply()[0] == 553
+        assert client.docmd("RCPT TO:<c@d.example>")[0] == 250
+        assert client.data(HAM % 1)[0] == 250
+    assert smtp_sink.messages[0][0] == ["c@d.example"]
+
+
 DSN_HOP = b"250-hop\r\n250-SIZE\r\n250-AUTH PLAIN\r\n250 DSN"
 
 

@@ -389,6 +389,8 @@ class _Relay:
             return "452 4.5.3 one recipient at a time"
         if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
             return "452 4.5.3 too many recipients"
+        if address == "<>":  # the library's name for an empty address
+            return "501 5.1.3 the address of the recipient is empty"
         reply: str = await _in_thread(self.client.add_recipient, address, server.parameters)
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
