@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
@@ -14,6 +15,7 @@ from streamnb.corpus.tabular import to_cell
 from streamnb.errors import ConfigError
 
 _RESULT_NAMES = ("label", "probability", "unsure")
+_LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others are bytes of a file
 _BLANKS = str.maketrans("\t\r\n", "   ")
 
 
@@ -39,7 +41,7 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
             line = buffer.getvalue()
             buffer.seek(0)
             buffer.truncate()
-        file.write(line.encode("utf-8", "surrogateescape"))
+        file.write(_encode(line))
 
     if data.has_header:
         write_cells([*data.names, *_free_names(data.names)])
@@ -54,6 +56,14 @@ def make_writer(file: BinaryIO, output_format: str, data: UnlabelledData) -> Wri
         write_cells([*map(to_cell, item.cells), *results])
 
     return write_row
+
+
+def _encode(line: str) -> bytes:
+    """Return a line as UTF-8, with a replacement character for each half of a surrogate pair."""
+    try:
+        return line.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return _LONE_SURROGATE.sub("\ufffd", line).encode("utf-8", "surrogateescape")
 
 
 def _make_json_writer(file: BinaryIO, data: UnlabelledData) -> Writer:

@@ -25,6 +25,18 @@ def rows_of(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.parametrize("output_format", ["csv", "tsv"])
+def test_half_a_surrogate_pair_is_replaced_in_a_table(model, tmp_path, output_format):
+    """JSON can have it, UTF-8 not: some programs cut texts within a pair."""
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"text": "refund \\ud83d"}\n{"text": "log in \\ud83d\\ude00"}\n')
+    status, out, error = streamnb_command("predict", model, data, "--format", output_format)
+    assert (status, error) == (0, "")
+    assert [line.split("\t")[0].split(",")[0] for line in out.splitlines()[1:]] == [
+        "refund \ufffd", "log in \U0001f600",
+    ]  # fmt: skip
+
+
 LABELS = ["not spam", "log in / account", "billing, money", "bug  report", "50%20", "a\nb", "x\ty"]
 
 
