@@ -234,6 +234,8 @@ def _is_read(output: str | Path, path: str) -> bool:
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Store a value for `shared_value`, so commands need no parameter for it."""
+    if value == "":
+        raise click.BadParameter("it is empty; is a variable of the shell not set?", ctx, param)
     ctx.meta[f"streamnb.{param.name}"] = value
 
 
@@ -248,8 +250,6 @@ shared_option: Callable[..., Decorator] = partial(click.option, expose_value=Fal
 def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -> None:
     from streamnb.mailbox.location import user_path
 
-    if db == "":  # perhaps from an unset shell variable
-        raise click.BadParameter("it is empty", ctx, param)
     user = ctx.meta["streamnb.user"]
     if user is not None:
         if db is not None:

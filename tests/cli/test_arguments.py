@@ -69,6 +69,10 @@ def test_the_present_folder_has_a_name(folder):
         (["status", "--wait", "nan"], "not a finite number"),
         (["forget", "--sender", "ann"], "--sender needs --erase"),
         (["forget", "--erase", "--sender", " "], "--sender is empty"),
+        (["learn", "ham", "imap://a@b", "--password-command", ""], "-command': it is empty"),
+        (["watch", "imap://a@b", "--token-command", ""], "--token-command': it is empty"),
+        (["watch", "imap://a@b", "--ca-file", ""], "--ca-file': it is empty"),
+        (["watch", "imap://a@b", "--password-command", " "], "-command: the command is empty"),
     ],
 )
 def test_a_wrong_value_of_an_option_is_named(folder, arguments, text):

@@ -150,8 +150,11 @@ class Access:
 def _run_command(option: str, command: str) -> str:
     """Return the first line that a command prints, without a shell."""
     try:
+        words = shlex.split(command)
+        if not words:
+            raise ConfigError(f"{option}: the command is empty")
         completed = subprocess.run(  # noqa: S603 (the user's own command, without a shell)
-            shlex.split(command), stdout=subprocess.PIPE, check=True, timeout=60
+            words, stdout=subprocess.PIPE, check=True, timeout=60
         )
         return _first_line(completed.stdout, option)
     except subprocess.CalledProcessError as error:
