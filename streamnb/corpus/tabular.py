@@ -483,6 +483,8 @@ def _json_names(path: Path) -> list[str]:
         for _, content, _ in islice(_json_objects(path), HEAD_ROWS):
             if isinstance(content, dict):
                 names |= dict.fromkeys(content)
+    if not names:
+        raise CorpusError(f"{path}: its first {HEAD_ROWS} lines have no JSON object with a key")
     return list(names)
 
 
