@@ -311,6 +311,8 @@ def test_a_token_command_that_fails_is_tried_again(server, tmp_path):
     token = tmp_path / "token"
     with pytest.raises(MailServerError, match="--token-command: exit status 1"):
         token_account(server, f"cat {token}")
+    with pytest.raises(MailServerError, match="--token-command: ended by signal 2"):
+        token_account(server, "sh -c 'kill -INT $$'")
     with pytest.raises(MailServerError, match="--token-command: the command is empty"):
         token_account(server, " ")
 

@@ -158,7 +158,9 @@ def _run_command(option: str, command: str) -> str:
         )
         return _first_line(completed.stdout, option)
     except subprocess.CalledProcessError as error:
-        raise ConfigError(f"{option}: exit status {error.returncode}") from None
+        status = error.returncode
+        ending = f"exit status {status}" if status >= 0 else f"ended by signal {-status}"
+        raise ConfigError(f"{option}: {ending}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{option}: the command did not end within 60 seconds") from None
     except (OSError, ValueError) as error:
