@@ -123,6 +123,16 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
         return normalize_nfc(decode_text(value, "", fallback))
+    text = _decode_runs(value, fallback)
+    if "=?" in text and text.isascii() and _ENCODED_WORD.search(text.encode()):
+        # Some programs encode twice. Deeper words stay encoded, because decoding all of a field
+        # takes time that grows faster than its size.
+        text = _decode_runs(text.encode(), fallback)
+    return normalize_nfc(text)
+
+
+def _decode_runs(value: bytes, fallback: str) -> str:
+    """Decode the encoded words of an unfolded field, and the text between them."""
     runs: list[_Run] = []
     position = 0
     for word in _ENCODED_WORD.finditer(value):
@@ -137,10 +147,7 @@ def decode_words(value: bytes, fallback: str = "") -> str:
         position = word.end()
     runs.append(_Run(""))
     runs[-1].add(value[position:])
-    text = "".join(run.text(fallback) for run in runs)
-    if "=?" in text and text.isascii() and _ENCODED_WORD.search(text.encode()):
-        return decode_words(text.encode(), fallback)  # some programs encode twice
-    return normalize_nfc(text)
+    return "".join([run.text(fallback) for run in runs])
 
 
 def charsets_of_words(value: bytes) -> Iterator[str]:

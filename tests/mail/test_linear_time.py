@@ -31,6 +31,14 @@ def sheets(n):
     return b"<style>" + tags + b"{color:red}</style>" + b"<style></style>" * n
 
 
+def encoded_words(depth):
+    """Return an encoded word in another, many times."""
+    word = b"x"
+    for _ in range(depth):
+        word = b"=?a?q?%b?=" % word.replace(b"=", b"=3D").replace(b"?", b"=3F")
+    return word
+
+
 HOSTILE = {
     "quotes": lambda n: digest(b"Subject: a\n\n" + b">" * (100 * n)),
     "carriage returns": lambda n: unwrap(b"Subject: a\n\n" + b"\r" * (100 * n) + b"x"),
@@ -54,6 +62,7 @@ HOSTILE = {
     "containers": lambda n: parse(nested(8 * n)),
     "marks in a host": lambda n: plain_link("http://a{}/".format("\u0301\u0323" * 20 * n).encode()),
     "words of base64": lambda n: decode_words(b"=?utf-8?b?A?= " + b"=?utf-8?b?AAAA?= " * 4 * n),
+    "words in words": lambda n: parse(b"Subject: %b\n\n" % encoded_words(n // 25)).get("subject"),
     "words of many charsets": lambda n: parse(
         b"Subject: %b\n\n\xe9" % b" ".join(b"=?x%d?q?a?=" % i for i in range(4 * n))
     ),
