@@ -114,7 +114,7 @@ cdef class LogSums:
         self, list alphas, const double *totals, Py_ssize_t width, Py_ssize_t features, bint complement
     ) except -1:
         """Start sums with the totals N of `width` classes, V features and the smoothing."""
-        cdef Py_ssize_t s, k, n = len(alphas), sums = n * (width + 2)
+        cdef Py_ssize_t s, k, n = len(alphas), sums = max(n, 1) * (width + 2)
         cdef double hi = 0, lo = 0
         if n != self.n_alphas or width != self.width:
             self.n_alphas = self.width = 0

@@ -143,6 +143,7 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
             cells, mask, counts, table.totals, len(table), [0.3, 3.0], complement
         )
         assert same == (grid, used)
+        assert table.log_likelihood_grid(message, counts, [], *options) == ([], used)
         assert grid[0] == sums
         order = rng.permutation(100)
         shuffled = table.log_likelihood_grid(message[order], counts[order], [0.3], *options)
