@@ -165,7 +165,8 @@ for _name in (
     "_scores",
     "_scores_of",
 ):
-    setattr(WindowNB, _name, property(attrgetter(f"model.{_name}")))
+    _getter = property(attrgetter(f"model.{_name}"), doc=f"`{_name}` of the model inside.")
+    setattr(WindowNB, _name, _getter)
 
 
 def _round_weight(w: float) -> float:

@@ -720,3 +720,8 @@ def test_a_copy_waits_for_a_call_of_another_thread(make_copy, name):
         assert not copies
     thread.join()
     assert list(copies[0].labels) == ["spam"]
+
+
+def test_attributes_of_a_window_are_described():
+    for name in ("as_tokens", "labels", "state"):
+        assert getattr(WindowNB, name).__doc__ == f"`{name}` of the model inside."
