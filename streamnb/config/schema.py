@@ -274,6 +274,7 @@ class Config(Section):
         """Return a hint for an unknown key: its name with the section that has it, if any."""
         sections: dict[str, type[Section]] = {
             "model": ClassifierConfig,
+            "tokenizer": TokenizerConfig,
             "corpus": CorpusConfig,
             "evaluate": EvaluateConfig,
             "output": OutputConfig,

@@ -491,6 +491,7 @@ BAD_CONFIGURATIONS = {
     "model: {window: 0}": "model.window: 0 is not a whole number from 1 to",
     "modle: {}": "modle: unknown key; did you mean 'model'?",
     "alpha: 1": "alpha: unknown key; did you mean 'model.alpha'?",
+    "min_length: 2": "min_length: unknown key; did you mean 'tokenizer.min_length'?",
     "order: date": "order: unknown key; did you mean 'corpus.order'?",
     "tokenizer: {ngrams: [2, 1]}": "tokenizer.ngrams: .2, 1. is not a pair of whole numbers from 1 to 8 in ascending order",
     "tokenizer: {ngrams: [1, 9]}": "tokenizer.ngrams",
