@@ -262,7 +262,8 @@ def open_mbox(paths: list[Path], root: Path, label_header: str | None = None) ->
                     yield label_from_header(entry, label_header)
             if number == 0:
                 raise CorpusError(
-                    f"{path}: no message found; an mbox begins with a line 'From sender date'"
+                    f"{path}: no message found; an mbox begins with a line 'From sender date', and "
+                    "a message of a Babyl file with '*** EOOH ***'"
                 )
 
     source = f"labels from the field {label_header}" if label_header else "labelled by file name"

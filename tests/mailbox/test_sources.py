@@ -180,6 +180,12 @@ def test_babyl_files_are_read(tmp_path, hidden, line_end):
     assert contents(tmp_path / "box") == [mail.replace(b"\n", line_end) for mail in mails]
 
 
+def test_a_babyl_file_without_messages_is_an_error(tmp_path):
+    (tmp_path / "box").write_bytes(b"BABYL OPTIONS: -*- rmail -*-\nVersion: 5\n\x1f")
+    (error,) = contents(tmp_path / "box")
+    assert "a Babyl file with '*** EOOH ***'" in str(error)
+
+
 @pytest.mark.parametrize("separator", [
     b"From a@b Mon Jan  1 00:00:00 2024", b"From a at b.example  Mon Jan  1 00:00:00 2024",
     b"From Kamil <k@v.info>  Wed Jan  2 16:34:35 2019", b"From jwz Fri, Jul 01 09:13:09 1994",

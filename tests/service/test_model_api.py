@@ -127,6 +127,17 @@ def test_a_wrong_request_is_told_in_one_line(predicting, tmp_path, body):
     assert web("POST", "/predict", b'{"text": "log in"}')[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("null", "null"), ("1.5", "a number"), ("false", "a boolean"), ("[]", "an array")],
+)
+def test_a_value_that_is_no_text_has_its_name_in_json(predicting, tmp_path, value, kind):
+    text_model(tmp_path / "tickets.snb")
+    body = f'{{"text": {value}}}'.encode()
+    _, answer = predicting(tmp_path / "tickets.snb")("POST", "/predict", body)
+    assert answer["error"] == f"text: expected a string, not {kind}"
+
+
 def test_odd_texts_are_answered(predicting, tmp_path):
     text_model(tmp_path / "tickets.snb")
     web = predicting(tmp_path / "tickets.snb")

@@ -24,6 +24,8 @@ from streamnb.mailbox.service.monitor import Monitor
 _MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
 _SCALARS = (str, int, float, bool, type(None))
+# JSON's names of Python's types; values of other types are numbers.
+_JSON_KINDS = {type(None): "null", bool: "a boolean", list: "an array", dict: "an object"}
 
 
 class Predictor(Protocol):
@@ -55,7 +57,8 @@ class TextPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, whether it is unsure, and the probability of each class."""
         if not isinstance(example, str):
-            raise RequestError(f"text: expected a string, not {type(example).__name__}")
+            kind = _JSON_KINDS.get(type(example), "a number")
+            raise RequestError(f"text: expected a string, not {kind}")
         # JSON can contain half a surrogate pair
         text = example.encode("utf-8", "replace").decode()
         verdict = self.classifier.classify(text, reasons=reasons)
