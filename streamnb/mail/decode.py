@@ -81,6 +81,9 @@ class _Run:
     def add(self, piece: bytes, kind: bytes = b"") -> None:
         """Add plain text, or the text of an encoded word of a kind."""
         if kind in (b"b", b"B"):
+            if self._cut_byte:  # no digits follow, so it is text
+                self._pieces.append(self._cut_byte)
+                self._cut_byte = b""
             self._words.append(piece.translate(None, b" \t"))
             self._letter_count += len(self._words[-1])
             if b"=" in piece or self._letter_count % 4 == 0:

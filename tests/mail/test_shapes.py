@@ -492,6 +492,10 @@ def test_equals_signs_in_words_are_text(text):
     assert decode_words(f"=?utf-8?q?{text}?=".encode()) == text.replace("_", " ")
 
 
+def test_a_sign_before_a_word_of_base64_keeps_its_place():
+    assert decode_words(b"=?utf-8?q?1_+_1_=?= =?utf-8?b?IDI=?=") == "1 + 1 = 2"
+
+
 @pytest.mark.parametrize("mark", ["b", '"b"'])
 def test_the_first_boundary_may_follow_the_header_at_once(mark):
     message = f"Content-Type: multipart/mixed; boundary={mark}\nSubject: x\n--b\n"
