@@ -35,16 +35,17 @@ _UID_RANGE = 50_000  # number of UIDs searched by one command
 _BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
 _IDLE_S = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
 _IDLE_STEP_S = 5.0  # seconds of one idle step
-# Seconds after which an unchanged folder is listed again, without CONDSTORE. With half the value, a
-# server lists a large account twice as often; with twice the value, a keyword waits for 10 minutes.
-_KEYWORDS_S = 300.0
 _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())
 _MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only contain other folders
-_JUNK = {b"$junk", b"junk", b"$phishing"}  # keywords by IANA, Thunderbird and KMail
-_NOT_JUNK = {b"$notjunk", b"notjunk", b"nonjunk"}
+# Keywords by IANA, Thunderbird and KMail. Servers can store the spelling of a search.
+_JUNK_KEYWORDS = (b"$Junk", b"Junk", b"$Phishing")
+_NOT_JUNK_KEYWORDS = (b"$NotJunk", b"NotJunk", b"NonJunk")
+_JUNK, _NOT_JUNK = (
+    frozenset(map(bytes.lower, keywords)) for keywords in (_JUNK_KEYWORDS, _NOT_JUNK_KEYWORDS)
+)
 
 
 class ImapAccount:
@@ -284,9 +285,10 @@ class ImapAccount:
         return folder.startswith(parent + delimiter)
 
     def folder_state(self, folder: str) -> object:
-        """Return the counters that change with a folder; None if the server has none.
+        """Return a value that changes with a folder; None if the server has no counters.
 
-        Without CONDSTORE they do not change with a keyword, so the state also changes with time.
+        Without CONDSTORE, the counters do not change with a flag. The value then has the UIDs of
+        the messages with flags that `list_messages` reads.
         """
         with self._connected():
             has_changes = self._client.has_capability("CONDSTORE")
@@ -297,14 +299,19 @@ class ImapAccount:
         try:
             with self._connected():
                 status = self._client.folder_status(self._stored_name(folder), items)
+                flags = [] if has_changes else self._flagged_uids(folder)
         except MailRefusedError:
             if has_changes:
                 raise
             return None  # the listing shows whether the folder can be opened
-        if len(status) < len(items):
-            return None
-        period = 0 if has_changes else time.monotonic() // _KEYWORDS_S
-        return period, *sorted(status.items())
+        return (*sorted(status.items()), *flags) if len(status) == len(items) else None
+
+    def _flagged_uids(self, folder: str) -> list[tuple[int, ...]]:
+        """Return the UIDs of the messages marked as deleted, as junk, and as not junk."""
+        self._selected = None  # a new selection shows the current state
+        self._select(folder)
+        criteria = ("DELETED", _any_keyword(_JUNK_KEYWORDS), _any_keyword(_NOT_JUNK_KEYWORDS))
+        return [tuple(self._client.search(criterion)) for criterion in criteria]
 
     def list_messages(self, folder: str) -> dict[str, ListedMessage]:
         """Return the messages of a folder by UIDVALIDITY and UID, without deleted ones."""
@@ -555,6 +562,12 @@ def _section(data: dict[bytes, Any], name: bytes) -> bytes | None:
 def _flags(data: dict[bytes, Any]) -> set[bytes]:
     """Return a message's flags and keywords in lower case."""
     return {flag.lower() for flag in data.get(b"FLAGS", ())}
+
+
+def _any_keyword(keywords: tuple[bytes, ...]) -> str:
+    """Return the criterion of messages with one of these keywords."""
+    terms = [f"KEYWORD {keyword.decode()}" for keyword in keywords]
+    return "OR " * (len(terms) - 1) + " ".join(terms)
 
 
 def _keyword(flags: set[bytes]) -> str:
