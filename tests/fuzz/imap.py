@@ -128,7 +128,7 @@ DONE = b"%T OK done\r\n"
 CAPABLE = b"* CAPABILITY IMAP4rev1 IDLE UIDPLUS CONDSTORE MOVE\r\n" + DONE
 # From Python 3.14 on capabilities are taken from the answer to the login, and asked for otherwise.
 AT_ONCE = sys.version_info >= (3, 14)
-LOGIN = b"* OK hi\r\n" + CAPABLE + (CAPABLE if AT_ONCE else DONE)
+LOGIN = b"* OK hi\r\n" + CAPABLE + (b"" if AT_ONCE else DONE) + CAPABLE
 FOLDERS = b'* LIST (\\HasNoChildren) "/" INBOX\r\n* LIST (\\Junk) "/" {4}\r\nJunk\r\n' + DONE
 SELECTED = (
     b"* 2 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\n* FLAGS (\\Seen $Junk)\r\n"
@@ -144,7 +144,7 @@ JUNK = b'* LIST () "/" Junk\r\n' + DONE
 WRITING = SELECTED.replace(b"READ-ONLY", b"READ-WRITE")
 MOVED = b"* 1 FETCH (UID 1)\r\n" + DONE + DONE + b"* OK [COPYUID 7 1 9] x\r\n* 1 EXPUNGE\r\n" + DONE
 WHOLE = (
-    LOGIN + FOLDERS + (b"" if AT_ONCE else CAPABLE) + STATUS + SELECTED + FOUND + FLAGS + HEADER + BODY
+    LOGIN + FOLDERS + STATUS + SELECTED + FOUND + FLAGS + HEADER + BODY
     + FOLDERS + SELECTED + FOUND + SIZES + BODY + JUNK + WRITING + MOVED + SELECTED + b"+ idling\r\n" + DONE
 )  # fmt: skip
 

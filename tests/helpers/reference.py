@@ -171,8 +171,12 @@ class Reference:
     def _multinomial(
         self, values: dict[Feature, float], vocabulary: set[Feature], label: Label
     ) -> float:
-        """Sum of x_w [log(n_cw + alpha) - log(N_c + alpha V)], McCallum & Nigam 1998."""
-        if self.complement and len(self.labels()) > 2:
+        """Sum of x_w [log(n_cw + alpha) - log(N_c + alpha V)], McCallum & Nigam 1998.
+
+        With more than two classes that have observations, the complement's if it is set.
+        """
+        weights = [math.fsum(w for _, _, w in self._of_class(label)) for label in self.labels()]
+        if self.complement and sum(weight > 0 for weight in weights) > 2:
             return self._complement(values, vocabulary, label)
         n = self._counts(self._of_class(label))
         denominator = math.fsum(n.values()) + self.alpha * len(vocabulary)
