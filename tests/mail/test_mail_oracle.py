@@ -36,6 +36,8 @@ def library_texts(message: email.message.Message) -> list[str]:
         if part.is_multipart() or part.get_content_maintype() != "text":
             continue
         payload = part.get_payload(decode=True)
+        # The library leaves uuencoded files in the text; here they are attachments.
+        payload = re.sub(rb"^begin [0-7]{3} .+\n(?:[!-`].*\n)*?end$", b"", payload, flags=re.M)
         if any("Base64" in type(defect).__name__ for defect in part.defects):
             raise UnicodeError  # the library leaves bad base64 as it is
         charset = part.get_content_charset("utf-8")
