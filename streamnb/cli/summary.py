@@ -63,7 +63,8 @@ def _class_table(summary: Summary) -> Table:
             f"{row.recall:.2%}",
             f"{row.f1:.2%}",
         ]
-        counts = [f"{summary.confusion.get(name, {}).get(other, 0):,}" for other in predicted]
+        counts_of_class = summary.confusion.get(name, {})
+        counts = [f"{counts_of_class.get(column, 0):,}" for column in predicted]
         table.add_row(printable(name), *figures, *counts)
     return table
 
@@ -80,7 +81,7 @@ def _confusion_table(summary: Summary, limit: int = 20) -> Table:
     table = new_table("predicted as", *(printable(name[:8]) for name in columns))
     for name in largest:
         row = summary.confusion.get(name, {})
-        table.add_row(printable(name[:20]), *(f"{row.get(other, 0):,}" for other in columns))
+        table.add_row(printable(name[:20]), *(f"{row.get(column, 0):,}" for column in columns))
     return table
 
 

@@ -321,6 +321,8 @@ def test_a_token_command_that_fails_is_tried_again(server, tmp_path):
         token_account(server, f"cat {token}")
     with pytest.raises(MailServerError, match="--token-command: ended by signal 2"):
         token_account(server, "sh -c 'kill -INT $$'")
+    with pytest.raises(MailServerError, match=f"--token-command: cannot run '{tmp_path}/none': "):
+        token_account(server, f"{tmp_path}/none")
     with pytest.raises(MailServerError, match="--token-command: the command is empty"):
         token_account(server, " ")
 

@@ -163,7 +163,9 @@ def _run_command(option: str, command: str) -> str:
         raise ConfigError(f"{option}: {ending}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{option}: the command did not end within 60 seconds") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"{option}: cannot run {words[0]!r}: {root_cause(error)}") from None
+    except ValueError as error:
         raise ConfigError(f"{option}: {root_cause(error)}") from None
 
 
