@@ -239,24 +239,24 @@ def watch(
     signals: list[int] = []
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda number, _: signals.append(number))
-    with open_mailbox(create=True) as mailbox:
-        account, inbox = open_account(source)
-        with closing(account):
-            folders = folders or {spam_folder or account.spam_folder(): "spam"}
-            plan = _folder_plan(account, inbox, folders, unsure, pinned)
-            plan = dataclasses.replace(
-                plan,
-                others=tuple(map(account.canonical_name, others)),
-                move=move,
-                ham_after=None if ham_after is None else ham_after * 86400,
-                existing=existing,
-                pinned={**plan.pinned, **never},
-            )
-            if create:
-                for folder in set(plan.all_folders) - {inbox}:
-                    account.create_folder(folder)
-            watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
-            _run(watcher, account, every, scans_once, signals, bool(others))
+    # The account is first, because one that cannot be read must leave no database.
+    account, inbox = open_account(source)
+    with closing(account), open_mailbox(create=True) as mailbox:
+        folders = folders or {spam_folder or account.spam_folder(): "spam"}
+        plan = _folder_plan(account, inbox, folders, unsure, pinned)
+        plan = dataclasses.replace(
+            plan,
+            others=tuple(map(account.canonical_name, others)),
+            move=move,
+            ham_after=None if ham_after is None else ham_after * 86400,
+            existing=existing,
+            pinned={**plan.pinned, **never},
+        )
+        if create:
+            for folder in set(plan.all_folders) - {inbox}:
+                account.create_folder(folder)
+        watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
+        _run(watcher, account, every, scans_once, signals, bool(others))
     if signals:
         _print_line("stopped")
 

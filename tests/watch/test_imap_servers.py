@@ -394,3 +394,10 @@ def test_a_message_in_place_of_another_one_is_seen(server, watch):
     del server.folders["INBOX"][2]
     server.folders["INBOX"][6] = ["", mail(6)]
     assert any(line.startswith("INBOX/1/6: ") for line in watch())
+
+
+def test_an_account_that_cannot_be_read_leaves_no_database(tmp_path):
+    database = tmp_path / "mail.db"
+    options = "--once", "--token-command", tmp_path / "none", "--db", database
+    done = streamnb_command("watch", "imap://ann@127.0.0.1:1/", *map(str, options))
+    assert (done[0], list(tmp_path.iterdir())) == (6, [])
