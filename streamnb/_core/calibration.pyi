@@ -30,6 +30,7 @@ def class_run_step(
     active: list[int],
     class_index: int,
     total_weight: float,
+    memory: float,
 ) -> tuple[list[float], list[float]]: ...
 def add_runs(
     runs: dict[int, tuple[float, float]], changes: Sequence[float], factor: float

@@ -2,7 +2,7 @@
 # cython: initializedcheck=False, embedsignature=True
 """Calibration of a few views and classes, on lists of numbers (see `naive_bayes/recalibration.py`)."""
 
-from libc.math cimport INFINITY, fabs, rint, sqrt
+from libc.math cimport INFINITY, fabs, floor, rint, sqrt
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
 
 
@@ -221,12 +221,9 @@ cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate,
 # Runs of one class (see `ClassRuns`).
 cdef enum:
     CREDIT_EARNED = 7         # credit for a message of another class, in expected messages of this class
-    CREDIT_LIMIT = 20         # maximum credit in the same unit, at most LARGEST_CREDIT
     LARGEST_CREDIT = 1 << 16
     UNCOUNTED_RUN = 10        # a run of up to 1/10 of all messages is not counted
-    RUNS_REMEMBERED = 20      # number of runs in the moving average of lengths
 
-cdef double MIN_MEAN_RUN = 0.03  # a smaller mean is set to 0
 cdef double CREDIT_STEP = 2.0**-36, RUN_STEP = 2.0**-10  # updates are multiples of these, so sums are exact
 
 
@@ -234,10 +231,12 @@ cdef tuple NO_RUNS = (0.0, 0.0)
 
 
 cdef inline double credit_limit(double expected) noexcept:
-    return min(max(round_to(CREDIT_STEP, CREDIT_LIMIT * expected), 1.0), <double> LARGEST_CREDIT)
+    return min(max(round_to(CREDIT_STEP, expected), 1.0), <double> LARGEST_CREDIT)
 
 
-def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index, double total_weight) -> tuple:
+def class_run_step(
+    list credits, dict runs, list active, Py_ssize_t class_index, double total_weight, double memory
+) -> tuple:
     """Return the changes that a message of a class makes to credits and runs.
 
     Parameters
@@ -252,6 +251,8 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
         Index of the message's class.
     total_weight
         Weight of all messages learned.
+    memory
+        Number of runs in the mean length, and the maximum credit in expected messages of a class.
 
     Returns
     -------
@@ -261,7 +262,7 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     """
     cdef Py_ssize_t k
     cdef double share = 1.0 / max(len(active) - 1, 1)
-    cdef double earned = round_to(CREDIT_STEP, CREDIT_EARNED * share), limit = credit_limit(share)
+    cdef double earned = round_to(CREDIT_STEP, CREDIT_EARNED * share), limit = credit_limit(memory * share)
     cdef double credit, length, mean, after, expected, own_limit = limit
     cdef list changes = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 2)
     cdef list run_changes = [<double> class_index, 1.0, 0.0]
@@ -273,14 +274,14 @@ def class_run_step(list credits, dict runs, list active, Py_ssize_t class_index,
     for k in sorted(runs):  # sorted: equal states give equal changes
         length, mean = runs[k]
         if k == class_index:
-            own_limit = credit_limit(max(mean, share))
+            own_limit = credit_limit(memory * max(mean, share))
         elif k in has_messages:
-            after = mean + (length - mean) / RUNS_REMEMBERED
-            after = round_to(RUN_STEP, after) if after >= MIN_MEAN_RUN else 0.0
+            # Rounded down: an old mean reaches 0, and the receipt then omits the class.
+            after = floor((mean + (length - mean) / memory) / RUN_STEP) * RUN_STEP
             run_changes += [<double> k, 0 - length, after - mean]
             expected, credit = max(after, share), credits[k]
             earned = round_to(CREDIT_STEP, CREDIT_EARNED * expected)
-            changes[k + 1] = min(credit + earned, credit_limit(expected)) - credit
+            changes[k + 1] = min(credit + earned, credit_limit(memory * expected)) - credit
     credit = credits[class_index]
     changes[class_index + 1] = -min(max(credit, 0.0), 1.0)
     credit = credit - own_limit + min(max(total_weight / UNCOUNTED_RUN, 1.0), own_limit)
@@ -311,9 +312,9 @@ def add_runs(dict runs, changes, double factor):
 
 
 # Label noise (see `LabelNoise`).
-cdef double LABEL_STEP = 2.0**-30     # sums of posteriors are multiples of this step
-# A class with a smaller posterior is not updated, so receipts stay short.
-cdef double MIN_POSTERIOR = 1e-4
+# Sums of posteriors are multiples of this step. A class whose posterior is rounded to 0 is not updated, so receipts
+# stay short.
+cdef double LABEL_STEP = 2.0**-13
 
 
 def noise_rates(
@@ -359,10 +360,9 @@ def noise_step(
     cdef Py_ssize_t i, k
     cdef list changes = []
     for i in range(len(active)):
-        k, p = active[i], posterior[i]
-        if p < MIN_POSTERIOR:
+        k, p = active[i], round_to(LABEL_STEP, <double> posterior[i])
+        if p == 0:
             continue
-        p = round_to(LABEL_STEP, p)
         n = max(<double> labels[k], 1.0) + p
         # Compute x^-.75 by operations that give the same result on every machine.
         change = p / sqrt(n * sqrt(n)) * ((i != position) - <double> rates[k])

@@ -51,6 +51,7 @@ class ClassRuns(OnlineEstimator):
     """
 
     delta_names: ClassVar[tuple[str, ...]] = ("turns", "runs")
+    MEMORY: ClassVar[float] = 20.0  # runs in the mean length, and r in the largest credit
 
     def __init__(self) -> None:
         self.messages_in_runs: float = 0.0
@@ -80,7 +81,7 @@ class ClassRuns(OnlineEstimator):
         """
         self._widen(active[-1] + 1)
         turns, runs = _core.class_run_step(
-            self.credits, self.runs, active, class_index, total_weight
+            self.credits, self.runs, active, class_index, total_weight, self.MEMORY
         )
         self.messages_in_runs += turns[0]
         _core.add_scaled(self.credits, turns[1:], 1)

@@ -64,8 +64,9 @@ class LabelNoise(OnlineEstimator):
 
     delta_names: ClassVar[tuple[str, ...]] = ("noise",)
 
-    _INITIAL_RATE = round(0.1 / _NOISE_STEP) * _NOISE_STEP
+    # One wrong label of ten.
     _INITIAL_LABELS = 10.0
+    _INITIAL_RATE = round(1 / _INITIAL_LABELS / _NOISE_STEP) * _NOISE_STEP
     # Labels. 0 is better if labels of one class only are wrong, and worse if 30 % of all are wrong.
     _SHARED_LABELS = 30.0
     _MAX_RATE = 0.49  # above one half, two classes would swap their meanings

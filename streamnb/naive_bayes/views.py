@@ -42,8 +42,8 @@ _SHORT_MEMORY = 1000.0
 _CORRECTED = "corrected"
 # Inside a run of one class, models soon expect that class: 1 - P is small, and the run adds few
 # counts. So the update weight of its first messages is 1 - .7 P, with a half of the difference to
-# 1 - P after 15 messages of the class. Chosen on six streams of texts that are sorted by class.
-_RUN_UPDATE, _RUN_MESSAGES = 0.3, 15.0
+# 1 - P after `ClassRuns.MEMORY` messages. Chosen on six streams of texts that are sorted by class.
+_RUN_UPDATE = 0.3
 _FEEDBACK = {None: None, 0: "all", 1: "errors"}
 
 
@@ -364,7 +364,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         view_residuals = residuals(by_view, log_prior, active, class_index)
         if len(active) > 1:
             class_weight = counts.weights[class_index] / counts.scale
-            extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / _RUN_MESSAGES)
+            extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY)
             view_residuals = [residual + extra * (1 - residual) for residual in view_residuals]
         update_weights = [
             model.update_weight(residual, trust)

@@ -103,7 +103,7 @@ class SlowDiscriminative:
     def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0, mix=1.0):
         residual = self.residual(x, y, log_likelihoods)
         if len(self.messages) > 1:
-            residual += 0.3 * (1 - mix) * (1 - residual) / (1 + self.messages.get(y, 0) / 15)
+            residual += 0.3 * (1 - mix) * (1 - residual) / (1 + self.messages.get(y, 0) / 20)
         update = trust**2 * residual
         update = round(update * 1024) / 1024
         for w, n in x.items():
@@ -356,7 +356,8 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                 slopes[s, "all"] = np.maximum(slopes[s, "all"], 0.02)
             if sampling == 1:
                 for c, b in zip(classes, belief, strict=True):
-                    if b >= 1e-4:
+                    b = np.rint(b * 2**13) / 2**13
+                    if b:
                         n_labels[c] += b
                         noise[c] += b * n_labels[c] ** -0.75 * ((c != y) - noise[c])
                 pool = pool * label_p**mix
