@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from streamnb import _core
 from streamnb.naive_bayes.online_estimator import (
     LARGEST_NUMBER,
     IndexMap,
-    OnlineEstimator,
     check_numbers,
     remap_values,
 )
@@ -123,7 +122,7 @@ class CalibrationWeights(NamedTuple):
         return weights
 
 
-class Recalibration(OnlineEstimator):
+class Recalibration:
     r"""Logistic regression on the log-likelihoods of a few views, learned message by message.
 
     With e_vk the log-likelihood of class k in view v, the score of class k is
@@ -170,8 +169,6 @@ class Recalibration(OnlineEstimator):
     >>> 0.6 < probabilities(recalibration.scores(certain, [0, 1]))[0] < 0.73
     True
     """
-
-    delta_names: ClassVar[tuple[str, ...]] = ("recalibration", "lengths")
 
     def __init__(self, n_views: int, rate: float = 0.3) -> None:
         if not 0 <= rate <= 100:
@@ -224,8 +221,8 @@ class Recalibration(OnlineEstimator):
         sampling_weight: float = 1.0,
         predicted: int = 0,
         targets: list[float] | None = None,
-    ) -> dict[str, Any]:
-        """Take one gradient step for a message, and return the changes for its receipt.
+    ) -> list[tuple[tuple[float, ...], ...]]:
+        """Take one gradient step. Return the changes of the shared weights and the bin's weights.
 
         Parameters
         ----------
@@ -251,9 +248,9 @@ class Recalibration(OnlineEstimator):
         self.shared.widen(active[-1] + 1)
         weights = None
         if length_bin is not None:
-            weights = self._weights_of(length_bin)
+            weights = self.weights_of(length_bin)
             weights.widen(active[-1] + 1)
-        steps = _core.calibration_step(
+        return _core.calibration_step(
             self.shared,
             weights,
             log_likelihoods,
@@ -267,56 +264,25 @@ class Recalibration(OnlineEstimator):
             self.rate,
             targets,
         )
-        deltas: dict[str, Any] = {"recalibration": WeightDelta(*steps[0])}
-        if weights is not None:
-            deltas["lengths"] = [(length_bin, *steps[1])]
-        return deltas
 
-    def _weights_of(self, length_bin: int) -> CalibrationWeights:
+    def weights_of(self, length_bin: int | None) -> CalibrationWeights:
+        """Return the weights of a length bin, created if missing, or the shared ones for None."""
+        if length_bin is None:
+            return self.shared
         weights = self.by_length.get(length_bin)
         if weights is None:
             weights = self.by_length[length_bin] = CalibrationWeights.constant(self.n_views, 0.0)
         return weights
 
-    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
-        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
-        if "recalibration" in deltas:
-            self.shared.apply(WeightDelta(*deltas["recalibration"]), sign)
-        for length_bin, *delta in deltas.get("lengths", ()):
-            self._weights_of(length_bin).apply(WeightDelta(*delta), sign)
-
-    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
-        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
-        if "recalibration" in deltas:
-            WeightDelta(*deltas["recalibration"]).check(self.n_views, n_classes)
-        for length_bin, *delta in deltas.get("lengths", ()):
-            _check_length_bin(length_bin)
-            WeightDelta(*delta).check(self.n_views, n_classes)
-
-    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> dict[str, Any]:
-        """Return the updates with class indices changed, as in `OnlineEstimator`."""
-        remapped = dict(deltas)
-        if "recalibration" in deltas:
-            remapped["recalibration"] = WeightDelta(*deltas["recalibration"]).remap(index_map)
-        if "lengths" in deltas:
-            remapped["lengths"] = [
-                (length_bin, *WeightDelta(*delta).remap(index_map))
-                for length_bin, *delta in deltas["lengths"]
-            ]
-        return remapped
-
-    def diff(self, before: Recalibration) -> dict[str, Any]:
-        """Return the updates from the state `before`, which has no further classes, to this one."""
-        deltas: dict[str, Any] = {"recalibration": self.shared.diff(before.shared)}
+    def diff_at(self, length_bin: int, before: Recalibration) -> WeightDelta | tuple[()]:
+        """Return the change of a length bin's weights from the state `before`; empty if none."""
+        if length_bin not in self.by_length:
+            return ()
         neutral = CalibrationWeights.constant(self.n_views, 0.0)
-        lengths = [
-            (length_bin, *weights.diff(before.by_length.get(length_bin, neutral)))
-            for length_bin, weights in self.by_length.items()
-        ]
-        return deltas | ({"lengths": lengths} if lengths else {})
+        return self.by_length[length_bin].diff(before.by_length.get(length_bin, neutral))
 
     def remap_classes(self, index_map: IndexMap) -> Self:
-        """Return a copy with class indices changed, as in `OnlineEstimator`."""
+        """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`."""
         copied = type(self)(self.n_views, self.rate)
         copied.shared = self.shared.remap_classes(index_map)
         copied.by_length = {
@@ -346,16 +312,12 @@ class Recalibration(OnlineEstimator):
             weights = CalibrationWeights.from_state(weight_state)
             if len(weights.slopes) != recalibration.n_views:
                 raise ValueError("the recalibration is not valid")
-            recalibration.by_length[_check_length_bin(int(length_bin))] = weights
+            recalibration.by_length[check_length_bin(int(length_bin))] = weights
         return recalibration
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recalibration) and self.state() == other.state()
 
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
-
-
-def _check_length_bin(length_bin: Any) -> int:
+def check_length_bin(length_bin: Any) -> int:
+    """Return `length_bin`. Raise ValueError if it is not valid."""
     if type(length_bin) is not int or not 0 <= length_bin < _MAX_LENGTH_BINS:
         raise ValueError(f"recalibration: the length bin {length_bin!r} is not valid")
     return length_bin

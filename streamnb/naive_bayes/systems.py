@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from streamnb import _core
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
-from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.recalibration import Recalibration, WeightDelta, check_length_bin
 from streamnb.scores import best_index, probabilities
 
 # Probability per message that another system becomes the best one. Chosen on mail and texts; the
@@ -143,16 +144,8 @@ class SystemPool(OnlineEstimator):
         sampling_weight: float = 1.0,
     ) -> dict[str, Any]:
         """Take a gradient step of each system (`Recalibration.learn`), and return the changes."""
-        recalibration: list[Any] = []
-        lengths: list[Any] = []
-        for system, values, shares, target, error in zip(
-            self.systems, log_likelihoods, proba, targets, errors, strict=True
-        ):
-            if error < MIN_ERROR:
-                recalibration.append(())
-                lengths.append(())
-                continue
-            delta = system.learn(
+        steps: list[Any] = [
+            system.learn(
                 values,
                 shares,
                 class_index,
@@ -164,66 +157,61 @@ class SystemPool(OnlineEstimator):
                 best_index(shares),
                 target,
             )
-            recalibration.append(delta["recalibration"])
-            lengths.append(delta["lengths"][0][1:] if length_bin is not None else ())
-        deltas: dict[str, Any] = {"recalibration": recalibration}
+            if error >= MIN_ERROR
+            else ((), ())
+            for system, values, shares, target, error in zip(
+                self.systems, log_likelihoods, proba, targets, errors, strict=True
+            )
+        ]
+        deltas: dict[str, Any] = {"recalibration": [step[0] for step in steps]}
         if length_bin is not None:
-            deltas["lengths"] = [(length_bin, lengths)]
-        return deltas
-
-    def _split(self, deltas: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the updates of each system."""
-        parts: list[dict[str, Any]] = [{} for _ in self.systems]
-        if "recalibration" in deltas:
-            for part, delta in zip(parts, deltas["recalibration"], strict=True):
-                if delta:
-                    part["recalibration"] = delta
-        for length_bin, changes in deltas.get("lengths", ()):
-            for part, delta in zip(parts, changes, strict=True):
-                if delta:
-                    part.setdefault("lengths", []).append((length_bin, *delta))
-        return parts
-
-    def _join(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return the updates of all systems: the inverse of `_split`."""
-        deltas: dict[str, Any] = {}
-        if any("recalibration" in part for part in parts):
-            deltas["recalibration"] = [part.get("recalibration", ()) for part in parts]
-        bins = sorted({row[0] for part in parts for row in part.get("lengths", ())})
-        if bins:
-            found_rows = [{row[0]: row[1:] for row in part.get("lengths", ())} for part in parts]
-            deltas["lengths"] = [
-                (length_bin, [rows.get(length_bin, ()) for rows in found_rows])
-                for length_bin in bins
-            ]
+            deltas["lengths"] = [(length_bin, [step[1] for step in steps])]
         return deltas
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
-        for system, part in zip(self.systems, self._split(deltas), strict=True):
-            system.apply(part, sign)
+        for length_bin, changes in _by_bin(deltas):
+            for system, change in zip(self.systems, changes, strict=True):
+                if change:
+                    system.weights_of(length_bin).apply(WeightDelta(*change), sign)
         _core.add_scaled(self.log_weights, deltas.get("pool", ()), sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
         """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
         check_numbers(deltas.get("pool", ()))
-        parts = [deltas.get(name, self.systems) for name in ("pool", "recalibration")]
-        parts += [changes for _, changes in deltas.get("lengths", ())]
-        if any(len(part) != len(self.systems) for part in parts):
+        for length_bin, _ in deltas.get("lengths", ()):
+            check_length_bin(length_bin)
+        parts = [changes for _, changes in _by_bin(deltas)]
+        if {len(deltas.get("pool", self.systems)), *map(len, parts)} != {len(self.systems)}:
             raise ValueError("receipt: it has another number of systems")
-        for system, part in zip(self.systems, self._split(deltas), strict=True):
-            system.check(part, n_classes)
+        for change in filter(None, itertools.chain.from_iterable(parts)):
+            WeightDelta(*change).check(self.n_views, n_classes)
 
     def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> dict[str, Any]:
         """Return the updates with class indices changed, as in `OnlineEstimator`."""
-        pairs = zip(self.systems, self._split(deltas), strict=True)
-        parts = [system.remap_deltas(part, index_map) for system, part in pairs]
-        return {**deltas, **self._join(parts)}
+
+        def remap(changes: list[Any]) -> list[Any]:
+            return [change and WeightDelta(*change).remap(index_map) for change in changes]
+
+        remapped = dict(deltas)
+        if "recalibration" in deltas:
+            remapped["recalibration"] = remap(deltas["recalibration"])
+        if "lengths" in deltas:
+            remapped["lengths"] = [(number, remap(parts)) for number, parts in deltas["lengths"]]
+        return remapped
 
     def diff(self, before: SystemPool) -> dict[str, Any]:
         """Return the updates from the state `before`, which has no further classes, to this one."""
-        pairs = zip(self.systems, before.systems, strict=True)
-        deltas = self._join([system.diff(old) for system, old in pairs])
+        pairs = list(zip(self.systems, before.systems, strict=True))
+        deltas: dict[str, Any] = {
+            "recalibration": [new.shared.diff(old.shared) for new, old in pairs]
+        }
+        lengths = [
+            (length_bin, [new.diff_at(length_bin, old) for new, old in pairs])
+            for length_bin in sorted({key for system in self.systems for key in system.by_length})
+        ]
+        if lengths:
+            deltas["lengths"] = lengths
         if len(self.systems) > 1:
             deltas["pool"] = [
                 a - b for a, b in zip(self.log_weights, before.log_weights, strict=True)
@@ -268,3 +256,10 @@ class SystemPool(OnlineEstimator):
         return isinstance(other, SystemPool) and self.state() == other.state()
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]  # it changes
+
+
+def _by_bin(deltas: Mapping[str, Any]) -> Iterator[tuple[int | None, Any]]:
+    """Yield each length bin, None for the shared weights, with the change of each system."""
+    if "recalibration" in deltas:
+        yield None, deltas["recalibration"]
+    yield from deltas.get("lengths", ())

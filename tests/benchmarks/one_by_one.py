@@ -95,7 +95,8 @@ def same(path: Path, other: Path) -> bool:
             return False
         if [a.counts.weights[k] for k in columns] != b.counts.weights:
             return False
-    return bool(actual.model.recalibration.slopes == reference.model.recalibration.slopes)
+    recalibration = actual.model.recalibration.remap_classes(columns)
+    return bool(recalibration == reference.model.recalibration)
 
 
 def main() -> None:
