@@ -58,9 +58,9 @@ def fit(
     If the columns of a table are not named label and text, or similarly, name them with
     --label-column and --text-column.
 
-    The default model learns the messages one after the other, shuffled. With the models
-    multinomial, bernoulli and complement, --jobs processes count in parallel. The result does not
-    depend on their number. Use --jobs for 10,000 mails or more; for short texts it saves no time.
+    The model learns the messages one after the other, shuffled, while --jobs processes read them.
+    The result does not depend on their number. Use --jobs for 10,000 mails or more; for short texts
+    it saves no time.
 
     \b
     Examples:

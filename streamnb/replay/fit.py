@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
-from streamnb.corpus import Entry, read
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
-from streamnb.partial import LabelledRow, PartialCounts, assemble, check_sums, count, merge, spec_of
 from streamnb.replay.build import make_classifier, make_tokenizer, prior_error
 from streamnb.replay.examples import (
     labelled_entries,
@@ -27,8 +21,6 @@ from streamnb.replay.examples import (
     why_empty,
 )
 from streamnb.replay.workers import stream_features
-
-_MIN_SHARD = 4000  # minimum number of messages that one process counts at a time
 
 OnProgress = Callable[[int, int], None]
 
@@ -74,9 +66,8 @@ def fit_corpora(
 ) -> FittedClassifier:
     """Train a classifier on all messages of some corpora.
 
-    If a model's counts are sums, `config.jobs` processes count and the counts are merged. The
-    result does not depend on the number of processes. Other models learn one message after the
-    other, while the other processes read and tokenise.
+    `config.jobs` processes read and tokenise, and this one learns one message after the other. So
+    the result does not depend on the number of processes.
 
     Parameters
     ----------
@@ -113,11 +104,15 @@ def fit_corpora(
         skipped=skipped,
         corpora=[corpus.description for corpus in corpora],
     )
-    report = on_progress or (lambda learned, total: None)
-    if config.jobs > 1 and len(entries) >= 2 * _MIN_SHARD and _is_sum(fitted.classifier):
-        fitted.classifier = _fit_in_shards(config, entries, fitted, report)
-    else:
-        _fit_in_sequence(config, entries, fitted, report)
+    model = fitted.classifier.model
+    for entry, result in stream_features(entries, fitted.classifier.tokenizer, config.jobs):
+        if isinstance(result, StreamNBError):
+            skip_or_stop(config, str(result), skipped, entry.name)
+            continue
+        model.learn_one(result, entry.label)
+        fitted.learned += 1
+        if on_progress is not None:
+            on_progress(fitted.learned, len(entries))
     if not fitted.learned:
         raise CorpusError(f"{paths[0]}: nothing to learn: {why_empty(config, skipped)}")
     error = prior_error(config, fitted.classifier.labels)
@@ -136,76 +131,3 @@ def _check_positive(classifier: Classifier) -> None:
             f"model.positive: no message is of class {classifier.positive!r:.80}; there are "
             f"{', '.join(labels[:10])} (quote a label that looks like a number)"
         )
-
-
-def _is_sum(classifier: Classifier) -> bool:
-    try:
-        check_sums(classifier)
-    except ValueError:
-        return False
-    return True
-
-
-def _fit_in_sequence(
-    config: Config, entries: list[Entry], fitted: FittedClassifier, report: OnProgress
-) -> None:
-    model = fitted.classifier.model
-    for entry, result in stream_features(entries, fitted.classifier.tokenizer, config.jobs):
-        if isinstance(result, StreamNBError):
-            skip_or_stop(config, str(result), fitted.skipped, entry.name)
-            continue
-        model.learn_one(result, entry.label)
-        fitted.learned += 1
-        report(fitted.learned, len(entries))
-
-
-def _fit_in_shards(
-    config: Config, entries: list[Entry], fitted: FittedClassifier, report: OnProgress
-) -> Classifier:
-    """Count shards of the messages in parallel and return the merged classifier."""
-    spec = spec_of(fitted.classifier)
-    size = max(_MIN_SHARD, -(-len(entries) // (4 * config.jobs)))
-    shards = [(start, entries[start : start + size]) for start in range(0, len(entries), size)]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(config.jobs, len(shards)), context, _ignore_sigint) as pool:
-        futures = [pool.submit(_count_shard, spec, config, *shard) for shard in shards]
-
-        def partial_counts() -> Iterator[PartialCounts]:
-            for (_, shard_entries), future in zip(shards, futures, strict=True):
-                counts, skipped = future.result()
-                yield from counts
-                fitted.skipped += skipped
-                fitted.learned += len(shard_entries) - len(skipped)
-                report(fitted.learned, len(entries))
-
-        try:
-            classifier: Classifier = assemble(spec, merge(spec, partial_counts()))
-        except BrokenProcessPool:
-            raise StreamNBError(
-                "a counting process ended unexpectedly; try again with --jobs 1"
-            ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-    return classifier
-
-
-def _ignore_sigint() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the main process
-
-
-def _count_shard(
-    spec: str, config: Config, start: int, entries: list[Entry]
-) -> tuple[list[PartialCounts], list[str]]:
-    """Return the counts of a shard, and the errors of the messages that were skipped."""
-    skipped: list[str] = []
-
-    def rows() -> Iterator[LabelledRow]:
-        for position, entry in enumerate(entries, start):
-            try:
-                message = read(entry)
-            except StreamNBError as error:
-                skip_or_stop(config, str(error), skipped, entry.name)
-                continue
-            yield LabelledRow(position, entry.label, message)
-
-    return list(count(spec, rows())), skipped
