@@ -1,4 +1,4 @@
-"""Operations on the arrays of count tables: slice rows, reorder classes, prune and join.
+"""Operations on the arrays of count tables: slice rows, reorder classes and join.
 
 The arrays are those of `MemoryCounts.file_parts`.
 """
@@ -95,26 +95,6 @@ def array_reader(arrays: Mapping[str, NDArray[Any]]) -> Any:
         return array
 
     return read
-
-
-def prune(header: Any, arrays: Arrays, min_count: float) -> tuple[Any, Arrays]:
-    """Return a table without features whose count, summed over classes, is below `min_count`."""
-    counts = np.ascontiguousarray(arrays["counts"])  # the rounding depends on the memory layout
-    entry_rows = {ends: _row_of_each(arrays[ends]) for ends in _ENTRIES if ends in arrays}
-    pruned = {}
-    if "count_ends" in arrays:
-        rows = len(arrays["fingerprints"])
-        keep = np.bincount(entry_rows["count_ends"], counts, minlength=rows) >= min_count
-    else:
-        keep = counts.sum(axis=1) >= min_count
-        pruned["counts"] = counts[keep]
-    pruned["fingerprints"] = arrays["fingerprints"][keep]
-    for ends, row_of_each in entry_rows.items():
-        lengths = np.bincount(row_of_each, minlength=len(keep))[keep]
-        pruned[ends] = np.cumsum(lengths, dtype=np.uint64)
-        pruned |= {name: arrays[name][keep[row_of_each]] for name in _ENTRIES[ends]}
-    totals = class_totals(pruned, len(header["sum"]["labels"])).tolist()
-    return {**header, "sum": {**header["sum"], "totals": totals}}, pruned
 
 
 def join(tables: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:

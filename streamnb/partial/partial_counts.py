@@ -24,7 +24,6 @@ from streamnb.partial.arrays import (
     class_totals,
     join,
     part_bounds,
-    prune,
     reorder_classes,
     slice_rows,
 )
@@ -361,9 +360,10 @@ def merge(
             )
         add_counts(total, counts)
     for (view, part), (parts, total) in sorted(merged.items(), key=itemgetter(0)):
+        if min_count > 0 and isinstance(total.counts, MemoryCounts):
+            fingerprints, totals = total.counts.table.feature_totals()
+            total.counts.table.remove(fingerprints[totals < min_count])
         ((header, arrays),) = split_counts(spec, total.counts, total.first_positions, view)
-        if min_count > 0 and "fingerprints" in arrays:
-            header, arrays = prune(header, arrays, min_count)
         yield pack_counts({**header, "part": part, "parts": parts}, arrays)
 
 
