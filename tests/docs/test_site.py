@@ -5,7 +5,9 @@ STREAMNB_SERVERS=1 STREAMNB_SITE=SITE pytest tests/docs/test_site.py
 """
 
 import functools
+import html
 import http.server
+import inspect
 import os
 import threading
 from pathlib import Path
@@ -116,6 +118,12 @@ def chromium():
         browser = driver.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+def test_the_reference_describes_no_types_of_values():
+    page = html.unescape((ROOT / "reference/python/index.html").read_text(encoding="utf-8"))
+    lines = [inspect.getdoc(kind).splitlines()[0] for kind in (bool, int, float, str, dict, tuple)]
+    assert [line for line in [*lines, "Alias for field number"] if line in page] == []
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
