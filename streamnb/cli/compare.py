@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import json_object_option, plot_option
+from streamnb.cli.options import json_object_option, notify_missing_letters, plot_option
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import printable
 
@@ -52,7 +52,7 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
     if plot is not None:
         from streamnb.pictures import draw_comparison
 
-        draw_comparison(list(runs), plot)
+        notify_missing_letters(plot, draw_comparison(list(runs), plot))
     if as_json:
         click.echo(json.dumps(comparison.as_dict()))
     else:

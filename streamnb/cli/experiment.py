@@ -13,6 +13,7 @@ from streamnb.cli.options import (
     check_outputs,
     json_object_option,
     notify,
+    notify_missing_letters,
     notify_similar_labels,
     plot_option,
     quiet_option,
@@ -86,7 +87,7 @@ def experiment(
     if plot is not None:
         from streamnb.pictures import draw_experiment
 
-        draw_experiment(result.as_dict(), plot)
+        notify_missing_letters(plot, draw_experiment(result.as_dict(), plot))
     if as_json:
         click.echo(json.dumps(result.as_dict()))
     elif not quiet:

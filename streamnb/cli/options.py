@@ -182,6 +182,12 @@ def plot_option(subject: str) -> Callable[[Command], Command]:
     return click.option("--plot", metavar="FILE", callback=_check_plot, help=summary)
 
 
+def notify_missing_letters(plot: str, missing: bool) -> None:
+    """Print a notice if a picture has boxes in place of letters."""
+    if missing:
+        notify(f"{plot}: matplotlib's font lacks letters of the labels or tokens; draw to .svg")
+
+
 def set_option(example: str) -> Callable[[Command], Command]:
     """Return the option --set, one setting of a configuration, as `settings`."""
     summary = f"Change a setting: {example}"

@@ -20,6 +20,7 @@ from streamnb.cli.options import (
     combine_options,
     json_object_option,
     notify,
+    notify_missing_letters,
     notify_similar_labels,
     on_error_option,
     plot_option,
@@ -215,7 +216,7 @@ def _draw(config: Config, report: Report, plot: str) -> None:
     ):
         report.not_written.append(f"{plot}: not drawn because the replay was interrupted")
     else:
-        draw_run(folder, _path_text(config), plot)
+        notify_missing_letters(plot, draw_run(folder, _path_text(config), plot))
 
 
 def _path_text(config: Config) -> str:

@@ -103,23 +103,24 @@ def _panel(items: Iterable[Picture], title: str) -> Figure:
     return figure
 
 
-def draw_run(folder: str, title: str, path: str) -> None:
-    """Draw the results of a replay, read from a folder, to a file."""
+def draw_run(folder: str, title: str, path: str) -> bool:
+    """Draw a replay, read from its folder, to a file; return whether letters are missing."""
     run = read_folder(folder)
-    if isinstance(run, ReadRun):
-        with styled():
-            save(_panel(pictures_of_run(run), title), path)
+    if not isinstance(run, ReadRun):
+        return False
+    with styled():
+        return save(_panel(pictures_of_run(run), title), path)
 
 
-def draw_comparison(folders: list[str], path: str) -> None:
-    """Draw runs over one stream to a file."""
+def draw_comparison(folders: list[str], path: str) -> bool:
+    """Draw runs over one stream to a file; return whether letters are missing."""
     runs = [run for folder in folders if isinstance(run := read_folder(folder), ReadRun)]
     with styled():
-        save(_panel(pictures_of_comparison(runs), "Runs side by side"), path)
+        return save(_panel(pictures_of_comparison(runs), "Runs side by side"), path)
 
 
-def draw_experiment(experiment: dict[str, Any], path: str) -> None:
-    """Draw an experiment to a file."""
+def draw_experiment(experiment: dict[str, Any], path: str) -> bool:
+    """Draw an experiment to a file; return whether letters are missing."""
     title = f"{experiment['name']}, {experiment['kind']} splits"
     with styled():
-        save(_panel(pictures_of_experiment(experiment), title), path)
+        return save(_panel(pictures_of_experiment(experiment), title), path)

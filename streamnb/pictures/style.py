@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 COLOURS = ["#000000", "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 DASHES: list[Any] = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (7, 3))]
+_MISSING_LETTER = "Glyph .* missing"
 _SUFFIXES = (".svg", ".pdf", ".png")
 _DATELESS = {
     "svg": {"Date": None},
@@ -70,8 +71,8 @@ def styled() -> Iterator[None]:
     """Apply the style within a block, without changing the settings of the program."""
     matplotlib = _matplotlib()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        # If matplotlib's font lacks a letter, a browser takes it from another font.
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        # In an SVG, a browser takes a letter that matplotlib's font lacks from another font.
+        warnings.filterwarnings("ignore", message=_MISSING_LETTER)
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         yield
 
@@ -83,8 +84,10 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Figure, path: str) -> None:
-    """Write a figure to a file, atomically.
+def save(figure: Figure, path: str) -> bool:
+    """Write a figure to a file, atomically; return whether it has boxes in place of letters.
+
+    An SVG never has: its reader has fonts of their own.
 
     Raises
     ------
@@ -92,8 +95,11 @@ def save(figure: Figure, path: str) -> None:
         If it cannot be written.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
-    with replace_file(path, "the picture") as file:
+    with replace_file(path, "the picture") as file, warnings.catch_warnings(record=True) as boxes:
+        if kind != "svg":
+            warnings.filterwarnings("always", message=_MISSING_LETTER)
         figure.savefig(file, format=kind, dpi=150, metadata=_DATELESS.get(kind, {}))
+    return bool(boxes)
 
 
 def as_svg(figure: Figure, name: str) -> str:

@@ -249,7 +249,7 @@ class RunRecord:
         if not learned and not metrics.messages and not interrupted:
             reason = why_empty(self.config, report.skipped)
             raise CorpusError(f"{self._corpus_path}: nothing to {action}: {reason}")
-        if metrics.messages:
+        if metrics.messages % self.config.evaluate.every:
             self.files.write_checkpoint(metrics.checkpoint())
         report.summary = metrics.summary(intervals)
 

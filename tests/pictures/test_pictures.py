@@ -1,5 +1,6 @@
 """Pictures and the page: that they are drawn, say what was measured, and fetch nothing."""
 
+import dataclasses
 import json
 import os
 import re
@@ -102,6 +103,27 @@ def test_curves_show_the_checkpoints(runs):
     assert (
         len({str(line.get_linestyle()) for line in drawn.values()}) == 3
     )  # told apart without colour
+
+
+def test_the_axis_of_messages_has_whole_numbers(runs):
+    run = read_folder(str(runs / "default"))
+    run = dataclasses.replace(
+        run, checkpoints=[c for c in run.checkpoints if 100 <= c["messages"] <= 120]
+    )
+    axes = Figure().subplots()
+    draw.curves(axes, [run])
+    assert [tick % 1 for tick in axes.get_xticks()] == [0.0] * len(axes.get_xticks())
+
+
+@pytest.mark.parametrize(("name", "notices"), [("zh.png", 1), ("zh.pdf", 1), ("zh.svg", 0)])
+def test_missing_letters_of_a_picture_are_reported(tmp_path, name, notices):
+    # U+10FFFF is in no font.
+    (tmp_path / "zh.csv").write_text("label,text\na,x\n\U0010ffff,y\na,x\n\U0010ffff,y\n", "utf-8")
+    status, _, error = streamnb_command(
+        "replay", tmp_path / "zh.csv", "--plot", tmp_path / name, "--quiet"
+    )
+    assert (status, error.count("lacks letters")) == (0, notices)
+    assert error.count("\n") == notices
 
 
 def test_experiments_show_their_points(runs):

@@ -59,7 +59,7 @@ def test_the_files_of_a_run(sample, tmp_path):
         json.loads(line)
         for line in (tmp_path / "run" / "checkpoints.jsonl").read_text().splitlines()
     ]
-    assert [point["messages"] for point in points] == [100, 200, 300, 300]
+    assert [point["messages"] for point in points] == [100, 200, 300]
     assert points[-1]["accuracy"] == figures["accuracy"]
     assert set(points[0]) == {"messages", "accuracy", "window_accuracy", "fading_accuracy"}
 
