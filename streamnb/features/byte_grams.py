@@ -27,7 +27,7 @@ class InvertibleGrams(ScanningTransformer):
         """Return the distinct n-grams of a message, each with the count 1."""
         grams = self.count(x)
         pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
-        return {self.name(fingerprint): int(count) for fingerprint, count in pairs}
+        return {self.scanner.name(fingerprint): int(count) for fingerprint, count in pairs}
 
 
 @parameter_class()

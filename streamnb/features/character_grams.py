@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from streamnb import _core
 from streamnb.features.byte_grams import InvertibleGrams
 from streamnb.features.token_counts import TokenCounts
@@ -39,6 +41,10 @@ class CharacterGrams(InvertibleGrams):
         default=1500,
     )
     on: str | None = ON
+
+    def name(self, fingerprint: int, stored_name: Any = None) -> str:
+        """Return the n-gram after its kind, because the view of words may have the same word."""
+        return f"characters '{self.scanner.name(fingerprint)}'"
 
     def _new_scanner(self) -> _core.CharacterScanner:
         return _core.CharacterScanner(self.n, self.first)

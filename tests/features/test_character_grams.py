@@ -69,3 +69,15 @@ def test_other_inputs_are_refused():
 def test_river_contract():
     for check in checks.yield_checks(CharacterGrams()):
         check(CharacterGrams())
+
+
+def test_no_two_reasons_of_a_text_have_the_same_name():
+    classifier = TextClassifier()
+    for _ in range(4):
+        classifier.learn_one("我付了两次钱", "billing")
+        classifier.learn_one("密码被拒绝", "account")
+    reasons = classifier.classify("我付了两次", reasons=100).reasons
+    names = [reason.feature for reason in reasons]
+    assert "characters '两次'" in names
+    assert "两次" in names
+    assert len(set(names)) == len(names)
