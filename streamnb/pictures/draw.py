@@ -50,7 +50,7 @@ def curves(axes: Axes, runs: list[ReadRun]) -> None:
     bounds = max(0.0, lowest - 0.02 - 0.2 * (1 - lowest)), 1 + 0.04 * (1 - lowest) + 0.001
     axes.set(ylim=bounds, xlabel="messages", ylabel="classified correctly")
     _label_percent(axes.yaxis)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.legend(loc="lower right")
 
