@@ -107,27 +107,19 @@ cdef struct Attribute:
     Py_ssize_t name, name_end
     Py_ssize_t value, value_end # equal for an attribute without a value
 
-cdef struct Quotes:  # positions of a page's last quotes, -1 for none: a quoted value after them has no end
+cdef struct Quotes:  # for each quotation mark, a position without another one after it; at first the page's end
     Py_ssize_t double, single
 
 
-cdef inline Quotes last_quotes(const uint8_t *p, Py_ssize_t n) noexcept nogil:
-    cdef Quotes quotes
-    quotes.double = quotes.single = n - 1
-    while quotes.double >= 0 and p[quotes.double] != c'"':
-        quotes.double -= 1
-    while quotes.single >= 0 and p[quotes.single] != c"'":
-        quotes.single -= 1
-    return quotes
-
-
-cdef inline Py_ssize_t read_attribute(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const Quotes *quotes,
+cdef inline Py_ssize_t read_attribute(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Quotes *quotes,
                                       Attribute *attribute) noexcept nogil:
     """Set the bounds of the next attribute of a tag by the rules of browsers; return the position after it.
 
-    At the end of the tag the name is empty.
+    At the end of the tag the name is empty. A quoted value without an end is read as an unquoted one.
     """
     cdef Py_ssize_t after
+    cdef Py_ssize_t *last
+    cdef const uint8_t *close
     while i < n and (is_space(p[i]) or p[i] == c"/"):
         i += 1
     attribute.name = i
@@ -141,10 +133,14 @@ cdef inline Py_ssize_t read_attribute(const uint8_t *p, Py_ssize_t i, Py_ssize_t
     i = after + 1
     while i < n and is_space(p[i]):
         i += 1
-    if i < n and (p[i] == c'"' and i < quotes.double or p[i] == c"'" and i < quotes.single):
-        attribute.value = i + 1
-        attribute.value_end = <const uint8_t *> memchr(p + i + 1, p[i], n - i - 1) - p
-        return attribute.value_end + 1
+    if i < n and (p[i] == c'"' or p[i] == c"'"):
+        last = &quotes.double if p[i] == c'"' else &quotes.single
+        if i < last[0]:
+            close = <const uint8_t *> memchr(p + i + 1, p[i], n - i - 1)
+            if close != NULL:
+                attribute.value, attribute.value_end = i + 1, close - p
+                return attribute.value_end + 1
+            last[0] = i  # later tags do not search again
     attribute.value = i
     while i < n and not is_space(p[i]) and p[i] != c">":
         i += 1

@@ -2,6 +2,7 @@
 # cython: initializedcheck=False, embedsignature=True
 """Header fields, character references and the invisible text of HTML, each in one linear pass."""
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
@@ -525,233 +526,351 @@ cdef inline bint same(const uint8_t *p, const char *name, Py_ssize_t n) noexcept
     return True
 
 
+cdef struct Tag:
+    uint64_t id
+    uint32_t kind
+    bint is_end
+    Py_ssize_t start   # position of its <
+    Py_ssize_t name, name_end
+
+cdef struct Value:  # of an attribute
+    const uint8_t *bytes   # NULL without the attribute
+    Py_ssize_t size
+
+cdef struct StyleSources:  # attributes that style an element, or describe a style sheet
+    Value style, class_names, element_id, media, sheet_type
+    uint32_t seen
+
+
+cdef inline int set_value(Value *value, const uint8_t *p, Py_ssize_t size) noexcept nogil:
+    value.bytes, value.size = p, size
+    return 0
+
+
+cdef inline bytes value_bytes(const Value *value):
+    """Return the value of an attribute, empty without the attribute."""
+    return b"" if value.bytes == NULL else slice_of(value.bytes, 0, value.size)
+
+
+cdef inline bint begins_comment(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
+    return i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-"
+
+
+cdef inline Py_ssize_t read_tag_name(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Tag *tag) noexcept nogil:
+    """Read the name of the tag whose < is at i; return the position after the name."""
+    cdef Py_ssize_t k
+    tag.start = i
+    i += 1
+    tag.is_end = p[i] == c"/"
+    if tag.is_end:
+        i += 1
+    tag.name = i
+    while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
+        i += 1
+    tag.name_end = min(i, tag.name + 32)
+    tag.id = 0
+    for k in range(tag.name, tag.name_end):
+        tag.id = (tag.id ^ lowered(p[k])) * <uint64_t> 0x100000001B3
+    tag.kind = kind_of_tag(tag.id)
+    return i
+
+
 def hidden_spans(bytes page):
     """Return the invisible spans of a page of HTML, or None if there are none.
 
     The spans are (start, end) pairs in ascending order, as the bytes of an int64 array. They cover comments and hidden
     elements. An element is hidden by `hidden`, `style`, a style sheet, or a colour similar to the background.
     """
-    cdef bint has_late_sheet = False
-    spans, rules = find_hidden(page, None, &has_late_sheet)
-    if has_late_sheet:  # it applies to the elements before it, too
-        spans, _ = find_hidden(page, rules, &has_late_sheet)
-    return spans
+    cdef HiddenText hidden_text = HiddenText(page, None)
+    hidden_text.read_tags()
+    if hidden_text.has_late_sheet:  # it applies to the elements before it, too
+        hidden_text = HiddenText(page, hidden_text.rules)
+        hidden_text.read_tags()
+    return hidden_text.result()
 
 
-cdef int put_span(Buffer *spans, int64_t begin, int64_t end) except -1:
-    cdef int64_t[2] span
-    span[0], span[1] = begin, end
-    return buffer_put(spans, span, sizeof(span))
+@cython.final
+cdef class HiddenText:
+    """One pass over the tags of a page, with a stack of the open elements.
 
-
-cdef tuple find_hidden(bytes page, rules, bint *has_late_sheet):
-    """Return the hidden spans of a page, and the rules of its style sheets.
-
-    `rules` are all rules of the page. If it is None, style sheets are read during the pass; `has_late_sheet` is set to
-    True if one is inside the body.
+    `rules` are all rules of the page's style sheets. If it is None, the pass reads the style sheets; `has_late_sheet`
+    is True if one of them is inside the body.
     """
-    cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(page)
-    cdef const uint8_t *next_tag
-    cdef Py_ssize_t n = len(page), i = 0, begin, end, tag_end = 0, k, tag_start
-    cdef Py_ssize_t used = 0, region = -1
-    cdef Element *stack = NULL
-    cdef Element element
+
+    cdef bytes page
+    cdef const uint8_t *p
+    cdef Py_ssize_t n
+    cdef Quotes quotes
+    cdef Element *stack       # [0] is the page
+    cdef Py_ssize_t used      # number of open elements
     cdef Buffer spans
-    cdef bint closing, hidden, is_shown
-    cdef uint32_t kind
-    cdef set unclosed = set()
-    cdef bint is_complete = rules is not None, is_in_head = True, has_universal_rule = False
-    cdef set rule_tags = set()
-    cdef bytes tag
-    cdef const uint8_t *style = NULL
-    cdef const uint8_t *class_names = NULL
-    cdef const uint8_t *element_id = NULL
-    cdef const uint8_t *media = NULL
-    cdef const uint8_t *sheet_type = NULL
-    cdef uint32_t seen = 0
-    cdef Py_ssize_t style_size = 0, class_size = 0, id_size = 0, media_size = 0, type_size = 0
-    cdef Attribute attribute
-    cdef Quotes quotes = last_quotes(p, n)
-    cdef uint64_t tag_id
-    variables = attributes = attribute_names = None
-    memset(&spans, 0, sizeof(Buffer))
-    try:
-        stack = <Element *> grown(NULL, (MAX_ELEMENTS + 1) * sizeof(Element))
-        memset(stack, 0, sizeof(Element))
-        stack[0].colour, stack[0].background = 0, 0xFFFFFF
-        if is_complete:
-            variables = styles().Variables()
-            style_page(stack, 0, rules, variables)
-            rule_tags = hashed_tags(rules.tags)
-            has_universal_rule = b"*" in rules.tags
-        while i < n:
-            next_tag = <const uint8_t *> memchr(p + i, c"<", n - i)
-            if next_tag == NULL:
+    cdef Py_ssize_t region    # start of the open hidden span, -1 if text is visible
+    cdef set unclosed         # tags whose text has no end
+    cdef object rules         # `StyleRules`; None before the first style sheet
+    cdef object variables     # `styles.Variables`; None before the first style
+    cdef set rule_tags
+    cdef bint has_universal_rule, is_complete, is_in_head, has_late_sheet
+
+    def __cinit__(self, bytes page, rules):
+        self.page, self.rules, self.is_complete = page, rules, rules is not None
+        self.p, self.n = <const uint8_t *> PyBytes_AS_STRING(page), len(page)
+        self.quotes.double = self.quotes.single = self.n
+        self.stack = <Element *> grown(NULL, (MAX_ELEMENTS + 2) * sizeof(Element))
+        memset(self.stack, 0, sizeof(Element))
+        self.stack[0].background = 0xFFFFFF
+        self.region = -1
+        self.unclosed, self.rule_tags = set(), set()
+        self.is_in_head = True
+        if self.is_complete:
+            self.index_rules()
+            style_page(self.stack, 0, rules, self.variables)
+
+    def __dealloc__(self):
+        free(self.stack)
+        free(self.spans.bytes)
+
+    cdef object result(self):
+        """Return the hidden spans, None if there are none."""
+        return PyBytes_FromStringAndSize(<const char *> self.spans.bytes, self.spans.size) if self.spans.size else None
+
+    cdef int hide(self, int64_t begin, int64_t end) except -1:
+        """Hide a span, unless it is inside the open one."""
+        cdef int64_t[2] span
+        if self.region < 0:
+            span[0], span[1] = begin, end
+            buffer_put(&self.spans, span, sizeof(span))
+        return 0
+
+    cdef int read_tags(self) except -1:
+        """Hide the invisible text of the page."""
+        cdef Py_ssize_t i = 0
+        cdef Tag tag
+        while True:
+            i = self.next_tag(i, &tag)
+            if i < 0:
                 break
-            i = tag_start = next_tag - p
-            if i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-":
+            i = self.read_end_tag(i, &tag) if tag.is_end else self.read_start_tag(i, &tag)
+            self.begin_or_end_region(tag.start, i)
+        return self.end_region(self.n)
+
+    cdef inline int begin_or_end_region(self, Py_ssize_t tag_start, Py_ssize_t tag_end) except -1:
+        """Begin a hidden span after a tag, or end the open one before the tag."""
+        if not is_hidden(&self.stack[self.used]):
+            self.end_region(tag_start)
+        elif self.region < 0:
+            self.region = tag_end
+        return 0
+
+    cdef int end_region(self, Py_ssize_t end) except -1:
+        cdef Py_ssize_t begin = self.region
+        self.region = -1
+        return self.hide(begin, end) if 0 <= begin < end else 0
+
+    cdef inline Py_ssize_t next_tag(self, Py_ssize_t i, Tag *tag) except -2:
+        """Read the name of the next tag, and hide comments before it.
+
+        Return the position after the name, -1 if there is no further tag.
+        """
+        cdef const uint8_t *p = self.p
+        cdef const uint8_t *bracket
+        cdef Py_ssize_t n = self.n, end
+        while i < n:
+            bracket = <const uint8_t *> memchr(p + i, c"<", n - i)
+            if bracket == NULL:
+                break
+            i = bracket - p
+            if begins_comment(p, i, n):
                 end = comment_end(p, i + 4, n)
-                if end < 0:  # the element extends to the end of the page
+                if end < 0:  # the comment extends to the end of the page
                     end = n
-                if region < 0:
-                    put_span(&spans, i, end)
+                self.hide(i, end)
                 i = end
-                continue
-            if i + 1 >= n or not (is_letter(p[i + 1]) or p[i + 1] == c"/"):
+            elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
+                return read_tag_name(p, i, n, tag)
+            else:
                 if i + 1 < n and (p[i + 1] == c"!" or p[i + 1] == c"?"):
                     while i < n and p[i] != c">":
                         i += 1
                 i += 1
-                continue
+        return -1
+
+    cdef inline Py_ssize_t read_end_tag(self, Py_ssize_t i, const Tag *tag) except -1:
+        """Close an element; return the position after its end tag."""
+        cdef Attribute attribute
+        while True:
+            i = read_attribute(self.p, i, self.n, &self.quotes, &attribute)
+            if attribute.name_end == attribute.name:
+                break
+        self.used = close_element(self.stack, self.used, tag.id, tag.kind)
+        return i + 1 if i < self.n and self.p[i] == c">" else i
+
+    cdef inline Py_ssize_t read_start_tag(self, Py_ssize_t i, const Tag *tag) except -1:
+        """Open an element, or skip it if it has no child elements; return the position after that."""
+        cdef StyleSources sources
+        cdef dict attributes = None
+        cdef Element *element = self.begin_element(tag)
+        memset(&sources, 0, sizeof(StyleSources))
+        if self.rules is not None and self.rules.attribute_names:
+            attributes = {}
+        i = self.read_attributes(i, tag, element, &sources, attributes)
+        self.style_by_sources(element, tag, &sources, attributes)
+        self.stack[self.used].previous = element.own
+        self.stack[self.used].earlier |= element.own
+        if element.kind & IS_HIDDEN:
+            element.hides = 1
+        elif tag.kind & CLOSED and not element.hides and not sources.seen & IS_OPEN:
+            element.hides = HIDDEN_IN_DETAILS
+        if i < self.n and self.p[i] == c">":
             i += 1
-            closing = p[i] == c"/"
-            if closing:
-                i += 1
-            begin = i
-            while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
-                i += 1
-            tag_end = min(i, begin + 32)
-            tag_id = 0
-            for k in range(begin, tag_end):
-                tag_id = (tag_id ^ lowered(p[k])) * <uint64_t> 0x100000001B3
-            kind = kind_of_tag(tag_id)
-            if not closing:
-                used = close_implied(stack, used, tag_id, kind)
-                element = stack[used]
-                element.tag, element.kind = tag_id, kind
-                element.own = element.previous = element.earlier = element.children = 0
-                if is_in_head and not kind & IN_HEAD:
-                    is_in_head = False
-                    if tag_id != BODY:  # the body begins without its tag
-                        stack[used].children = stack[used].previous = stack[used].earlier = 0
-                stack[used].children += 1
-                attribute_names = None if rules is None else rules.attribute_names
-                attributes = {} if attribute_names else None
-                if kind & SUMMARY and element.hides == HIDDEN_IN_DETAILS:
-                    element.hides = 0
-                style = class_names = element_id = media = sheet_type = NULL
-                seen = 0
-                if kind & UNSHOWN:
-                    element.hides = 1
-            while True:
-                i = read_attribute(p, i, n, &quotes, &attribute)
-                k = attribute.name_end - attribute.name
-                if k == 0:
-                    break
-                if attributes is not None and not closing and len(attributes) < MAX_ATTRIBUTES:
-                    name = lowered_bytes(p + attribute.name, min(k, MAX_STYLE))
-                    if name in attribute_names:
-                        end = min(attribute.value_end - attribute.value, MAX_STYLE)
-                        attributes.setdefault(name, slice_of(p + attribute.value, 0, end))
-                if closing or k > 10:
-                    continue
-                end = min(attribute.value_end, attribute.value + MAX_STYLE) - attribute.value
-                if k == 5 and style == NULL and same(p + attribute.name, b"style", 5):
-                    style, style_size = p + attribute.value, end
-                elif k == 5 and class_names == NULL and same(p + attribute.name, b"class", 5):
-                    class_names, class_size = p + attribute.value, end
-                elif k == 2 and element_id == NULL and same(p + attribute.name, b"id", 2):
-                    element_id, id_size = p + attribute.value, end
-                elif k == 5 and kind & RAW and media == NULL and same(p + attribute.name, b"media", 5):
-                    media, media_size = p + attribute.value, end
-                elif k == 4 and kind & RAW and sheet_type == NULL and same(p + attribute.name, b"type", 4):
-                    sheet_type, type_size = p + attribute.value, end
-                elif 4 <= k <= 7 or k == 10:
-                    style_by_attribute(&element, &seen, p + attribute.name, k, p + attribute.value, end, tag_id == BODY)
-            if not closing:
-                own_style = None if style == NULL else styles().read_style(slice_of(style, 0, style_size))
-                if rules is not None and (
-                    class_names != NULL or element_id != NULL or has_universal_rule or tag_id in rule_tags
-                ):
-                    mask, sheet_style, important_style, both_styles = rules.styles(
-                        lowered_bytes(p + begin, tag_end - begin),
-                        b"" if class_names == NULL else slice_of(class_names, 0, class_size),
-                        b"" if element_id == NULL else slice_of(element_id, 0, id_size),
-                        stack[used].ancestors,
-                        (
-                            parent_mask(stack, used, tag_id, rules), stack[used].previous, stack[used].earlier,
-                            stack[used].children, tuple(attributes.items()) if attributes else (),
-                        ) if rules.needs_context else NO_CONTEXT,
-                    )
-                    element.ancestors |= <uint64_t> mask
-                    element.own = mask
-                    if own_style is None:
-                        own_style = both_styles
-                    elif both_styles != styles().NO_STYLE:
-                        own_style = styles().combine_styles(
-                            sheet_style, slice_of(style, 0, style_size), important_style
-                        )
-                if own_style is not None:
-                    variables = variables or styles().Variables()
-                    style_in_scope(&element, own_style, variables)
-                stack[used].previous = element.own
-                stack[used].earlier |= element.own
-                if element.kind & IS_HIDDEN:
-                    element.hides = 1
-                elif kind & CLOSED and not element.hides and not seen & IS_OPEN:
-                    element.hides = HIDDEN_IN_DETAILS
-            if i < n and p[i] == c">":
-                i += 1
-            if closing:
-                used = close_element(stack, used, tag_id, kind)
-            elif kind & RAW:
-                tag = lowered_bytes(p + begin, tag_end - begin)
-                if tag not in unclosed:
-                    end = find_bytes(p, i, n, b"</" + tag)
-                    is_shown = end >= 0 and not kind & UNSHOWN or tag == b"textarea" or tag == b"xmp"
-                    is_shown = is_shown and not is_hidden(&element)
-                    if end < 0 and not is_shown:  # the element extends to the end of the page
-                        end = n
-                    if end < 0:
-                        unclosed.add(tag)
-                    else:
-                        if not is_shown and region < 0 and end > i:
-                            put_span(&spans, i, end)
-                        if tag == b"style" and not is_complete and (
-                            sheet_type == NULL or lowered_bytes(sheet_type, type_size).strip() in (b"", b"text/css")
-                        ):
-                            if rules is None:
-                                from streamnb._core.style_rules import StyleRules  # few pages have a sheet
+        if tag.kind & RAW:
+            return self.read_raw_text(i, tag, element, &sources)
+        if tag.kind & VOID:
+            if is_hidden(element):  # attributes with text, such as alt, are hidden
+                self.hide(i, i)
+        elif self.used < MAX_ELEMENTS:
+            if tag.kind & IS_A and element.kind & HAS_TARGET and not element.kind & HAS_OWN_COLOUR and element.colour >= 0:
+                element.colour = 0x0000EE  # the default colour of links in browsers
+            self.used += 1
+        return i
 
-                                rules = StyleRules()
-                            variables = variables or styles().Variables()
-                            sheet = page[i:end]
-                            if media != NULL:
-                                sheet = b"@media %b{%b}" % (slice_of(media, 0, media_size), sheet)
-                            if rules.add_sheet(sheet):
-                                rule_tags = hashed_tags(rules.tags)
-                                has_universal_rule = b"*" in rules.tags
-                                has_late_sheet[0] = has_late_sheet[0] or not is_in_head
-                                if is_in_head:
-                                    style_page(stack, used, rules, variables)
-                        i = end
-            elif kind & VOID:
-                if region < 0 and is_hidden(&element):  # attributes with text, such as alt, are hidden
-                    put_span(&spans, i, i)
-            elif used < MAX_ELEMENTS:
-                if kind & IS_A and element.kind & HAS_TARGET and not element.kind & HAS_OWN_COLOUR and element.colour >= 0:
-                    element.colour = 0x0000EE  # the default colour of links in browsers
-                used += 1
-                stack[used] = element
-            hidden = is_hidden(&stack[used])
-            if hidden and region < 0:
-                region = i
-            elif not hidden and region >= 0:
-                if tag_start > region:
-                    put_span(&spans, region, tag_start)
-                region = -1
-        if 0 <= region < n:
-            put_span(&spans, region, n)
-        if spans.size == 0:
-            return None, rules
-        return PyBytes_FromStringAndSize(<const char *> spans.bytes, spans.size), rules
-    finally:
-        free(stack)
-        free(spans.bytes)
+    cdef inline Element *begin_element(self, const Tag *tag) noexcept:
+        """Close the elements that a start tag ends; return its element, above the stack, with inherited values."""
+        cdef Element *parent
+        cdef Element *element
+        self.used = close_implied(self.stack, self.used, tag.id, tag.kind)
+        parent = &self.stack[self.used]
+        element = parent + 1
+        element[0] = parent[0]
+        element.tag, element.kind = tag.id, tag.kind
+        element.own = element.previous = element.earlier = element.children = 0
+        if self.is_in_head and not tag.kind & IN_HEAD:
+            self.is_in_head = False
+            if tag.id != BODY:  # the body begins without its tag
+                parent.children = parent.previous = parent.earlier = 0
+        parent.children += 1
+        if tag.kind & SUMMARY and element.hides == HIDDEN_IN_DETAILS:
+            element.hides = 0
+        if tag.kind & UNSHOWN:
+            element.hides = 1
+        return element
 
+    cdef inline Py_ssize_t read_attributes(self, Py_ssize_t i, const Tag *tag, Element *element, StyleSources *sources,
+                                           dict attributes) except -1:
+        """Read the attributes of a start tag; return the position after them.
 
-cdef set hashed_tags(tags):
-    return {tag_hash(tag) for tag in tags}
+        `attributes` receives those that selectors of the style sheets compare; None for no such selector.
+        """
+        cdef const uint8_t *p = self.p
+        cdef const uint8_t *name
+        cdef const uint8_t *value
+        cdef Py_ssize_t size, value_size
+        cdef Attribute attribute
+        cdef Py_ssize_t n = self.n
+        while True:
+            i = read_attribute(p, i, n, &self.quotes, &attribute)
+            name, size = p + attribute.name, attribute.name_end - attribute.name
+            if size == 0:
+                return i
+            value, value_size = p + attribute.value, min(attribute.value_end - attribute.value, MAX_STYLE)
+            if attributes is not None and len(attributes) < MAX_ATTRIBUTES:
+                lower_name = lowered_bytes(name, min(size, MAX_STYLE))
+                if lower_name in self.rules.attribute_names:
+                    attributes.setdefault(lower_name, slice_of(value, 0, value_size))
+            if size > 10:
+                continue
+            if size == 5 and sources.style.bytes == NULL and same(name, b"style", 5):
+                set_value(&sources.style, value, value_size)
+            elif size == 5 and sources.class_names.bytes == NULL and same(name, b"class", 5):
+                set_value(&sources.class_names, value, value_size)
+            elif size == 2 and sources.element_id.bytes == NULL and same(name, b"id", 2):
+                set_value(&sources.element_id, value, value_size)
+            elif size == 5 and tag.kind & RAW and sources.media.bytes == NULL and same(name, b"media", 5):
+                set_value(&sources.media, value, value_size)
+            elif size == 4 and tag.kind & RAW and sources.sheet_type.bytes == NULL and same(name, b"type", 4):
+                set_value(&sources.sheet_type, value, value_size)
+            elif 4 <= size <= 7 or size == 10:
+                style_by_attribute(element, &sources.seen, name, size, value, value_size, tag.id == BODY)
+
+    cdef inline int style_by_sources(self, Element *element, const Tag *tag, const StyleSources *sources,
+                              dict attributes) except -1:
+        """Change an element by its style and by the rules of the style sheets that match it."""
+        style = None if sources.style.bytes == NULL else styles().read_style(value_bytes(&sources.style))
+        if self.rules is not None and (
+            sources.class_names.bytes != NULL or sources.element_id.bytes != NULL or self.has_universal_rule
+            or tag.id in self.rule_tags
+        ):
+            mask, sheet_style, important_style, both_styles = self.rules.styles(
+                lowered_bytes(self.p + tag.name, tag.name_end - tag.name),
+                value_bytes(&sources.class_names),
+                value_bytes(&sources.element_id),
+                self.stack[self.used].ancestors,
+                self.selector_context(tag, attributes) if self.rules.needs_context else NO_CONTEXT,
+            )
+            element.ancestors |= <uint64_t> mask
+            element.own = mask
+            if style is None:
+                style = both_styles
+            elif both_styles != styles().NO_STYLE:
+                style = styles().combine_styles(sheet_style, value_bytes(&sources.style), important_style)
+        if style is not None:
+            self.variables = self.variables or styles().Variables()
+            style_in_scope(element, style, self.variables)
+        return 0
+
+    cdef tuple selector_context(self, const Tag *tag, dict attributes):
+        """Return the parent, the earlier siblings and the attributes of an element, for selectors."""
+        cdef const Element *parent = &self.stack[self.used]
+        return (
+            parent_mask(self.stack, self.used, tag.id, self.rules), parent.previous, parent.earlier, parent.children,
+            tuple(attributes.items()) if attributes else (),
+        )
+
+    cdef Py_ssize_t read_raw_text(self, Py_ssize_t i, const Tag *tag, const Element *element,
+                                  const StyleSources *sources) except -1:
+        """Hide the text at i of an element in which tags are text, and read style sheets; return its end."""
+        cdef bytes name = lowered_bytes(self.p + tag.name, tag.name_end - tag.name)
+        cdef Py_ssize_t end
+        cdef bint is_shown
+        if name in self.unclosed:
+            return i
+        end = find_bytes(self.p, i, self.n, b"</" + name)
+        is_shown = end >= 0 and not tag.kind & UNSHOWN or name == b"textarea" or name == b"xmp"
+        is_shown = is_shown and not is_hidden(element)
+        if end < 0 and is_shown:
+            self.unclosed.add(name)
+            return i
+        if end < 0:  # the element extends to the end of the page
+            end = self.n
+        if not is_shown and end > i:
+            self.hide(i, end)
+        if name == b"style" and not self.is_complete and (
+            value_bytes(&sources.sheet_type).lower().strip() in (b"", b"text/css")
+        ):
+            sheet = self.page[i:end]
+            if sources.media.bytes != NULL:
+                sheet = b"@media %b{%b}" % (value_bytes(&sources.media), sheet)
+            self.add_sheet(sheet)
+        return end
+
+    cdef int add_sheet(self, bytes sheet) except -1:
+        """Add the rules of a style sheet."""
+        if self.rules is None:
+            from streamnb._core.style_rules import StyleRules  # few pages have a sheet
+
+            self.rules = StyleRules()
+        if self.rules.add_sheet(sheet):
+            self.index_rules()
+            self.has_late_sheet = self.has_late_sheet or not self.is_in_head
+            if self.is_in_head:
+                style_page(self.stack, self.used, self.rules, self.variables)
+        return 0
+
+    cdef int index_rules(self) except -1:
+        """Index the tags of the rules."""
+        self.variables = self.variables or styles().Variables()
+        self.rule_tags = {tag_hash(tag) for tag in self.rules.tags}
+        self.has_universal_rule = b"*" in self.rules.tags
+        return 0
 
 
 cdef uint64_t tag_hash(bytes tag):

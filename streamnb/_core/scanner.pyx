@@ -21,7 +21,7 @@ from streamnb._core.buffers cimport (
 )
 from streamnb._core.hashing cimport PyUnicode_IS_ASCII, read_key, snb_copy, snb_siphash13, snb_siphash13_padded, utf8
 from streamnb._core.markup cimport (
-    Attribute, Quotes, comment_end, find_bytes, has_encoded_word, last_quotes, lowered_bytes, read_attribute,
+    Attribute, Quotes, comment_end, find_bytes, has_encoded_word, lowered_bytes, read_attribute,
     read_entity, unescaped,
 )
 from streamnb._core.table cimport table_find, table_free, table_row
@@ -718,7 +718,7 @@ cdef Py_ssize_t link_host(const uint8_t *p, Py_ssize_t n) noexcept nogil:
 
 
 cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n,
-                         const Quotes *quotes, Py_ssize_t *raw_end) except -1:
+                         Quotes *quotes, Py_ssize_t *raw_end) except -1:
     """Count the tag whose name begins at p[i], and its attributes; return the position after it.
 
     `raw_end` is set to the end of an element in which tags are text. `unclosed` has the elements without an end tag, so
@@ -765,7 +765,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
     cdef const int64_t *span = NULL if spans is None else <const int64_t *> PyBytes_AS_STRING(spans)
     cdef Buffer *out = &scanner.plain
     cdef set unclosed = set()
-    cdef Quotes quotes = last_quotes(p, n)
+    cdef Quotes quotes = [n, n]
     scanner.plain.size = scanner.hidden.size = 0
     while i < n:
         while k < count and span[2 * k + 1] <= i:

@@ -4,6 +4,7 @@ import html
 import time
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from streamnb import MailClassifier, MailTokenizer
@@ -463,6 +464,23 @@ def test_parameters_of_links_are_no_references():
         tokens(f"<a href='{link}'>go</a>")
     )
     assert "ion" in tokens("a &region of text")  # where it is one
+
+
+@pytest.mark.parametrize(
+    ("page", "hidden_text"),
+    [
+        ("<i a=Qb>c<p hidden>d</p>", ["d"]),  # the value is Qb
+        ("<i a=Qb>cQ hidden>d</i>", ["d"]),
+        ("<i a=Qb>c<u a=Qd>e<p hidden>f</p>", ["f"]),  # the value is b>c<u a=
+        ("<i a=Qb>cQ>d<u a=Qe>f<p hidden>g</p>h<u a=Qi hidden>j", ["j"]),
+        ("<i a=RbQ>c<u a=Qd>e<p hidden>f</p>", ["f"]),
+    ],
+)
+@pytest.mark.parametrize("quotes", ["\"'", "'\""])
+def test_quoted_value_without_an_end_is_unquoted(page, hidden_text, quotes):
+    page = page.replace("Q", quotes[0]).replace("R", quotes[1])
+    spans = np.frombuffer(hidden_spans(page.encode()) or b"", np.int64).reshape(-1, 2)
+    assert [page[start:end] for start, end in spans.tolist()] == hidden_text
 
 
 @pytest.mark.parametrize("character", INVISIBLE, ids=[f"{ord(c):04x}" for c in INVISIBLE])
