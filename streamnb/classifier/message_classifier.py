@@ -330,7 +330,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             return {label: weight / counts.scale for label, weight in pairs}
 
     def is_ready(self, label: Label) -> bool:
-        """Return whether the verdict on a clear message of a class can be sure.
+        """Return whether a verdict of this class can be sure, if the evidence is strong.
 
         The class needs enough correct predictions. The other classes need enough messages, about 50
         with the default costs, because a few messages do not show all kinds of these classes.
@@ -340,7 +340,10 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             return self.model.is_ready(label) and self.is_sure_of_clear(label, messages)
 
     def is_sure_of_clear(self, label: Label, messages: Mapping[Label, float]) -> bool:
-        """Return whether the verdict on a clear message is sure after `messages` of each class."""
+        """Return whether strong evidence for a class gives a sure verdict.
+
+        `messages` is the number of messages learned of each class.
+        """
         scores = {y: 0.0 if y == label else -_CLEAR_LOG_ODDS for y, n in messages.items() if n}
         return label in scores and not self.decide(scores, self.costs, messages)[2]
 

@@ -356,7 +356,7 @@ class Places:
         return located
 
     def check_places(self) -> None:
-        """Raise StateError if the tables of features and the blocks disagree about a place."""
+        """Raise StateError if a feature's place has the counts of another feature."""
         self._everywhere()
 
     def erase(self, fingerprints: Keys, named: Bools) -> None:

@@ -22,7 +22,7 @@ class Example(NamedTuple):
     tag
         Any value, which the step returns.
     classify, learn
-        Whether to classify the message, and whether to release its label.
+        Whether to classify the message, and whether the model may learn its label.
     date, recipients
         Date sent, in seconds since 1970, and addresses; only some feedback policies need them.
     """

@@ -43,7 +43,7 @@ class CharacterGrams(InvertibleGrams):
     on: str | None = ON
 
     def name(self, fingerprint: int, stored_name: Any = None) -> str:
-        """Return the n-gram after its kind, because the view of words may have the same word."""
+        """Return `characters` and the n-gram in quotes, so that it differs from words."""
         return f"characters '{self.scanner.name(fingerprint)}'"
 
     def _new_scanner(self) -> _core.CharacterScanner:

@@ -49,7 +49,7 @@ class WordPairs(MailTransformer):
         return _core.PairScanner(self.first, self.keep_names)
 
     def name(self, fingerprint: int, stored_name: Any) -> Any:
-        """Return the tokens in quotes, because another view may have a word of the same name."""
+        """Return the tokens in quotes, so that they differ from words of another view."""
         return f'"{stored_name}"' if isinstance(stored_name, str) else stored_name
 
     def _scan(self, scanner: _core.PairScanner, message: Any) -> None:

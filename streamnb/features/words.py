@@ -85,7 +85,8 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         """Return the token counts of each message of a list, a series or (with `on`) a frame.
 
         For a pandas series or frame, the result is a frame with the same index and a sparse column
-        for each token. Its columns are created when a model of another library reads them.
+        for each token. The columns are created only when a model of another library, such as
+        scikit-learn, reads them.
         Otherwise the result is a list of `TokenCounts`.
 
         Examples

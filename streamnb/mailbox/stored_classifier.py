@@ -231,7 +231,7 @@ class StoredClassifier:
         return row.tokens or (TokenCounts.from_dict({}),) * len(self.counts)
 
     def check_places(self) -> None:
-        """Raise StateError if the tables of features and the blocks disagree about a place."""
+        """Raise StateError if a feature's place has the counts of another feature."""
         for counts in self.counts:
             counts.check_places()
 

@@ -39,8 +39,8 @@ class BernoulliNB(BernoulliParameters, CountingNB):
     terms, and the table stores the number of features for each n_cw. A hundred thousand features
     have a few hundred values. (Fractional weights make more values, and predictions slower.)
 
-    A present feature that was never learned is left out, as in river, or with `unseen="smooth"` has
-    probability alpha / (D_c + 2 alpha).
+    A present feature that was never learned is left out, as in river. With `unseen="smooth"`, its
+    probability is alpha / (D_c + 2 alpha).
 
     Attributes
     ----------

@@ -82,8 +82,9 @@ class LearnerParameters:
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "formula",
-        "Length normalisation: log-likelihoods are divided by this times a power of the number of "
-        "distinct features with a count; None for no normalisation. Without it, scores of long "
+        "Length normalisation: log-likelihoods are divided by length_norm * m**length_norm_power. "
+        "m is the number of distinct features of the message that have a count. None for no "
+        "normalisation. Without it, scores of long "
         "messages are too extreme, because words depend on each other.",
         default=None,
     )
@@ -184,7 +185,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return x if isinstance(x, TokenCounts) else TokenCounts.from_dict(x, None, self.keep_names)
 
     def views_of(self, tokens: TokenCounts) -> tuple[TokenCounts, ...]:
-        """Return the message as its only view."""
+        """Return a tuple of the message alone, because this model has one view."""
         return (tokens,)
 
     def join_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
@@ -528,7 +529,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def explain_tokens(
         self, tokens: TokenCounts, log_prior: list[float], factor: float = 1.0
     ) -> Explanation:
-        """Return the explanation of a message for a log prior and `factor` times alpha."""
+        """Return the explanation of a message, with this log prior and `factor` times alpha."""
         labels = self.counts.labels
         contributions, divisor = self.token_contributions(tokens, factor)
         base = [
@@ -578,8 +579,9 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         Returns
         -------
         list
-            Pairs of name and log-odds, the largest first. The log-odds are the term that one
-            occurrence adds to the class minus the term for the best other class. The name of a
+            Pairs of name and log-odds, the largest first. Each occurrence of a feature adds
+            a term to the score of each class. The log-odds are the difference of this class's term
+            and the largest term of another class. The name of a
             feature without a stored name is "#" and its fingerprint.
 
         Raises

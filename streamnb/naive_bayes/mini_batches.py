@@ -488,7 +488,9 @@ class PredictManyMixin(base.MiniBatchClassifier):
             return _frame_like(X, labels, np.exp(log_normalised(self._sorted_scores(X))))
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable class of each row, as a series of X's library or an array.
+        """Return the most probable class of each row, as a series or an array.
+
+        The series is of the library of X: pandas, polars or pyarrow.
 
         The result is empty if nothing was learned.
         """

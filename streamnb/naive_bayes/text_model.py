@@ -95,7 +95,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return views
 
     def join_views(self, views: tuple[TokenCounts, ...]) -> Any:
-        """Return the message with these views: the inverse of `views_of`."""
+        """Return the message that has these views; `views_of` is the inverse."""
         return views
 
     def messages_of(self, X: Any) -> Iterable[Any]:
@@ -266,7 +266,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return {}
 
     def restore(self, state: Any) -> None:
-        """Set the state that `state` returned; raise any exception if it is damaged."""
+        """Set the state that `state` returned. A damaged one raises an exception of any type."""
 
     @property
     def messages_in_runs(self) -> float:
@@ -286,7 +286,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return True
 
     def deltas_since(self, before: Any) -> dict[str, Any]:
-        """Return the changes from another model's state to this state, as deltas of a receipt."""
+        """Return the difference of this state and an earlier one, in the form of a receipt."""
         return {}
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
@@ -303,7 +303,10 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             )
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt for other class indices: class k had index `order[k]`, None if new."""
+        """Return a receipt with the classes in another order.
+
+        Class k had the index `order[k]`, or None if it is new.
+        """
         return receipt
 
     def check_storable(self) -> None:
@@ -331,12 +334,12 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         }
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `to_header` for other class indices: class k had the index `order[k]`."""
+        """Return `to_header` with the classes in another order: k had the index `order[k]`."""
         return self.to_header()
 
     @staticmethod
     def from_header(header: Mapping[str, Any]) -> TextModel:
-        """Return the model of a header; raise any exception if it is damaged."""
+        """Return the model of a header. A damaged one raises an exception of any type."""
         if header["key"] != _core.DEFAULT_KEY.hex():
             raise ValueError("the model's features were hashed with another key")
         classes = SaveLoadMixin.saved_classes
@@ -350,7 +353,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
-        """Return a model with these view models; raise any exception if they do not fit."""
+        """Return a model with these view models, or raise any exception if they do not fit."""
         raise NotImplementedError
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:

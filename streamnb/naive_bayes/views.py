@@ -77,7 +77,7 @@ def _are_models(value: Any) -> bool:
 
 @parameter_class()
 class ViewsNB(LastResultCache[_Prediction], TextModel):
-    r"""Counting models of the views of a message. Their log-likelihoods are calibrated and summed.
+    r"""A counting model for each view of a message; calibrated log-likelihoods are summed.
 
     A view is one way to extract features from a message, such as its words or its first bytes.
     Views make different mistakes, so their sum ranks better than each view alone (Lynam and
@@ -145,8 +145,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         Integer(1, 4),
         "counts",
         "Number of systems, each with its own alpha on the same counts (`SystemPool`). Their "
-        "scores are mixed, with larger weights for better predictions. Multiples of the models' "
-        "alpha: 1; 1 and 10; 0.32, 1 and 10; 0.32, 1, 3.2 and 10.",
+        "scores are mixed, with larger weights for better predictions. One system has alpha; two "
+        "have alpha times 1 and 10; three times 0.32, 1 and 10; four times 0.32, 1, 3.2 and 10.",
         default=1,
     )
     receipt: Receipt | None = attribute(init=False)
@@ -494,21 +494,21 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         return self.reliability.is_ready(self._view_models[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
-        """Return the state next to the counts as JSON values."""
+        """Return the state without the counts: slopes, intercepts, label noise and others."""
         state: dict[str, Any] = {"bound": self.bound, "by_length": self.by_length}
         for estimator in self._estimators.values():
             state |= estimator.state()
         return state
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
-        """Return `to_header` for other class indices: class k had the index order[k]."""
+        """Return `to_header` with the classes in another order: class k had the index order[k]."""
         header = self.to_header()
         for estimator in self._estimators.values():
             header |= estimator.remap_classes(order).state()
         return header
 
     def restore(self, state: Any) -> None:
-        """Set the state next to the counts. Raise any exception if it is not valid."""
+        """Set the state that `state` returned. A damaged one raises an exception of any type."""
         estimators: dict[str, Any] = {
             name: estimator.from_state(state) for name, estimator in self._estimators.items()
         }
@@ -530,7 +530,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             self._factors = alpha_factors(self.systems)
 
     def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
-        """Return the changes from the state of `before` to this one, in the form of a receipt."""
+        """Return the difference of this state and an earlier one, in the form of a receipt."""
         deltas: dict[str, Any] = {}
         for name, estimator in self._estimators.items():
             deltas |= estimator.diff(before._estimators[name])
@@ -548,7 +548,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             estimator.check(receipt.deltas, classes)
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
-        """Return a receipt for other class indices: class k had the index order[k], None if new."""
+        """Return a receipt with the classes in another order.
+
+        Class k had the index order[k], or None if it is new.
+        """
         deltas = receipt.deltas
         for estimator in self._estimators.values():
             deltas = estimator.remap_deltas(deltas, order)

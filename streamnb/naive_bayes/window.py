@@ -135,7 +135,7 @@ class WindowNB(TextModel):
         )
 
     def deltas_since(self, before: WindowNB) -> dict[str, Any]:
-        """Return the changes from another window's state to this state, as deltas of a receipt."""
+        """Return the difference of this state and an earlier one, in the form of a receipt."""
         return self.model.deltas_since(before.model)
 
     def _more_tags(self) -> set[str]:  # river calls it on the class
@@ -165,7 +165,9 @@ for _name in (
     "_scores",
     "_scores_of",
 ):
-    _getter = property(attrgetter(f"model.{_name}"), doc=f"`{_name}` of the model inside.")
+    _getter = property(
+        attrgetter(f"model.{_name}"), doc=f"As `{_name}` of the model in this window."
+    )
     setattr(WindowNB, _name, _getter)
 
 

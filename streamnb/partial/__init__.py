@@ -4,9 +4,9 @@ The functions use plain bytes and text. An engine (a pool of processes, Spark, j
 transports a model spec, which is text, and partial counts, which are bytes. Results do not depend
 on the process that computes them, or on repeated computations.
 
-To train: `count`, `merge`, `assemble`. A prequential evaluation is a parallel prefix sum:
-`count_block` for each block of the stream, `prefix_sums` over the blocks, and `replay_block` for
-each block, starting from the counts of all earlier blocks.
+To train: `count`, `merge`, `assemble`. A prequential evaluation has three steps. `count_block`
+counts each block of the stream. `prefix_sums` adds up the counts of all earlier blocks.
+`replay_block` starts from them, and predicts and learns the messages of its block.
 """
 
 from streamnb.partial.partial_counts import LabelledRow, PartialCounts, assemble, count, merge

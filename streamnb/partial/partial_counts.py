@@ -273,7 +273,7 @@ def count(
     parts : int, default 1
         Number of ranges of fingerprints into which each table is split.
     memory : float, default 512.0
-        Megabytes of counts at which partial counts are yielded and the counts are cleared.
+        Memory for counts, in megabytes. If it is full, the counts are yielded and cleared.
 
     Raises
     ------

@@ -35,8 +35,8 @@ STATE = -1  # `PartialCounts.view` of an item that holds the model's state witho
 class ShardPlan(NamedTuple):
     """Division of a stream into slices, of which `shards` are learned in parallel in each round.
 
-    Messages at positions that are `hold_out_every - 1` modulo `hold_out_every` are held out. They
-    form the last slice, which the merged model learns at the end.
+    The last message of each `hold_out_every` messages is held out. These messages form the last
+    slice, which the merged model learns at the end.
 
     Attributes
     ----------

@@ -310,7 +310,7 @@ class GaussianDiscriminantAnalysis(
 
     @property
     def covariance_(self) -> NDArray[np.float64] | list[NDArray[np.float64]]:
-        """The covariance of all classes, (d, d), or with `covariance="own"` a list, one a class."""
+        """The covariance of all classes, (d, d); with `covariance="own"` a list by class."""
         covariances = self._normals()[1]
         if self.covariance == "shared":
             return covariances[0]

@@ -242,9 +242,9 @@ class AODEParameters(PriorParameter):
     back_off: float = parameter(
         POSITIVE,
         "formula",
-        "For sparse rows: number of features from all rows of class c that are added to those "
-        "which occurred together with x_i. Pairs of words are rare, so their own counts are "
-        "small.",
+        "For sparse rows: the share of x_j is estimated from the rows with x_i and from all rows "
+        "of class c. All rows count as much as this number of features. Pairs of words are rare, "
+        "so their own counts are small.",
         default=200.0,
     )
     alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)

@@ -34,7 +34,8 @@ class DiscriminantParameters(PriorParameter):
     shrinkage: float = parameter(
         Number(0, 1),
         "formula",
-        "Weight, from 0 to 1, of the identity times the mean variance in each covariance.",
+        "From 0 to 1: each covariance is (1 - shrinkage) times the estimate, plus shrinkage times "
+        "the mean variance on the diagonal.",
         default=0.0,
     )
     ddof: int = parameter(
