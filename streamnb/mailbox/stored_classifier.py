@@ -359,8 +359,8 @@ class StoredClassifier:
     def moment(self, timestamp: float | None = None) -> float:
         """Return a moment that is later than every earlier one, even if the clock went back.
 
-        It is in seconds since 1970, and equals the clock's time if that is later. Each row of the
-        ledger has its own moment, so `undo` can distinguish rows. Call it within a transaction.
+        It is in seconds since 1970, and equals the clock's time if that is later. No two rows of
+        the ledger have the same moment, so `undo` can distinguish them. Call it in a transaction.
         """
         now = time.time()
         now = now if timestamp is None else min(timestamp, now)
@@ -498,7 +498,7 @@ class StoredClassifier:
         self.ledger.end(row, now)
 
     def add_row(self, row: Row) -> None:
-        """Add a row's counts by its receipt, and the row."""
+        """Add the counts of a row by its receipt, and write the row to the ledger."""
         self.relearn_row(row)
         self.ledger.write(row)
 

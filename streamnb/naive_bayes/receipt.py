@@ -23,7 +23,7 @@ class Receipt(NamedTuple):
     view_weights : tuple of float
         Factor of the message's counts in each view's model.
     deltas : mapping of str
-        Changes of the state next to the counts, by name of the estimator.
+        Changes of the state other than counts, by name of the estimator.
 
     Examples
     --------

@@ -175,7 +175,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     @property
     def _estimators(self) -> dict[str, OnlineEstimator]:
-        """State learned next to the counts, by attribute name."""
+        """Everything learned except counts, by attribute name."""
         return {
             "reliability": self.reliability,
             "recalibration": self.recalibration,

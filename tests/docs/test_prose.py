@@ -30,6 +30,7 @@ FORBIDDEN = {
     r"\bno longer\b(?! than)": "describe the present",
     r"\bas before\b(?! the)": "describe the present",
     r"\bwas tried\b": "belongs to the benchmarks",
+    r"\b(?:line|task|row|byte|bytes|time) an? (?:message|feature|page|class)\b": "say 'for each'",
     r"\bone's\b": "say 'your'",
     r"\bsomebody\b": "say who",
     r"\bnobody\b": "say who",
