@@ -49,7 +49,7 @@ MEANINGS = {
     "missing": "spellings of missing values; null for those of `pandas.read_csv`, and `?`",
     "classes": "use these classes only",
     "scale": "`none` or `min-max`",
-    "bins": "put numbers into so many bins with equally many rows, from 2 to 1,000",
+    "bins": "number of bins for numbers, from 2 to 1,000; all bins have about equally many rows",
     "images": "files of images, compressed or not",
     "labels": "the files of their labels",
     "name": "`digits`, `iris`, `wine` or `breast_cancer`",

@@ -119,7 +119,7 @@ def _label_problem(table: Table, label_index: int, row: Row) -> str:
 
 
 def text_problem(table_format: str, column: str, value: Any) -> str:
-    """Return the reason why a value is not a text; "" if it is. An empty text is a text."""
+    """Return the reason why a value is not a text; "" if it is. A text can be empty."""
     if isinstance(value, (str, bytes)):
         return ""
     reason = "" if value is None else f": {value!r:.40} is not a text"

@@ -21,7 +21,7 @@ class BernoulliParameters(CountingParameters):
     binarize: float | None = parameter(
         Number(none=True),
         "counts",
-        "A feature is present if its value is above this. None if features are binary: a feature is present if its value is not 0.",
+        "A feature is present if its value is above this. None counts as 0.",
         default=0.0,
     )
 
