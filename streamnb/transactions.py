@@ -254,8 +254,8 @@ class Transactions:
         """Raise StateError if other processes cannot see the commits of this process."""
         if self.replaced():
             raise StateError(
-                f"{self.path}: the database or its log was removed or replaced; restart this "
-                "program"
+                f"{self.path}: the database or its log was removed or replaced during use; "
+                "start this command or server again"
             )
 
     def read_value(self, name: str, table: str = "state") -> Any:

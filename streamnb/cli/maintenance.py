@@ -24,7 +24,7 @@ from streamnb.cli.options import (
     shared_value,
     warn_of_other_owner,
 )
-from streamnb.errors import ConfigError, StateError, printable
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
@@ -64,6 +64,11 @@ def status(as_json: bool) -> None:
         check_file(mailbox)
         report = status_of(mailbox)
         missing = _readiness_by_label(mailbox)
+        if mailbox.base is not None:
+            try:
+                mailbox.base.check()
+            except StreamNBError as error:
+                notify(f"the site's model cannot be used: {error}")
     if as_json:
         click.echo(json.dumps(report.as_json()))
         return
@@ -375,7 +380,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
     from streamnb.mailbox.transfer.formats import import_file
 
     if file != "-" and not os.path.exists(file):
-        raise StateError(f"{file}: no such file")
+        raise CorpusError(f"{file}: no such file")
     path = str(shared_value("db") or default_path())
     is_new = not (is_url(path) or os.path.exists(path))
     try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _SQLITE = b"SQLite format 3\0"
+_ZIP = b"PK"  # a model file is an archive of arrays
 
 
 @dataclass(eq=False)
@@ -102,7 +103,7 @@ class SiteModel:
         with self._lock:
             if self._file is None:
                 ignore = self._warn or (lambda line: None)
-                self._file = WatchedFile(self.path, self._read, ignore, _state)
+                self._file = WatchedFile(self.path, self._read, ignore, _state, _is_in_memory)
             earlier, content = self._current, self._file.content
             self._current = content
             content.readers += 1
@@ -124,6 +125,12 @@ class SiteModel:
         import hashlib
 
         with open(path, "rb") as file:
+            if file.read(len(_ZIP)) != _ZIP:
+                raise StateError(
+                    f"{path}: neither a mailbox's database nor a model; restore it from a backup, "
+                    "or write a model with `streamnb export --format model`"
+                )
+            file.seek(0)
             version = hashlib.file_digest(file, "sha256").hexdigest()[:16]
         classifier = Classifier.load(path)
         classifier.on = None
@@ -134,6 +141,14 @@ class SiteModel:
         """The state of the model."""
         with self._opened() as content:
             return content.current_version()
+
+    def check(self) -> None:
+        """Raise the error, after a warning, if the model cannot be read."""
+        try:
+            _ = self.version
+        except StreamNBError as error:
+            self._report(error)
+            raise
 
     def opinion(self, message: bytes) -> Opinion | None:
         """Return the opinion on a message; without scores before anything was learned.
@@ -176,6 +191,10 @@ class SiteModel:
             return []
 
 
+def _is_in_memory(content: _Content) -> bool:
+    return isinstance(content.source, Classifier)
+
+
 def _label_of_name(classifier: Classifier, name: str) -> Label | None:
     return next((label for label in classifier.labels if str(label) == name), None)
 
@@ -202,4 +221,7 @@ def open_with_site_model(path: str | Path, create: bool, wait: float, base: str 
     """Open a mailbox with the site's model, if one is given and it is not the mailbox itself."""
     if base is None or os.path.realpath(base) == os.path.realpath(path):
         return Mailbox(path, create, wait)
-    return Mailbox(path, create, wait, base=SiteModel(base, wait))
+    site_model = SiteModel(base, wait)
+    if create and not is_url(path) and not os.path.exists(path):
+        site_model.check()  # before a database is created
+    return Mailbox(path, create, wait, base=site_model)

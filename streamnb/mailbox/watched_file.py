@@ -26,6 +26,9 @@ class WatchedFile(Generic[T]):
         Called with a line if the changed file cannot be read. The earlier content then stays.
     state
         Returns a value that differs if the file has changed. None for device, inode, size and time.
+    is_independent
+        Returns whether a content can still be used if the file is damaged. If not, `content` raises
+        the error. None for contents that can.
 
     Attributes
     ----------
@@ -44,14 +47,17 @@ class WatchedFile(Generic[T]):
         read: Callable[[str], T],
         warn: Callable[[str], None],
         state: Callable[[str], tuple[int, ...]] | None = None,
+        is_independent: Callable[[T], bool] | None = None,
     ) -> None:
         self.path = path
         self.is_stale: bool = False
         self._state_of = state or file_state
+        self._is_independent = is_independent or (lambda content: True)
         self._read = read
         self._warn = warn
         self._lock = ForkSafeLock()
-        self._state = self._current_state()
+        # None to read the file at the next use
+        self._state: tuple[int, ...] | None = self._current_state()
         self._content = read(path)
 
     def _current_state(self) -> tuple[int, ...]:
@@ -62,7 +68,13 @@ class WatchedFile(Generic[T]):
 
     @property
     def content(self) -> T:
-        """Return the content of the file as it is now."""
+        """Return the content of the file as it is now.
+
+        Raises
+        ------
+        StreamNBError
+            If the file cannot be read, and the earlier content depends on it.
+        """
         with self._lock:
             state = self._current_state()
             if state != self._state:
@@ -72,6 +84,9 @@ class WatchedFile(Generic[T]):
                     self.is_stale = False
                 except StreamNBError as error:
                     self.is_stale = True
+                    if not self._is_independent(self._content):
+                        self._state = None
+                        raise
                     self._warn(f"the earlier content is used: {error}")
             return self._content
 

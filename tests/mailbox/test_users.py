@@ -167,7 +167,7 @@ def test_a_new_base_or_none_never_breaks_a_users_database(users, site):
         assert box.classify(SPAM % 99).label == "spam"
         box.learn(SPAM % 77, "spam")
         assert box.verify() == []
-    site.write_bytes(b"damaged")
+    site.write_bytes(b"PK damaged")
     with Mailbox(users / "ann.db", base=SiteModel(site)) as box, pytest.raises(ModelFileError):
         box.classify(SPAM % 99)
     site.unlink()
@@ -388,6 +388,39 @@ def test_a_damaged_database_of_the_site_leaves_users_their_own(users, site_db, d
     with Mailbox(users / "ann.db", base=SiteModel(site_db)) as box, pytest.raises(StreamNBError):
         box.classify(SPAM % 99)
     mailboxes.close()
+
+
+@pytest.mark.parametrize("damage", [b"damaged", b"", b"PK damaged", b"SQLite format 3\0 damaged"])
+def test_a_command_with_a_damaged_model_of_the_site_creates_no_database(users, site_db, damage):
+    site_db.write_bytes(damage)
+    message = users / "m.eml"
+    message.write_bytes(SPAM % 1)
+    for command in (["classify", message], ["learn", "spam", message]):
+        status, _, error = streamnb_command(*command, "--user", "new")
+        assert status != 0
+        assert str(site_db) in error
+    assert not (users / "new.db").exists()
+
+
+def test_a_database_of_the_site_that_is_damaged_and_restored(users, site_db, tmp_path):
+    """The log says that it is not used, and names it. A restored one is used at once."""
+    warnings = []
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(site_db)) as connection:
+        connection.execute("VACUUM INTO ?", (str(copy),))
+    base = SiteModel(site_db, warn=warnings.append)
+    assert base.opinion(SPAM % 99).scores
+    site_db.write_bytes(b"damaged")
+    for _ in range(2):
+        assert base.opinion(SPAM % 99) is None
+    assert all(f"is not used: {site_db}: neither a mailbox's database" in line for line in warnings)
+    assert len(warnings) == 2
+    for ending in ("-wal", "-shm"):
+        site_db.with_name(site_db.name + ending).unlink(missing_ok=True)
+    copy.replace(site_db)
+    assert base.opinion(SPAM % 99).scores
+    assert not base.is_stale
+    base.close()
 
 
 @pytest.mark.parametrize("table", ["ledger", "state", "blocks_0"])

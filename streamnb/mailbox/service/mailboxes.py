@@ -148,8 +148,9 @@ class Mailboxes:
         started = time.monotonic()
         try:
             if mailbox.database.replaced():
+                remedy = "restart the server" if user is None else "send the message again"
                 raise StateError(
-                    f"{mailbox.path}: the database was replaced by another file; restart the server"
+                    f"{mailbox.path}: the database was replaced by another file; {remedy}"
                 )
             if file is not None and file != mailbox.database.file:
                 raise NoMailboxError("this server does not serve that database")
