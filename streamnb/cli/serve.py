@@ -54,6 +54,7 @@ _NEEDS = (
     ("--certificate", "--key", _PAIR),
     ("--key", "--certificate", _PAIR),
     ("--certificate", "--lmtp or --smtp", "--certificate needs --smtp or --lmtp"),
+    ("--trust", "--lmtp or --smtp", "--trust needs --smtp or --lmtp"),
     ("--reject", "--milter", "--reject needs --milter"),
     ("--reject-text", "--reject", "--reject-text needs --reject"),
     ("--full-address", "--users", "--full-address needs --users"),
@@ -102,6 +103,14 @@ def _host_names(
                 f"{name!r:.100} is not the name of a host; write it without http:// and port"
             )
     return names
+
+
+def _networks(
+    ctx: click.Context, param: click.Parameter, networks: tuple[str, ...]
+) -> tuple[Network, ...]:
+    from streamnb.mailbox.service.sockets import parse_network
+
+    return tuple(map(parse_network, networks))
 
 
 @click.command()
@@ -165,6 +174,7 @@ def _host_names(
     "--trust",
     metavar="NETWORK",
     multiple=True,
+    callback=_networks,
     help="Accept mail from this network. Needed if --smtp or --lmtp listens beyond this machine.",
 )
 @click.option(
@@ -252,7 +262,7 @@ class _Settings(NamedTuple):
     delimiter: str | None
     certificate: str | None
     key: str | None
-    trust: tuple[str, ...]
+    trust: tuple[Network, ...]
     per_address: int | None
     log_format: str | None
 
@@ -287,12 +297,6 @@ class _Settings(NamedTuple):
             )
         return hop
 
-    def trusted_networks(self) -> tuple[Network, ...]:
-        """Return the networks of --trust; raise ConfigError for one that is malformed."""
-        from streamnb.mailbox.service.sockets import parse_network
-
-        return tuple(map(parse_network, self.trust))
-
     def all_host_names(self) -> frozenset[str]:
         """Return the names by which programs may address the HTTP listener."""
         from streamnb.mailbox.service.http import HOST_NAME
@@ -308,7 +312,7 @@ def _serve_mailboxes(
     from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.server import serve as served
 
-    next_hop, trusted = settings.next_hop(), settings.trusted_networks()
+    next_hop = settings.next_hop()
     tls = _tls(settings, monitor)
     with ExitStack() as stack:
         if settings.users:
@@ -327,22 +331,20 @@ def _serve_mailboxes(
         )
         addresses = {"ask": _asking_address(mailboxes), **settings.addresses}
         listeners = _listeners(stack, addresses, passed, make.handler)
-        _limit(listeners, trusted, settings.per_address)
+        _limit(listeners, settings)
         served(mailboxes, listeners, options.echo_err, monitor)
 
 
-def _limit(
-    listeners: Iterable[Listener], trusted: tuple[Network, ...], per_address: int | None
-) -> None:
+def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
     """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
     from streamnb.mailbox.service.sockets import is_loopback
 
     for listener in listeners:
-        listener.address_limit = per_address
+        listener.address_limit = settings.per_address
         if listener.name in _MAIL_KINDS:
-            listener.trusted = trusted
+            listener.trusted = settings.trust
             host = listener.socket.getsockname()
-            if isinstance(host, tuple) and not is_loopback(host[0]) and not trusted:
+            if isinstance(host, tuple) and not is_loopback(host[0]) and not settings.trust:
                 raise ConfigError(
                     f"--{listener.name} {listener.address}: other machines could send mail "
                     "through it; listen on 127.0.0.1, or name the allowed networks with "
@@ -438,6 +440,7 @@ def _serve_model(
         listeners = _listeners(
             stack, {"http": settings.http}, passed_http, lambda name: http(guard)
         )
+        _limit(listeners, settings)
         served(Mailboxes(None), listeners, options.echo_err, monitor)
 
 

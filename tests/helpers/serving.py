@@ -143,10 +143,10 @@ def port_of(process, listener):
 class MailServer:
     """A mail server that speaks to a milter, in packets of a length, a letter and data."""
 
-    def __init__(self, port, steps=0x1FFFFF):
+    def __init__(self, port, steps=0x1FFFFF, actions=0x1FF):
         self.socket = socket.create_connection(("127.0.0.1", port), 10)
         self.stream = self.socket.makefile("rb")
-        self.send(b"O", struct.pack("!LLL", 6, 0x1FF, steps))
+        self.send(b"O", struct.pack("!LLL", 6, actions, steps))
         kind, options = self.read()
         assert kind == b"O"
         self.agreed = struct.unpack("!LLL", options)

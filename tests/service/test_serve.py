@@ -365,6 +365,25 @@ def test_what_could_pass_for_the_end_of_a_message_is_refused(trained_db, serve, 
     assert len(smtp_sink.messages) == 1
 
 
+def test_a_bare_cr_does_not_reach_the_next_hop(trained_db, serve, smtp_sink):
+    """Some servers read it as the end of a line: "\\r.\\r\\n" could end the message for them."""
+    port = free_port()
+    serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+        client.ehlo()
+        client.docmd("MAIL FROM:<a@b.c>")
+        client.docmd("RCPT TO:<d@e.f>")
+        client.docmd("DATA")
+        client.send(
+            b"Subject: x\rX-Streamnb: Ham\r\n\r\nhi\r.\r\nMAIL FROM:<e@b.c>\r\r\n\r\r.\r\n.\r\n"
+        )
+        assert client.getreply()[0] == 250
+    ((_, content),) = smtp_sink.messages
+    field, _, text = content.partition(b"\r\n")
+    assert field.startswith(b"X-Streamnb: ")
+    assert text == b"Subject: x X-Streamnb: Ham\r\n\r\nhi .\r\nMAIL FROM:<e@b.c> \r\n  .\r\n"
+
+
 def send_often(client, chunk):
     for _ in range(300):
         client.send(chunk)
@@ -462,6 +481,20 @@ def test_a_client_without_tls_is_named_in_the_log(trained_db, serve, smtp_sink, 
     output = process.stop()
     assert "a client's TLS handshake failed" in output
     assert "deferred" not in output
+
+
+@pytest.mark.parametrize(
+    ("host", "peer", "is_local"),
+    [
+        ("mail.example.org", "127.0.1.1", True),  # the name of this machine, in Debian
+        ("mail.example.org", "192.0.2.1", False),
+        ("mail.example.org", "::1", True),
+        ("127.0.0.1", "127.0.0.1", True),
+    ],
+)
+def test_a_name_of_this_machine_needs_no_tls(host, peer, is_local):
+    connection = SimpleNamespace(getpeername=lambda: (peer, 25))
+    assert next_hop._is_local(Address(None, host, 25), connection) == is_local
 
 
 def test_a_next_hop_on_another_machine_is_spoken_to_by_tls(trained_db, serve, certificate):
@@ -907,6 +940,7 @@ def limit_descriptors():
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
          "they are not a certificate and its key"),
         (("--trust", "nonsense"), "not a network"),
+        (("--trust", "192.0.2.0/24", "--http", "127.0.0.1:0"), "--trust needs --smtp or --lmtp"),
         (("--host-name", ""), "not the name of a host"),
         (("--host-name", "http://streamnb:80"), "not the name of a host"),
         (("--host-name", "streamnb:8025"), "not the name of a host"),
@@ -948,6 +982,23 @@ def test_nothing_that_a_client_says_switches_the_milter_off(trained_db, serve):
         assert edits[-1][1].startswith(b"\0\0\0\0X-Streamnb\0")
         server.send(b"Q")
         assert server.stream.read() == b""
+
+
+@pytest.mark.parametrize("actions", [0x01, 0x10, 0x00])
+def test_a_milter_logs_what_the_mail_server_lets_it_do(trained_db, serve, actions):
+    port = free_port()
+    process = serve("--db", trained_db, "--milter", f"127.0.0.1:{port}", "--log", "json")
+    for _ in range(2):
+        with MailServer(port, actions=actions) as server:
+            edits, verdict = server.bring(HAM % 3, FORGED)
+            assert verdict == b"a"
+            assert [kind for kind, _ in edits] == [b"i"] * (actions == 1) + [b"m"] * (actions == 16)
+            server.send(b"Q")
+    lines = process.stop().splitlines()
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    assert [line["action"] for line in logged] == ["marked" if actions & 1 else "unmarked"] * 2
+    assert sum("SMFIF_ADDHDRS" in line for line in lines) == (not actions & 1)
+    assert sum("SMFIF_CHGHDRS" in line for line in lines) == (not actions & 0x10)
 
 
 @pytest.mark.parametrize("reject_text", [None, "100% spam; ask postmaster@example.org"])

@@ -32,6 +32,13 @@ _STRESS_S = 60.0  # seconds of silence allowed while other mail servers wait
 _CLOSING = 1.0  # seconds for the peer to read the last data
 _VERSION = 6
 _ADD_FIELDS, _CHANGE_FIELDS = 0x01, 0x10
+# The consequence if the mail server does not allow an action.
+_EFFECTS = {
+    _ADD_FIELDS: "milter: the mail server does not allow added fields (SMFIF_ADDHDRS), so mail "
+    "passes unmarked",
+    _CHANGE_FIELDS: "milter: the mail server does not allow changed fields (SMFIF_CHGHDRS), so "
+    "forged verdicts stay in messages",
+}
 REJECT_TEXT = "This message looks like spam"
 _LOGGED_REASONS = 5  # number of reasons in the log for a refused message
 _LONGEST_ID = 100  # bytes of a queue id
@@ -134,7 +141,8 @@ class _Judges:
             return {}, b"a"
         response = _common_verdict(verdicts)
         if not self._is_refused(message, response):
-            log_message(response, "marked", queue_id=message.queue_id)
+            action = "marked" if message.can_be_marked else "unmarked"
+            log_message(response, action, queue_id=message.queue_id)
             return verdicts, b"a"
         message.queue_id = message.queue_id or hashlib.sha256(content).hexdigest()[:12]
         log_message(response, "rejected", queue_id=message.queue_id)
@@ -225,6 +233,9 @@ class _Session:
         version, actions, steps = struct.unpack_from("!LLL", data)
         steps &= sum(_UNANSWERED.values()) | _LEFT_OUT
         self._actions = actions & (_ADD_FIELDS | _CHANGE_FIELDS)
+        for action, effect in _EFFECTS.items():
+            if not actions & action:
+                self.judges.monitor.warn(effect)
         self._answered = {kind for kind, step in _UNANSWERED.items() if not steps & step}
         agreed = struct.pack("!LLL", min(version, _VERSION), self._actions, steps)
         await _send(self.writer, b"O" + agreed)
@@ -248,6 +259,7 @@ class _Session:
         """Answer the end of a message, and record its verdicts."""
         message = self._message
         message.queue_id, message.is_authenticated = self._queue_id, self._is_authenticated
+        message.can_be_marked = bool(self._actions & _ADD_FIELDS)
         verdicts, ending = await self.judges.decide(message)
         response = _common_verdict(verdicts) if verdicts else None
         edits = message.edits(response, self._actions) if ending == b"a" else []
@@ -285,6 +297,7 @@ class _Message:
     def __init__(self) -> None:
         self.queue_id = ""
         self.is_authenticated = False  # True if the sender has logged in
+        self.can_be_marked = True  # False if the mail server allows no added fields
         self.is_cut = False  # whether the rest is left out
         self.recipients: list[str] = []
         self.recipients_left_out = False

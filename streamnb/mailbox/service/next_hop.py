@@ -13,7 +13,7 @@ from textwrap import TextWrapper
 from typing import NamedTuple
 
 from streamnb.errors import root_cause
-from streamnb.mailbox.service.sockets import Address
+from streamnb.mailbox.service.sockets import Address, is_ip, is_loopback, peer_host
 
 PATIENCE_S = 300.0  # seconds without data from either side; RFC 5321, 4.5.3.2 recommends it
 # seconds for the answer to a whole message; RFC 5321, 4.5.3.2.6
@@ -272,7 +272,7 @@ def _connect(hop: NextHop) -> smtplib.SMTP:
         if code != 220:
             raise smtplib.SMTPConnectError(code, text)
         client.ehlo()
-        if not address.is_local and client.has_extn("starttls"):
+        if not _is_local(address, client.sock) and client.has_extn("starttls"):
             client.starttls(context=ssl.create_default_context())
             client.ehlo()
         if not client.does_esmtp:
@@ -287,6 +287,16 @@ def _connect(hop: NextHop) -> smtplib.SMTP:
         client.close()
         raise
     return client
+
+
+def _is_local(address: Address, connection: socket.socket | None) -> bool:
+    """Return whether the next hop is on this machine, also by a name of this machine.
+
+    In Debian, the name of a machine stands for 127.0.1.1.
+    """
+    if address.is_local or connection is None or is_ip(address.host):
+        return address.is_local
+    return is_loopback(peer_host(connection))
 
 
 def _accepted(extensions: dict[str, str], options: Sequence[str]) -> list[str] | None:

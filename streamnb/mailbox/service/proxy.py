@@ -48,6 +48,7 @@ _LONGEST_COMMAND = 2048  # bytes, as in Postfix; ORCPT can have 500 (RFC 3461, 4
 # an address in angle brackets, of which a quoted string or an escaped character can be a part
 _PATH = re.compile(r'<((?:"(?:[^"\\]|\\.)*"|\\.|[^<>"\\])*)>(.*)', re.S)
 _BARE_ADDRESS = re.compile(r"[^\s<>]+")
+_BARE_CR = re.compile(rb"\r(?!\n)")
 _HEX_PAIR = re.compile(r"\+([0-9A-Fa-f]{2})")  # xtext, RFC 3461, 4
 
 # aiosmtpd's log is off, because clients could fill it.
@@ -408,9 +409,14 @@ class _Relay:
         self, server: _Connection, session: Session, envelope: Envelope
     ) -> str:
         message = envelope.original_content or b""
+        line_ends = message.count(b"\r\n")
         # some servers would read it as the end of the message
-        if message.count(b"\n") != message.count(b"\r\n"):
+        if message.count(b"\n") != line_ends:
             return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
+        # A client must not send it (RFC 5321, 2.3.8), and some servers read it as the end of a
+        # line. Postfix replaces it by a space, too (cleanup_replace_stray_cr_lf).
+        if message.count(b"\r") != line_ends:
+            message = _BARE_CR.sub(b" ", message)
         recipients = list(envelope.rcpt_tos)
         server.wait_for_hop()
         self._handing = asyncio.ensure_future(_in_thread(self._hand_on, recipients, message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import select
 import signal
@@ -27,6 +28,7 @@ from streamnb.mailbox.service.sockets import (
     is_within,
     notify_systemd,
     peer_host,
+    watchdog_interval,
 )
 
 DRAIN_S = 20.0  # seconds to finish current messages when the server stops
@@ -193,11 +195,14 @@ async def _serve(
     notify_systemd("READY=1")
     single = mailboxes.single
     watch = _AcceptWatch(listeners, monitor)
+    alive_s = watchdog_interval()
+    notify_at = 0.0 if alive_s < math.inf else math.inf
     try:
         while not stop.is_set():
             watch.check()
-            if "WATCHDOG_USEC" in os.environ:  # the unit has WatchdogSec
+            if time.monotonic() >= notify_at:
                 notify_systemd("WATCHDOG=1")
+                notify_at = time.monotonic() + alive_s
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             if single is not None and single.database.replaced():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import ipaddress
+import math
 import os
 import socket
 import stat
@@ -222,6 +223,18 @@ def raise_file_limit() -> None:
     if current != resource.RLIM_INFINITY and current < wanted:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, highest))
+
+
+def watchdog_interval() -> float:
+    """Return the seconds between two messages to systemd's watchdog; inf without a watchdog.
+
+    It is half of the time after which systemd restarts the service (sd_watchdog_enabled(3)).
+    """
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return math.inf
+    with contextlib.suppress(ValueError):
+        return int(os.environ.get("WATCHDOG_USEC", "")) / 2e6
+    return math.inf
 
 
 def notify_systemd(state: str) -> None:
