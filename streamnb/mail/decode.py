@@ -55,9 +55,12 @@ _PARAMETER = lazy_pattern(
 _NAMES_OF_FILES = frozenset(("name", "filename"))  # may have blanks without quotes
 _FOLDED_BLANKS = lazy_pattern(rb"\s*\n\s*")
 _QUOTED_PAIR = lazy_pattern(rb"\\(.)", re.S)
-# Some programs write both fields on one line.
+# Some programs write both fields on one line. A quoted string can be the name of a file.
 _SHORTEST_JOINT = 40  # bytes: text/html Content-Transfer-Encoding:7bit
-_JOINED_ENCODING = lazy_pattern(rb"content-transfer-encoding\s*[:=](.*)", re.I)
+_JOINED_ENCODING = lazy_pattern(
+    rb"(?:[^\"]|\"(?:[^\"\\]|\\.)*+\"|\"(?![^\"]*\"))*?content-transfer-encoding\s*[:=](.*)",
+    re.I | re.S,
+)
 _LOOSE_CHARSET = lazy_pattern(rb"\bcharset\s*[=:]\s*[\"']?([\w.:-]{1,40})", re.I)
 _MAX_PARAMETERS = 64
 _NO_PARAMETERS: Mapping[str, str] = MappingProxyType({})
@@ -277,7 +280,7 @@ def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
             return b""
         if content_type.find(b"ncoding") < 0 and content_type.find(b"NCODING") < 0:
             return b""  # the search below is slower
-        joined = _JOINED_ENCODING.search(content_type[:400])
+        joined = _JOINED_ENCODING.match(content_type[:400])
         value = joined and joined[1]
     return _transfer_encoding(value[:400]) if value else b""
 

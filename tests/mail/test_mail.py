@@ -116,6 +116,20 @@ def test_transfer_encodings(encoding, raw, text):
     assert text in parse(data).text
 
 
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ('; name="content-transfer-encoding: base64.txt"', "aGVsbG8="),
+        ('; name="a \\" content-transfer-encoding: base64"', "aGVsbG8="),
+        (" Content-Transfer-Encoding: base64", "hello"),
+        ('; charset="us-ascii" Content-Transfer-Encoding: "base64"', "hello"),
+        ('; charset="us-ascii Content-Transfer-Encoding: base64', "hello"),
+    ],
+)
+def test_an_encoding_on_the_line_of_the_content_type(parameters, text):
+    assert text in parse(f"Content-Type: text/plain{parameters}\n\naGVsbG8=\n".encode()).text
+
+
 def test_nested_parts_in_their_order():
     inner = multipart(["\nplain", "Content-Type: text/html\n\n<b>html</b>"], "alternative", "in")
     attached = "Content-Type: message/rfc822\n\nSubject: old\n\nforwarded"
