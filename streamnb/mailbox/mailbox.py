@@ -216,10 +216,13 @@ class Mailbox(StoredClassifier):
     def was_learned(self, key: bytes) -> bool:
         """Return whether a message was ever learned, even if it was unlearned later."""
         with self.reading():
-            row = self.database.connection.execute(
-                "SELECT 1 FROM ledger WHERE digest = ? LIMIT 1", (key,)
-            ).fetchone()
-            return row is not None
+            return any(
+                self.database.connection.execute(
+                    f"SELECT 1 FROM ledger WHERE digest = ? AND removed_at {condition} LIMIT 1",  # noqa: S608
+                    (key,),
+                ).fetchone()
+                for condition in ("IS NULL", "IS NOT NULL")  # those of the two indices
+            )
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:
         """Return label, `labelled_by` and source of a message, None if it is not learned."""

@@ -25,6 +25,7 @@ CREATE TABLE ledger(
     tokens {blob}                -- features of the message (`packed`); NULL if dropped
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
+CREATE INDEX ledger_removed ON ledger(digest) WHERE removed_at IS NOT NULL;
 CREATE TABLE watched(
     account TEXT NOT NULL,
     folder TEXT NOT NULL,

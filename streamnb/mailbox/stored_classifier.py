@@ -471,7 +471,7 @@ class StoredClassifier:
             return Outcome("retired", label)
         now = self.moment(timestamp)
         self.end_row(row, now)
-        if back_to is not None and not back_to:  # the search below reads the whole ledger
+        if back_to is not None and not back_to:
             return Outcome("forgotten", label)
         condition = "digest = ? AND removed_at = ? AND id < ?"
         for old in self.ledger.find(condition, (key, row.added_at, row.id))[-1:]:

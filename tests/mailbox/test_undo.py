@@ -300,3 +300,21 @@ def test_no_table_is_read_once_for_each_message(box, action):
     for statement, tables in connection.scans.items():
         assert max(tables) == 1, statement
         assert len(tables) <= 4, statement
+
+
+def test_a_removed_label_is_found_by_an_index(box):
+    """`web` and `watch` ask for each message whether it was learned."""
+    box.learn(SPAM, "ham")
+    box.learn(SPAM, "spam")
+    statements = []
+    box.database.connection.set_trace_callback(statements.append)
+    assert box.was_learned(digest(SPAM))
+    assert not box.was_learned(digest(b"Subject: unheard-of"))
+    assert box.retract(digest(SPAM)).result == "forgotten"
+    box.database.connection.set_trace_callback(None)
+    assert box.label_of(digest(SPAM))[0] == "ham"
+    queries = [text for text in statements if text.startswith("SELECT") and "digest = " in text]
+    assert len(queries) >= 5
+    for query in queries:
+        plan = box.database.connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+        assert "SCAN" not in str(plan), (query, plan)
