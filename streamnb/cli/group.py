@@ -84,7 +84,22 @@ _SYNONYMS = {
 }
 
 
-class _Commands(click.Group):
+class ContextGroup(click.Group):
+    """A group whose errors of usage name the command that shows help."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command of the group. An error of usage gets the command's context."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            command = self.get_command(ctx, name or "")
+            if error.ctx is None and command is not None:  # as for an option without value
+                error.ctx = click.Context(command, ctx, name)
+            raise
+
+
+class _Commands(ContextGroup):
     """A group that imports a command when it runs, and lists commands by section."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -120,14 +135,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with _convert_endings():
-            try:
-                return super().invoke(ctx)
-            except click.UsageError as error:
-                name = ctx.invoked_subcommand
-                command = self.get_command(ctx, name or "")
-                if error.ctx is None and command is not None:  # as for an option without value
-                    error.ctx = click.Context(command, ctx, name)
-                raise
+            return super().invoke(ctx)
 
 
 class _NotEmpty(click.types.StringParamType):

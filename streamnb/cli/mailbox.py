@@ -273,6 +273,8 @@ def forget(
     \b
     Example:
       streamnb forget message.eml
+
+    Exit status with --erase: 4 if nothing was stored of all named messages.
     """  # noqa: D301 (\b tells click to keep the lines)
     if sender is not None and not erase:
         raise click.UsageError("--sender needs --erase")
@@ -298,6 +300,14 @@ def forget(
     total = f" of {len(keys):,} named" if keys else ""
     result = {"erased": erased, "named": len(keys)}
     options.echo_result(as_json, result, f"{erased:,} messages{total} erased")
+    missing_count = 0 if sender is not None else len(set(keys)) - erased
+    if missing_count:
+        options.notify(
+            f"nothing is stored of {missing_count:,} messages; name the files that were learned, "
+            "their digests (--digest), or the sender (--sender)"
+        )
+        if not erased and not errors:
+            raise click.exceptions.Exit(4)
 
 
 def _parse_digest(text: str) -> bytes:

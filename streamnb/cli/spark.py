@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from streamnb.cli.group import ContextGroup
 from streamnb.cli.options import (
     check_outputs,
     combine_options,
@@ -23,7 +24,7 @@ from streamnb.cli.options import (
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
 
 
-@click.group()
+@click.group(cls=ContextGroup)
 def spark() -> None:
     """Train, score and evaluate on Spark, with the settings of a configuration file.
 

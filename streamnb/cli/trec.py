@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from streamnb.cli.group import ContextGroup
 from streamnb.cli.options import load_classifier
 from streamnb.errors import ModelFileError
 from streamnb.mailbox.sources import read_one
@@ -17,7 +18,7 @@ _state = click.option(
 )
 
 
-@click.group()
+@click.group(cls=ContextGroup)
 def trec_run() -> None:
     """Run as a filter of the TREC toolkit, with one command for each step.
 

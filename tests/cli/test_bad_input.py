@@ -145,10 +145,11 @@ def test_a_server_may_have_no_delimiter():
         (["status", "--db"], "Option '--db' requires an argument"),
         (["replay", "table.csv", "--json=yes"], "Option '--json' does not take a value"),
         (["classify", "message.eml", "--costs", "1"], "Option '--costs' requires 3 arguments"),
+        (["spark fit", "--set"], "Option '--set' requires an argument"),
     ],
 )
 def test_a_wrong_value_of_an_option_names_its_type_and_the_help(inputs, words, problem):
-    status, _, error = streamnb_command(*words, cwd=inputs)
+    status, _, error = streamnb_command(*words[0].split(), *words[1:], cwd=inputs)
     assert status == (3 if words[0] == "classify" else 2)
     assert f"{problem} (see streamnb {words[0]} --help)" in error
 

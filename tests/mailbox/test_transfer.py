@@ -240,11 +240,19 @@ def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
         assert sum(a.counts[0].weights) == 30
         assert a.verify() == []
         before = exported(a)
-        with pytest.raises(StateError, match="both contain messages whose features"):
-            merge(a, b)
+        assert merge(a, b).rows_added == 0  # `a` has the sums of `b`
+        export(b, tmp_path / "b.jsonl")
+        assert import_file(a, str(tmp_path / "b.jsonl")).rows_added == 0
         assert exported(a) == before
         compact(a, rare_days=None, ledger=50)
         assert a.verify() == []
+        before = exported(a)
+        with pytest.raises(StateError, match="both contain messages whose features"):
+            merge(a, b)  # the sums of both are one
+        assert exported(a) == before
+        export(a, tmp_path / "a.jsonl")
+        assert import_file(a, str(tmp_path / "a.jsonl")).rows_added == 0
+        assert exported(a) == before
 
 
 LINES = {

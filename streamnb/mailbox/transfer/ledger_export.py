@@ -18,7 +18,7 @@ from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError
 from streamnb.mailbox.batch import grouped, in_order
-from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, Row, check_label
+from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, RETIRED, Row, check_label
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import check_kind
 from streamnb.naive_bayes.receipt import Receipt
@@ -213,13 +213,21 @@ def _check_same(mailbox: Mailbox, export: LedgerExport) -> None:
 
 
 def _check_retired(mailbox: Mailbox, export: LedgerExport) -> None:
-    """Raise StateError if the mailbox has one of the export's messages without features."""
+    """Raise StateError if the counts of messages without features would be added twice.
+
+    Rows of sums have these counts. If the mailbox has all of them, nothing is added.
+    """
+    has_known_message = has_new_sum = False
     for row in export.rows():
-        if row.tokens is None and mailbox.ledger.active(row.digest) is not None:
-            raise StateError(
-                f"cannot merge {export.origin} into {mailbox.path}: both contain messages whose "
-                "features `compact --ledger` dropped; import into a new database (--db)"
-            )
+        if row.tokens is None:
+            has_known_message |= mailbox.ledger.active(row.digest) is not None
+        elif row.labelled_by == RETIRED:
+            has_new_sum |= mailbox.ledger.active(row.digest) is None
+    if has_known_message and has_new_sum:
+        raise StateError(
+            f"cannot merge {export.origin} into {mailbox.path}: both contain messages whose "
+            "features `compact --ledger` dropped; import into a new database (--db)"
+        )
 
 
 def _label_indices(mailbox: Mailbox, labels: list[Label]) -> list[int]:
