@@ -9,14 +9,17 @@ import sys
 from collections.abc import Callable, Container, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from streamnb.cli import options
 from streamnb.errors import (
+    BusyError,
     ConfigError,
     OutputError,
+    StateError,
     StreamNBError,
     convert_os_errors,
     require_extra,
@@ -308,7 +311,6 @@ def _serve_mailboxes(
     settings: _Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
 ) -> None:
     """Serve one mailbox, or those of all users, until SIGTERM."""
-    from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.server import serve as served
 
@@ -318,7 +320,9 @@ def _serve_mailboxes(
         if settings.users:
             mailboxes = _users_mailboxes(settings, monitor)
         else:
-            mailboxes = Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
+            is_set = settings.is_set(passed)
+            has_mail = is_set["--lmtp or --smtp"] or is_set["--milter"]
+            mailboxes = _single_mailbox(stack, monitor, has_mail)
         monitor.count_databases(lambda: mailboxes.open_count)
         make = _HandlerFactory(
             settings,
@@ -333,6 +337,34 @@ def _serve_mailboxes(
         listeners = _listeners(stack, addresses, passed, make.handler)
         _limit(listeners, settings)
         served(mailboxes, listeners, options.echo_err, monitor)
+
+
+def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailboxes:
+    """Return the only mailbox.
+
+    If it is damaged or its server cannot be reached, mail passes unmarked until it can be opened.
+    A server without mail fails instead.
+    """
+    from streamnb.mailbox.location import default_path, is_url
+    from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.site_model import open_with_site_model
+
+    try:
+        return Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
+    except (BusyError, StateError) as error:
+        if not has_mail:
+            raise
+        monitor.warn(f"mail passes unmarked: {error}")
+        path = options.shared_value("db") or default_path()
+        # the context of the command belongs to this thread
+        arguments = path, True, options.shared_value("wait"), options.site_model_path()
+        mailboxes = Mailboxes(
+            None,
+            open_single=partial(open_with_site_model, *arguments),
+            location=path if is_url(path) else os.path.abspath(path),
+        )
+        mailboxes.begin_outage(error)
+        return mailboxes
 
 
 def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
@@ -514,7 +546,7 @@ def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str
     from streamnb.mailbox.location import user_path
     from streamnb.mailbox.service.http import database_token
 
-    only = None if mailboxes.single is None else database_token(mailboxes.single.location)
+    only = None if mailboxes.location is None else database_token(mailboxes.location)
 
     def of_user(user: str | None) -> str:
         if only is not None and user is None:
@@ -536,22 +568,19 @@ def _scrape_token(mailboxes: Mailboxes) -> str:
     from streamnb.mailbox.location import companion_path, users_folder
     from streamnb.mailbox.service.http import database_token
 
-    single = mailboxes.single
-    place = (
-        f"{users_folder()}/metrics"
-        if single is None
-        else companion_path(single.location, ".metrics")
-    )
-    return database_token(place)
+    location = mailboxes.location
+    if location is None:
+        return database_token(f"{users_folder()}/metrics")
+    return database_token(companion_path(location, ".metrics"))
 
 
 def _asking_address(mailboxes: Mailboxes) -> str:
     """Return the address of the Unix socket for streamnb's commands."""
     from streamnb.mailbox.location import is_url, socket_path
 
-    single = mailboxes.single
-    path = socket_path("", "all") if single is None else socket_path(single.location)
-    if single is not None and is_url(single.location):  # no database has created the folder
+    location = mailboxes.location
+    path = socket_path("", "all") if location is None else socket_path(location)
+    if location is not None and is_url(location):  # no database has created the folder
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     return f"unix:{path}"
 

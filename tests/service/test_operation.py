@@ -371,3 +371,39 @@ def test_a_damaged_model_of_the_site_stops_no_mail_at_a_start(
     first, second = (FIELD.match(content) for _, content in lmtp_sink.messages)
     assert first[1] == b"Spam"
     assert second is None
+
+
+@pytest.mark.parametrize("listener", ["smtp", "milter"])
+def test_a_damaged_database_stops_no_mail_at_a_start(
+    serve, trained_db, smtp_sink, tmp_path, listener
+):
+    """The server passes mail unmarked, and uses a restored database without a restart."""
+    path, http = tmp_path / "mail.db", f"127.0.0.1:{free_port()}"
+    path.write_bytes(b"damaged" * 1000)
+    assert streamnb_command("serve", "--db", path)[0] == 4  # no mail would wait
+    arguments = ["--smtp", "127.0.0.1:0", "--next", smtp_sink.address]
+    if listener == "milter":
+        arguments = ["--milter", "127.0.0.1:0"]
+    process = serve("--db", path, *arguments, "--http", http, lines=4)
+    port = port_of(process, listener)
+    web = Web(port_of(process, "http"), path.with_name("mail.db.metrics.token").read_text().strip())
+
+    def is_marked():
+        if listener == "milter":
+            with MailServer(port) as mail_server:
+                edits, verdict = mail_server.bring(SPAM % 99)
+                assert verdict == b"a"
+                return bool(edits)
+        with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+            client.sendmail("a@b.c", ["ann@d.e"], SPAM % 99)
+        return FIELD.match(smtp_sink.messages[-1][1]) is not None
+
+    assert f"mail passes unmarked: {path}: " in process.lines[0]
+    assert not is_marked()
+    assert web("GET", "/health")[0] == 503
+    assert 'streamnb_unmarked_total{cause="busy"' in web("GET", "/metrics")[1]
+    shutil.copy(trained_db, tmp_path / "copy")
+    os.replace(tmp_path / "copy", path)
+    poll(is_marked, 60)
+    assert web("GET", "/health")[0] == 200
+    process.stop()

@@ -79,7 +79,7 @@ class Mailboxes:
     Parameters
     ----------
     single
-        The only mailbox. None if there are many users.
+        The only mailbox. None if there are many users, or until `open_single` opens it.
     base
         The site's model, for all users.
     open_limit
@@ -88,6 +88,10 @@ class Mailboxes:
         The map from mail addresses to users.
     find_base
         Returns the site's model if it was created after the server started. None for no search.
+    open_single
+        Opens the only mailbox if that failed at the start (`begin_outage`). None for no attempts.
+    location
+        Path or URL of the only mailbox.
     """
 
     single: Mailbox | None
@@ -95,8 +99,12 @@ class Mailboxes:
     open_limit: int = 200
     addresses: AddressBook = field(default_factory=AddressBook)
     find_base: Callable[[], SiteModel | None] | None = None
+    open_single: Callable[[], Mailbox] | None = None
+    location: str | None = None
 
     def __post_init__(self) -> None:
+        if self.single is not None:
+            self.location = self.single.location
         self.pending: list[Future[None]] = []  # work that continues after the replies
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = ForkSafeLock()
@@ -109,7 +117,12 @@ class Mailboxes:
     @property
     def open_count(self) -> int:
         """Return the number of open databases."""
-        return len(self._open) if self.single is None else 1
+        return len(self._open) + (self.single is not None)
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether there is a single mailbox, not those of many users."""
+        return self.single is not None or self.open_single is not None
 
     @property
     def outage(self) -> str | None:
@@ -139,7 +152,7 @@ class Mailboxes:
         BusyError
             If the only database cannot be reached.
         """
-        if (user is None) != (self.single is not None):
+        if (user is None) != self.is_single:
             raise NoMailboxError("this server does not serve that database")
         if user is None and self._outage is not None:
             raise BusyError(self._outage)
@@ -159,7 +172,7 @@ class Mailboxes:
             is_slow = time.monotonic() - started > _SLOW_FAILURE_S
             is_lock = writes and isinstance(error, BusyError)
             if mailbox is self.single and is_slow and not is_lock:
-                self._begin_outage(error)
+                self.begin_outage(error)
             raise
         finally:
             if user is not None:
@@ -202,7 +215,7 @@ class Mailboxes:
             self.base = self.find_base()
         return self.base
 
-    def _begin_outage(self, error: StreamNBError) -> None:
+    def begin_outage(self, error: StreamNBError) -> None:
         """Make calls fail at once, and try in the background to reach the database."""
         with self._lock:
             if self._outage is None:
@@ -211,9 +224,12 @@ class Mailboxes:
 
     def _retry(self) -> None:
         delay_s = _FIRST_RETRY_S
-        while self.single is not None and not self._closed.wait(delay_s):
+        while not self._closed.wait(delay_s):
             try:
-                judge(self.single, b"")
+                if self.single is None and self.open_single is not None:
+                    self.single = self.open_single()
+                if self.single is not None:
+                    judge(self.single, b"")
             # an error must not end the retries, or the outage would be permanent
             except Exception as error:
                 self._outage = str(error) or type(error).__name__
@@ -267,6 +283,8 @@ class Mailboxes:
     def close(self) -> None:
         """Close the mailboxes of users, and end the attempts to reach a database."""
         self._closed.set()
+        if self.open_single is not None and self.single is not None:
+            self.single.close()
         with self._lock:
             for entry in self._open.values():
                 if entry.mailbox is not None:

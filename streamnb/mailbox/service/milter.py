@@ -155,7 +155,7 @@ class _Judges:
     def _judge_for_all(self, message: _Message, content: bytes) -> _Verdicts:
         mailboxes = self.mailboxes
         users: list[str | None] = [None]
-        if mailboxes.single is None:
+        if not mailboxes.is_single:
             users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
             if not users:
                 raise StreamNBError("the message has no recipient")

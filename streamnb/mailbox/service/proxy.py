@@ -303,7 +303,7 @@ class _Relay:
     def __post_init__(self) -> None:
         self.client = HopClient(self.hop, self.monitor.warn)
         # True if each recipient has a separate verdict or answer.
-        has_several_answers = self.mailboxes.single is None or self.hop.lmtp
+        has_several_answers = not self.mailboxes.is_single or self.hop.lmtp
         self._one_at_a_time = not self.lmtp and has_several_answers
         self._mail_options: Sequence[str] = ()
         self._recipient_options: dict[str, Sequence[str]] = {}
@@ -520,8 +520,9 @@ class _Relay:
                 self._unrecorded.append((user, message[:MAX_MESSAGE], result, place))
 
     def _user(self, recipient: str) -> str | None:
-        single = self.mailboxes.single
-        return self.mailboxes.addresses.user(recipient) if single is None else None
+        if self.mailboxes.is_single:
+            return None
+        return self.mailboxes.addresses.user(recipient)
 
     def _record(self) -> None:
         """Record the last verdicts, after the answers were sent."""

@@ -193,7 +193,6 @@ async def _serve(
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
         announce(f"listening on {listener.address}{suffix}")
     notify_systemd("READY=1")
-    single = mailboxes.single
     watch = _AcceptWatch(listeners, monitor)
     alive_s = watchdog_interval()
     notify_at = 0.0 if alive_s < math.inf else math.inf
@@ -205,6 +204,7 @@ async def _serve(
                 notify_at = time.monotonic() + alive_s
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
+            single = mailboxes.single
             if single is not None and single.database.replaced():
                 raise StateError(
                     f"{single.path}: the database was replaced by another file; restart the server"
