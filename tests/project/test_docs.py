@@ -30,8 +30,11 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 @pytest.mark.parametrize("name", ["streamnb", *MODULES])
-def test_docstring_examples(name, repository, monkeypatch):
+def test_docstring_examples(name, repository, monkeypatch, tmp_path):
     monkeypatch.chdir(repository)
+    monkeypatch.setenv("HOME", str(tmp_path))  # with no databases of users
+    for variable in ("STREAMNB_USERS", "STREAMNB_DB", "STREAMNB_BASE", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert failed == 0
 
