@@ -365,6 +365,35 @@ def test_what_could_pass_for_the_end_of_a_message_is_refused(trained_db, serve, 
     assert len(smtp_sink.messages) == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "reply"),
+    [
+        (b"Subject: x\r\n\r\nhi\nthere\r\n.\r\n", b"550 5.6.11 "),
+        (b"x" * (1 << 20) + b"x\r\n.\r\n", b"500 Line too long"),
+        ((b"x" * 998 + b"\r\n") * 52_500 + b".\r\n", b"552 Error: Too much"),
+    ],
+    ids=["line feed", "long line", "large"],
+)
+def test_a_refused_message_has_a_reply_for_each_recipient_in_lmtp(
+    trained_db, serve, lmtp_sink, content, reply
+):
+    """Else the client takes the reply to its next command as that for the second recipient."""
+    process = serve("--db", trained_db, "--lmtp", "127.0.0.1:0", "--next", lmtp_sink.address)
+    address = "127.0.0.1", port_of(process, "lmtp")
+    with socket.create_connection(address, 60) as client, client.makefile("rb") as replies:
+        assert replies.readline().startswith(b"220")
+        for command in (b"LHLO x", b"MAIL FROM:<a@b.c>", b"RCPT TO:<d@e.f>", b"RCPT TO:<g@e.f>",
+                        b"DATA"):  # fmt: skip
+            client.sendall(command + b"\r\n")
+            while replies.readline()[3:4] == b"-":
+                pass
+        client.sendall(content + b"NOOP\r\n")
+        lines = [replies.readline() for _ in range(3)]
+    assert [line.startswith(reply) for line in lines] == [True, True, False]
+    assert lines[2].startswith(b"250 OK")
+    assert lmtp_sink.messages == []
+
+
 def test_a_bare_cr_does_not_reach_the_next_hop(trained_db, serve, smtp_sink):
     """Some servers read it as the end of a line: "\\r.\\r\\n" could end the message for them."""
     port = free_port()

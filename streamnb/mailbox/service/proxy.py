@@ -34,6 +34,7 @@ from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, Connectio
 
 LARGEST = 50 << 20  # bytes of a message
 _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
+_REFUSED_DATA = ("552 Error: Too much mail data", "500 Line too long")  # its replies to content
 _LONGEST_LINE = 1 << 20
 _RECORD_AFTER_S = 0.05  # seconds from an answer to the recording of its verdict
 _STRESS_S = 10.0  # seconds of silence within a message allowed while other clients wait
@@ -239,10 +240,12 @@ class _Connection(SMTP):
         """Send a reply; after the last one, end the connection if it must end."""
         if str(status).startswith(_TOO_LARGE):
             self.event_handler.refuse_size()
-        if self.line_length_limit == 0 and str(status).startswith("500 Line too long"):
-            await super().push(f"552 5.3.4 more than {_MOST_LINES:,} lines")
-        else:
-            await super().push(status)
+        reply: Any = status
+        if str(status).startswith(_REFUSED_DATA) and self.envelope is not None:
+            if self.line_length_limit == 0 and str(status).startswith("500"):
+                reply = f"552 5.3.4 more than {_MOST_LINES:,} lines"
+            reply = self.event_handler.for_each_recipient(reply, self.envelope)
+        await super().push(reply)
         self._restart_timeout()
         self._touch()
         if not self.in_transaction:
@@ -321,6 +324,10 @@ class _Relay:
         """Log and count a message that exceeds the size limit."""
         listener = "lmtp" if self.lmtp else "smtp"
         self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
+
+    def for_each_recipient(self, reply: str, envelope: Envelope) -> str:
+        """Return a reply to a message as the client expects it: in LMTP, one for each recipient."""
+        return "\r\n".join([reply] * (len(envelope.rcpt_tos) if self.lmtp else 1))
 
     def forward(self, argument: str) -> str:
         """Store attributes of the original client for the next message; return the reply."""
@@ -412,7 +419,8 @@ class _Relay:
         line_ends = message.count(b"\r\n")
         # some servers would read it as the end of the message
         if message.count(b"\n") != line_ends:
-            return "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
+            refusal = "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
+            return self.for_each_recipient(refusal, envelope)
         # A client must not send it (RFC 5321, 2.3.8), and some servers read it as the end of a
         # line. Postfix replaces it by a space, too (cleanup_replace_stray_cr_lf).
         if message.count(b"\r") != line_ends:
