@@ -39,10 +39,12 @@ class SourceMessage(NamedTuple):
 
 
 _LOOKED_AT = 1 << 13
-# Files of mail programs without mail: indexes and rules of Thunderbird, Dovecot and Cyrus.
+# Files of mail programs without mail: indexes and rules of Thunderbird, Dovecot, Cyrus and Apple
+# Mail, and removed messages of MH (`,12` and `#12`).
 _PROGRAM_FILES = lazy_pattern(
     r".*\.(?:msf|mozmsgs|sbd\.lock)|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
-    r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)",
+    r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)"
+    r"|Info\.plist|table_of_contents|[,#][0-9]+",
     re.I,
 )
 # The first message of an mbox by c-client and UW IMAP, which has internal data.
@@ -224,13 +226,22 @@ def _listed(path: Path) -> list[tuple[Path, bool]]:
 
     Hidden files and the internal files of mail programs are left out.
     """
-    with convert_os_errors(CorpusError, f"{path}: cannot be listed"), os.scandir(path) as entries:
-        items = sorted((item.name, item.is_dir(follow_symlinks=False)) for item in entries)
-    return [
-        (path / name, folder)
-        for name, folder in items
-        if not name.startswith(".") and (folder or not _PROGRAM_FILES.fullmatch(name))
-    ]
+    with convert_os_errors(CorpusError, f"{path}: cannot be listed"):
+        with os.scandir(path) as entries:
+            items = {item.name: item.is_dir(follow_symlinks=False) for item in entries}
+        return [
+            (path / name, folder)
+            for name, folder in sorted(items.items())
+            if not name.startswith(".") and not _is_internal(path, name, items)
+        ]
+
+
+def _is_internal(path: Path, name: str, items: Mapping[str, bool]) -> bool:
+    """Return whether an item of a folder with these items belongs to a mail program."""
+    if items[name]:
+        return name == "Attachments" and "Messages" in items  # copies by Apple Mail
+    is_mbox = f"{name}.msf" in items  # of Thunderbird, which creates empty ones
+    return bool(_PROGRAM_FILES.fullmatch(name)) or (is_mbox and not (path / name).lstat().st_size)
 
 
 def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:

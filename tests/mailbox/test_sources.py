@@ -26,12 +26,30 @@ FOLDER_DATA = (
 
 @pytest.mark.parametrize(
     "name",
-    ["Inbox.msf", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index"],
+    ["Inbox.msf", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index",
+     ",12", "#3", "Info.plist", "table_of_contents"],
 )  # fmt: skip
 def test_files_of_mail_programs_are_skipped(tmp_path, name):
     (tmp_path / name).write_bytes(b"// <!-- <mdb:mork:z v=1.4/> -->\nSubject: no mail\n\nbody\n")
     (tmp_path / "1.eml").write_bytes(MAIL)
     assert [entry.content for entry in messages(str(tmp_path))] == [MAIL]
+
+
+def test_empty_mboxes_of_thunderbird_are_skipped(tmp_path):
+    for name in ("Inbox", "Inbox.msf", "Trash", "Trash.msf", "Sent"):
+        (tmp_path / name).touch()
+    (tmp_path / "Inbox").write_bytes(MAIL)
+    assert [entry.name for entry in messages(str(tmp_path))] == [
+        str(tmp_path / name) for name in ("Inbox", "Sent")
+    ]
+
+
+@pytest.mark.parametrize(("neighbour", "count"), [("Messages", 1), ("Other", 2)])
+def test_attachments_that_apple_mail_copied_are_skipped(tmp_path, neighbour, count):
+    for name in ("Attachments", neighbour):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.eml").write_bytes(MAIL)
+    assert len(list(messages(str(tmp_path)))) == count
 
 
 @pytest.mark.parametrize("mails", [0, 1, 2])
