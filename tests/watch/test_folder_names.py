@@ -1,5 +1,7 @@
 """Names of folders, layouts of Maildirs and moves between any folders."""
 
+import os
+
 import pytest
 from maildirs import UserMaildir, mail
 
@@ -9,8 +11,8 @@ from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.watch.access import parse_imap_url
+from streamnb.mailbox.watch.account import ListedMessage, junk_keyword
 from streamnb.mailbox.watch.folder_names import decode_folder_name, encode_folder_name
-from streamnb.mailbox.watch.imap import _keyword
 from streamnb.mailbox.watch.maildir import MaildirAccount
 from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
@@ -197,4 +199,51 @@ def test_flags_are_read_after_each_separator(tmp_path, separator):
     ],
 )  # fmt: skip
 def test_keywords_of_mail_programs_are_known(flags, keyword):
-    assert _keyword({flag.lower().encode() for flag in flags.split()}) == keyword
+    assert junk_keyword({flag.lower().encode() for flag in flags.split()}) == keyword
+
+
+@pytest.mark.parametrize("part", ["cur", "new"])
+def test_keywords_in_a_maildir_of_dovecot_are_labels(tmp_path, box, part):
+    home = UserMaildir(tmp_path / "m")
+    home.deliver(1)
+    home.deliver(2)
+    watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
+    watcher.scan()
+    (home.root / "dovecot-keywords").write_bytes(b"0 $label1\n1 $Junk\nx\n26 NotJunk\n2 nonjunk\n")
+    (home.root / "new" / "1.host").rename(home.root / part / "1.host:2,Sab")
+    (home.root / "new" / "2.host").rename(home.root / part / "2.host:2,Sac")
+    watcher.scan()
+    assert (label(box, 1), label(box, 2)) == ("spam", "ham")
+    (home.root / part / "1.host:2,Sab").rename(home.root / part / "1.host:2,Sa{")
+    watcher.scan()
+    assert (label(box, 1), label(box, 2)) == (None, "ham")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "flags"),
+    [
+        (b"0 $Label1\n1 work\n", b"0 other\n3 $label1\n", "RSd"),
+        (b"0 $label1\n1 work\n", None, "RS"),
+        (None, b"0 other\n", "RSab"),  # of another program, with the same letters in all folders
+    ],
+)
+def test_a_moved_message_has_the_same_keywords(tmp_path, source, target, flags):
+    home = UserMaildir(tmp_path / "m")
+    for folder, text in (("INBOX", source), ("Junk", target)):
+        if text is not None:
+            (home.folder(folder) / "dovecot-keywords").write_bytes(text)
+    (home.root / "cur" / "1.host:2,RSab").write_bytes(mail(1))
+    account = MaildirAccount(home.root)
+    account.folder_names()
+    assert account.move_message("INBOX", "1.host", "Junk", True)
+    assert [path.name for path in home.find(1)] == [f"1.host:2,{flags}"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_a_list_of_keywords_that_is_no_file_is_ignored(tmp_path, kind):
+    home = UserMaildir(tmp_path / "m")
+    path = home.root / "dovecot-keywords"
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    (home.root / "cur" / "1.host:2,Sa").write_bytes(mail(1))
+    listing = MaildirAccount(home.root).list_messages("INBOX")
+    assert listing == {"1.host": ListedMessage("", True)}

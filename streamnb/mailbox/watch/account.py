@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
+
+# Keywords by IANA, Thunderbird and KMail. Servers can store the spelling of a search.
+JUNK_KEYWORDS = (b"$Junk", b"Junk", b"$Phishing")
+NOT_JUNK_KEYWORDS = (b"$NotJunk", b"NotJunk", b"NonJunk")
+_JUNK, _NOT_JUNK = (
+    frozenset(map(bytes.lower, keywords)) for keywords in (JUNK_KEYWORDS, NOT_JUNK_KEYWORDS)
+)
+
+
+def junk_keyword(flags: Collection[bytes]) -> str:
+    """Return "junk" or "notjunk" if the flags have only one of these meanings; else "".
+
+    Parameters
+    ----------
+    flags
+        The flags and keywords of a message, in lower case.
+    """
+    is_junk, is_not_junk = not _JUNK.isdisjoint(flags), not _NOT_JUNK.isdisjoint(flags)
+    return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
 
 
 class ListedMessage(NamedTuple):
@@ -13,7 +32,7 @@ class ListedMessage(NamedTuple):
     Attributes
     ----------
     keyword
-        "junk" or "notjunk" if the message has keywords with only one of these meanings; else "".
+        The result of `junk_keyword` for its keywords.
     is_read
         Whether the message is marked as read.
     """

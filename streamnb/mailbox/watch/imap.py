@@ -21,7 +21,12 @@ from streamnb.errors import (
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.sources import SourceMessage
 from streamnb.mailbox.watch.access import Access, ImapAddress, parse_imap_url
-from streamnb.mailbox.watch.account import ListedMessage
+from streamnb.mailbox.watch.account import (
+    JUNK_KEYWORDS,
+    NOT_JUNK_KEYWORDS,
+    ListedMessage,
+    junk_keyword,
+)
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
     encode_folder_name,
@@ -40,12 +45,6 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())
 _MISSING = {rb"\noselect", rb"\nonexistent"}  # folders that only contain other folders
-# Keywords by IANA, Thunderbird and KMail. Servers can store the spelling of a search.
-_JUNK_KEYWORDS = (b"$Junk", b"Junk", b"$Phishing")
-_NOT_JUNK_KEYWORDS = (b"$NotJunk", b"NotJunk", b"NonJunk")
-_JUNK, _NOT_JUNK = (
-    frozenset(map(bytes.lower, keywords)) for keywords in (_JUNK_KEYWORDS, _NOT_JUNK_KEYWORDS)
-)
 
 
 class ImapAccount:
@@ -310,7 +309,7 @@ class ImapAccount:
         """Return the UIDs of the messages marked as deleted, as junk, and as not junk."""
         self._selected = None  # a new selection shows the current state
         self._select(folder)
-        criteria = ("DELETED", _any_keyword(_JUNK_KEYWORDS), _any_keyword(_NOT_JUNK_KEYWORDS))
+        criteria = ("DELETED", _any_keyword(JUNK_KEYWORDS), _any_keyword(NOT_JUNK_KEYWORDS))
         return [tuple(self._client.search(criterion)) for criterion in criteria]
 
     def list_messages(self, folder: str) -> dict[str, ListedMessage]:
@@ -336,7 +335,7 @@ class ImapAccount:
                     flags = _flags(data)
                     if b"\\deleted" not in flags:
                         messages[f"{self._uid_validity}/{uid}"] = ListedMessage(
-                            _keyword(flags), b"\\seen" in flags
+                            junk_keyword(flags), b"\\seen" in flags
                         )
         return messages
 
@@ -568,12 +567,6 @@ def _any_keyword(keywords: tuple[bytes, ...]) -> str:
     """Return the criterion of messages with one of these keywords."""
     terms = [f"KEYWORD {keyword.decode()}" for keyword in keywords]
     return "OR " * (len(terms) - 1) + " ".join(terms)
-
-
-def _keyword(flags: set[bytes]) -> str:
-    """Return "junk" or "notjunk" if the keywords have only one of these meanings; else ""."""
-    is_junk, is_not_junk = bool(flags & _JUNK), bool(flags & _NOT_JUNK)
-    return "" if is_junk == is_not_junk else "junk" if is_junk else "notjunk"
 
 
 def _identity(data: dict[bytes, Any]) -> Any:

@@ -14,7 +14,7 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mailbox.watch.account import ListedMessage, pause
+from streamnb.mailbox.watch.account import ListedMessage, junk_keyword, pause
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
     encode_folder_name,
@@ -24,6 +24,7 @@ from streamnb.mailbox.watch.folder_names import (
 INBOX = "INBOX"
 _PARTS = ("cur", "new", "tmp")  # subfolders of every Maildir
 _HEADER_BYTES = 1 << 16
+_KEYWORDS_BYTES = 1 << 14  # bytes of a list of keywords; it has at most 26, of about 20 bytes
 _MAX_DEPTH = 8  # depth to which folders are searched for Maildirs
 
 
@@ -169,6 +170,7 @@ class MaildirAccount:
                 os.scandir(folder_path / part) as items,
             ):
                 names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
+            keywords = _read_keywords(folder_path)  # after the names, so it has all of theirs
             for name in names:
                 unique_name, separator, flags = split_maildir_flags(name)
                 self._separator = separator or self._separator
@@ -176,7 +178,8 @@ class MaildirAccount:
                     continue
                 uid = _text(unique_name)
                 paths[uid] = f"{folder_path}/{part}/{name}"
-                messages[uid] = ListedMessage("", "S" in flags)
+                message_keywords = [keywords[flag] for flag in flags if flag in keywords]
+                messages[uid] = ListedMessage(junk_keyword(message_keywords), "S" in flags)
         self._paths[folder] = paths
         return messages
 
@@ -185,18 +188,13 @@ class MaildirAccount:
             if is_relisted:  # the flags in its name may have changed
                 self.list_messages(folder)
             try:
-                descriptor = os.open(
-                    self._paths[folder][uid], os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
-                )
+                content = _read_file(self._paths[folder][uid], max_bytes)
             except (KeyError, FileNotFoundError):
                 continue
-            with open(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise OSError(errno.EINVAL, "not a regular file")
-                try:
-                    return decompress(file.read(max_bytes), max_bytes, f"{folder}/{uid}")
-                except CorpusError as error:
-                    raise OSError(errno.EINVAL, str(error)) from None
+            try:
+                return decompress(content, max_bytes, f"{folder}/{uid}")
+            except CorpusError as error:
+                raise OSError(errno.EINVAL, str(error)) from None
         return None
 
     def fetch_headers(self, folder: str, uids: list[str]) -> dict[str, bytes | None]:
@@ -248,6 +246,9 @@ class MaildirAccount:
 
     def _move_file(self, source: str, target: Path) -> bool:
         unique_name, separator, flags = split_maildir_flags(os.path.basename(source))
+        flags = _translate_flags(
+            flags, _read_keywords(Path(source).parent.parent), _read_keywords(target.parent)
+        )
         for attempt in range(100):
             suffix = f".{attempt}" if attempt else ""
             name = f"{unique_name}{suffix}{separator or self._separator}{flags}"
@@ -265,6 +266,42 @@ class MaildirAccount:
         raise OutputError(
             f"{target}/{unique_name}: the message cannot be moved: another file has this name"
         )
+
+
+def _read_file(path: str | Path, max_bytes: int) -> bytes:
+    """Return the first bytes of a regular file; raise OSError if it is another thing."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read(max_bytes)
+
+
+def _read_keywords(folder: Path) -> dict[str, bytes]:
+    """Return the keyword of each flag from a to z in a Maildir of Dovecot, in lower case.
+
+    The file `dovecot-keywords` has a line for each keyword: the number of the letter and the name.
+    """
+    try:
+        lines = _read_file(folder / "dovecot-keywords", _KEYWORDS_BYTES).lower().splitlines()
+    except OSError:
+        return {}  # of another program, or not readable
+    keywords = {}
+    for line in lines:
+        number, _, name = line.partition(b" ")
+        if number.isdigit() and len(number) < 3 and int(number) < 26:
+            keywords[chr(ord("a") + int(number))] = name
+    return keywords
+
+
+def _translate_flags(flags: str, source: dict[str, bytes], target: dict[str, bytes]) -> str:
+    """Return flags with the letters that their keywords have in the target's folder.
+
+    A keyword that the target's folder does not have is left out.
+    """
+    letters = {keyword: letter for letter, keyword in target.items()}
+    return "".join(
+        sorted(letters.get(source[flag], "") if flag in source else flag for flag in flags)
+    )
 
 
 def _maildirs_in(path: Path) -> list[str]:
