@@ -55,6 +55,7 @@ _MAX_REPLACED = 1 << 18  # bytes of values in which var() is replaced: about 50 
 _MAX_REPLACEMENTS = 8  # levels of custom properties that refer to others
 
 _COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->")
+_NEIGHBOURS = re.compile(rb"[\w\\\x80-\xff-]{2}")  # the bytes around a comment within a word
 _LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
 # Pixels of a unit. Units of the font or the window have typical values.
 _PIXELS = {
@@ -130,8 +131,15 @@ def without_comments(text: bytes) -> bytes:
     if text.translate(None, b"\\*<>") == text:  # true of nearly all CSS
         return text
     if b"*" in text or b"-->" in text or b"<!--" in text:  # a backslash does not escape in comments
-        text = _COMMENT.sub(b"", text)
+        text = _COMMENT.sub(_separator_for, text)
     return unescape(text) if b"\\" in text else text
+
+
+def _separator_for(comment: re.Match[bytes]) -> bytes:
+    """Return a blank for a comment within a word, because the word ends there; else nothing."""
+    start, end = comment.span()
+    neighbours = comment.string[start - 1 : start] + comment.string[end : end + 1]
+    return b" " if _NEIGHBOURS.fullmatch(neighbours) else b""
 
 
 def _read_declarations(text: bytes) -> list[tuple[bytes, bytes]]:

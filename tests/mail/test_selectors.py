@@ -94,6 +94,12 @@ ESCAPED = [
     (r"p{d\49splay:none}", "<p>{}</p>", True),
     (r".\}a{color:red}p{display:none}", "<p>{}</p>", True),
     (r"/* \*/p{display:none}/* */", "<p>{}</p>", True),
+    ("p{dis/**/play:none}", "<p>{}</p>", False),
+    ("p{display:no/* */ne}", "<p>{}</p>", False),
+    ("p{/**/display/**/:/**/none/**/}/**/", "<p>{}</p>", True),
+    ("p/**/.a/**/.b/**/{display:none}", "<p class='a b'>{}</p>", True),
+    ("p{}", "<p style='dis/**/play:none'>{}</p>", False),
+    ("p{}", "<p style='/**/display:none/**/'>{}</p>", True),
 ]
 
 
