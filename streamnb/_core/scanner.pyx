@@ -564,7 +564,8 @@ cdef class Scanner:
             prefix = prefixes[name] if name in prefixes else prefix_of(name)
             if prefix is None:
                 continue
-            if has_encoded_word(value) or not value.isascii():
+            # an escape of ISO-2022-JP begins characters, too
+            if has_encoded_word(value) or not value.isascii() or b"\x1b$" in value:
                 self.scan(decode(value), prefix, False)
             else:
                 self.scan(value, prefix, False)

@@ -11,6 +11,7 @@ from streamnb import Classifier, MailTokenizer, MultinomialNB
 from streamnb.mail import Limits, parse
 from streamnb.mail.charsets import _codec, decode_part, decode_text, is_informative
 from streamnb.mail.decode import decode_words
+from streamnb.mailbox.digest import digest
 
 # Language: words of ham; words of spam; (label, Python's codec) pairs.
 LANGUAGES = {
@@ -391,3 +392,17 @@ def test_labels_of_ascii_are_no_charset_of_text_beyond_it(label):
     assert decode_text(b"caf\xe9", label) == "caf\xe9"
     assert decode_text("Привет".encode("koi8-r"), label, "koi8-r") == "Привет"
     assert not is_informative(label)
+
+
+@pytest.mark.parametrize("label", ["iso-2022-jp", "us-ascii", ""])
+def test_escapes_of_iso_2022_in_header_fields_are_decoded(label):
+    raw, word = b"\x1b$B2q5D\x1b(B", b"=?iso-2022-jp?b?GyRCMnE1RBsoQg==?="
+    tokens, keys = [], []
+    for text in (raw, word):
+        message = b"From: %b <a@b.org>\nSubject: %b 1\n" % (text, text)
+        message += b"Content-Disposition: attachment; filename=%b.pdf\n" % text
+        message += b"Content-Type: text/plain; charset=%b\n\n%b" % (label.encode(), raw)
+        keys.append(digest(message))
+        tokens.append({token for token in MailTokenizer().transform_one(message) if "会" in token})
+    assert tokens[0] == tokens[1] >= {"subject:会議", "from:会議"}
+    assert keys[0] == keys[1]
