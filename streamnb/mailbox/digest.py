@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 _SENDER_FIELDS = ("message-id", "date", "from", "subject")
 _FURTHER_FIELDS = ("to", "cc", "reply-to")
 _ADDRESS_FIELDS = frozenset(("from", "to", "cc", "reply-to"))
-_QUOTES = str.maketrans('"', " ", "\\")  # encoded words have none, ASCII names may have them
+# Encoded words have no quotes, ASCII names may have them. Some servers add a blank before <.
+_SPELLING = str.maketrans({'"': " ", "\\": None, "<": " <"})
 _DOMAIN = lazy_pattern(r"@[\w.-]+")
 # Parts that mail programs do not show, and that programs and lists change.
 _UNSHOWN_ROLES = frozenset(("preamble", "epilogue"))
@@ -36,7 +37,7 @@ def _identity_fields(mail: Mail) -> Iterator[bytes]:
     for name in names:
         value = mail.get(name)
         if name in _ADDRESS_FIELDS:
-            value = _DOMAIN.sub(lambda match: match[0].lower(), value.translate(_QUOTES))
+            value = _DOMAIN.sub(lambda match: match[0].lower(), value.translate(_SPELLING))
         value = _normalize_date(value) if name == "date" else " ".join(value.split())
         yield f"{name}:{value}".encode("utf-8", "surrogatepass")
 

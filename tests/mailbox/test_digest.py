@@ -168,6 +168,10 @@ def test_what_is_behind_megabytes_counts(kind, parts, size):
 
 SAME = {
     "quotes of a name": (b'From: "Ann Example" <a@b>', b"From: Ann Example <a@b>"),
+    "no blank before an address": (
+        b"From: Ann Example<a@b>",
+        b"From: =?utf-8?q?Ann_Example?= <a@b>",
+    ),
     "an encoded name": (
         'From: "Änn Example" <a@b>'.encode(),
         b"From: =?utf-8?q?=C3=84nn?= Example <a@b>",
