@@ -37,7 +37,8 @@ class BernoulliNB(BernoulliParameters, CountingNB):
 
     The sum over absent features does not visit each of them. Features with equal n_cw have equal
     terms, and the table stores the number of features for each n_cw. A hundred thousand features
-    have a few hundred values. (Fractional weights make more values, and predictions slower.)
+    have only a few hundred different n_cw. (With fractional weights there are more, so predictions
+    are slower.)
 
     A present feature that was never learned is left out, as in river. With `unseen="smooth"`, its
     probability is alpha / (D_c + 2 alpha).

@@ -163,8 +163,8 @@ class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
     numeric: Collection[Hashable] | None = parameter(
         NameList(object, none=True),
         "counts",
-        "Names of the numeric features. A value of a feature that is in neither list is numeric "
-        "if it is a number, else (text, truth values, other types) a level.",
+        "Names of the numeric features. If a feature is in neither list, its numbers are numeric, "
+        "and its other values (text, truth values and so on) are levels.",
         default=None,
     )
     categorical: Collection[Hashable] | None = parameter(
