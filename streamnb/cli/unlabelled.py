@@ -13,6 +13,7 @@ from streamnb.corpus.delimited import (
     LABEL_COLUMNS,
     TEXT_COLUMNS,
     detect_columns,
+    find_column,
     is_tabbed,
     text_problem,
 )
@@ -142,37 +143,24 @@ def _find_header_delimiter(head: bytes) -> str | None:
     return None
 
 
-def _choose_text_column(path: Path, names: Sequence[str], wanted: str | None) -> str:
-    """Return the name of the text column."""
-    if wanted is not None:
-        if wanted in names:
-            return wanted
-        if wanted.isdecimal() and 1 <= int(wanted[:9]) <= len(names):
-            return names[int(wanted) - 1]
-        raise CorpusError(
-            f"{path}:1: no column {wanted!r:.80}; there are {printable(', '.join(names)[:200])}"
-        )
-    plain_names = normalize_names(names)
-    known_names = [name for name in TEXT_COLUMNS if name in plain_names]
-    if known_names:
-        return names[plain_names.index(known_names[0])]
-    others = [
-        name for name, plain in zip(names, plain_names, strict=True) if plain not in LABEL_COLUMNS
-    ]
+def _find_text_column(table: Table, wanted: str | None) -> int:
+    """Return the index of the text column: a known name, or the only one that holds no labels."""
+    index = find_column(table, wanted, TEXT_COLUMNS)
+    if index is not None:
+        return index
+    plain_names = normalize_names(table.names)
+    others = [i for i, plain in enumerate(plain_names) if plain not in LABEL_COLUMNS]
     if len(others) == 1:
         return others[0]
-    columns = printable(", ".join(names)[:200])
     raise CorpusError(
-        f"{path}:1: cannot tell which column holds the text (columns: {columns}); "
-        "name it with --text-column"
+        f"{table.path}:1: cannot tell which column holds the text "
+        f"(columns: {printable(', '.join(table.names)[:200])}); name it with --text-column"
     )
 
 
 def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
-    text_name = _choose_text_column(table.path, table.names, text_column)
-    text_index = table.names.index(text_name)
-    if table.names.count(text_name) > 1:
-        raise CorpusError(f"{table.path}:1: two columns are called {text_name!r:.80}; rename one")
+    text_index = _find_text_column(table, text_column)
+    text_name = table.names[text_index]
 
     def items() -> Iterator[Item]:
         for row in table.rows():

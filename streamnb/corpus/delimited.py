@@ -179,8 +179,8 @@ def _choose_columns(
         table = without_header(table)
         if label in table.names:
             table = _with_unknown_header(table, table.names.index(label))
-    label_index = _find_column(table, label, LABEL_COLUMNS)
-    text_index = _find_column(table, text, TEXT_COLUMNS)
+    label_index = find_column(table, label, LABEL_COLUMNS)
+    text_index = find_column(table, text, TEXT_COLUMNS)
     if label_index == text_index and label_index is not None:
         raise CorpusError(
             f"{table.path}: label and text are the same column, {table.names[label_index]!r:.80}; "
@@ -203,7 +203,7 @@ def _choose_columns(
     )
 
 
-def _find_column(table: Table, name: str | None, known_names: Sequence[str]) -> int | None:
+def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> int | None:
     """Return the index of the column with a name, or else with the first known name."""
     plain = normalize_names(table.names)
     if name is None:
