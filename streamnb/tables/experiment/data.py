@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 from collections.abc import Collection, Hashable, Mapping
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
 from streamnb.corpus.delimited import MIN_ROWS, describe_wrong_labels
 from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, open_table
-from streamnb.corpus.text_files import as_regular_file
+from streamnb.corpus.text_files import as_regular_file, open_decompressed
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
 from streamnb.tables.experiment.preparation import (
@@ -405,14 +404,9 @@ def _idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     path = path.expanduser()
     with (
         convert_os_errors(CorpusError, f"{path}: cannot be read", EOFError, ValueError),
-        open(path, "rb") as raw,
+        open_decompressed(path) as file,
     ):
-        is_compressed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if is_compressed:
-            with gzip.open(raw) as file:
-                return _idx_values(file, path, dimensions)  # type: ignore[arg-type]
-        return _idx_values(raw, path, dimensions)
+        return _idx_values(file, path, dimensions)
 
 
 def _idx_values(file: BinaryIO, path: Path, dimensions: int) -> NDArray[np.uint8]:
