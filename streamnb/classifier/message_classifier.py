@@ -24,7 +24,7 @@ from streamnb.features.views import (
 )
 from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.counting import CountingNB
-from streamnb.naive_bayes.explanation import Contributions, Explanation
+from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     as_labels,
@@ -376,13 +376,9 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """Return the contribution of each feature of a message to the score of each class."""
         with self.model.lock:
             explanations = self.model.explain_views(self.count(x))
-            views = [
-                explanation.contributions
-                for explanation in explanations
-                if isinstance(explanation.contributions, Contributions)
-            ]
             by_name: dict[Feature, dict[Label, float]] = {}
-            for j, contributions in enumerate(views):
+            for j, explanation in enumerate(explanations):
+                contributions: Any = explanation.contributions
                 values = contributions.values_by_class.tolist()
                 for i, by_class in zip(contributions.used.tolist(), values, strict=True):
                     name = self._feature_name(j, contributions.tokens, i)

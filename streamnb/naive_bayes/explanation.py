@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
@@ -111,7 +112,7 @@ class Explanation:
         return cls(scores, base, contributions)
 
     def scaled(self, slope: float, intercepts: dict[Label, float]) -> Explanation:
-        """Return slope times this explanation plus an intercept for each class.
+        """Return slope times this explanation of a view plus an intercept for each class.
 
         Classes without an intercept are left out.
         """
@@ -119,15 +120,8 @@ class Explanation:
         def calibrate(by_class: dict[Label, float]) -> dict[Label, float]:
             return {label: slope * by_class[label] + intercepts[label] for label in intercepts}
 
-        contributions: Mapping[Feature, dict[Label, float]]
-        if isinstance(self.contributions, Contributions):
-            contributions = self.contributions.scaled(slope, intercepts)
-        else:
-            contributions = {
-                feature: {label: slope * by_class[label] for label in intercepts}
-                for feature, by_class in self.contributions.items()
-            }
-        return Explanation(calibrate(self.scores), calibrate(self.base), contributions)
+        scaled = cast("Contributions", self.contributions).scaled(slope, intercepts)
+        return Explanation(calibrate(self.scores), calibrate(self.base), scaled)
 
     def top_features(self, label: Label, n: int = 10) -> list[tuple[Feature, float]]:
         """Return the n features with the largest log-odds for a class against the best other.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,8 +235,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
 
     def contributions(self, x: Any) -> list[Contributions]:
         """Return the contributions of `explain_views` without scores, which take longer."""
-        views = [explanation.contributions for explanation in self.explain_views(x)]
-        return [view for view in views if isinstance(view, Contributions)]
+        return [cast("Contributions", view.contributions) for view in self.explain_views(x)]
 
     def explain_one(self, x: Any) -> Explanation:
         """Return the contribution of each feature of a message to the score of each class.
