@@ -27,7 +27,7 @@ class Sink:
     def __init__(self):
         self.messages, self.commands, self.connections = [], [], set()
         self.answers = {}  # of a recipient, or of DATA
-        self.delay = 0.0
+        self.delay = self.mail_delay = 0.0
         self.is_busy = False  # whether it has begun to take a message
 
     def wait_until_unused(self):
@@ -37,6 +37,7 @@ class Sink:
 
     async def handle_MAIL(self, server, session, envelope, address, options):  # noqa: N802
         self.commands.append(("MAIL", address, options))
+        time.sleep(self.mail_delay)
         envelope.mail_from = address
         return "250 2.1.0 sender ok"
 

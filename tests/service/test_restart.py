@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 from commands import STREAMNB
-from serving import HAM
+from serving import HAM, MailServer, port_of
 
 RESTARTS = 4
 CLIENTS = 4
@@ -119,6 +119,72 @@ def test_a_restart_under_load_loses_and_doubles_nothing(trained_db, smtp_sink, f
     assert not {code for code in load.failures if isinstance(code, int) and code >= 500}
     if is_activated:
         assert "ConnectionRefusedError" not in load.failures
+
+
+XFORWARD = "XFORWARD NAME=client.example ADDR=192.0.2.1"
+
+
+@pytest.mark.parametrize("commands", [[], ["EHLO a.b"], ["EHLO a.b", XFORWARD]], ids=len)
+def test_a_server_that_ends_takes_the_message_of_a_new_connection(
+    serve, trained_db, smtp_sink, commands
+):
+    """Postfix holds a message for 5 minutes if its new connection ends before MAIL is answered."""
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+        for command in commands:
+            assert client.docmd(command)[0] == 250
+        process.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        assert client.sendmail("a@b.c", ["ann@d.e"], HAM % 1) == {}
+    assert process.process.wait(30) == 0
+    assert len(smtp_sink.messages) == 1
+
+
+def test_a_server_that_ends_takes_a_message_whose_sender_the_next_hop_still_checks(
+    serve, trained_db, smtp_sink
+):
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+        client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
+        smtp_sink.mail_delay = 0.5
+        client.putcmd("MAIL FROM:<a@b.c>")
+        time.sleep(0.2)
+        process.process.send_signal(signal.SIGTERM)
+        assert client.getreply()[0] == 250
+        assert client.rcpt("ann@d.e")[0] == 250
+        assert client.data(HAM % 2)[0] == 250
+    assert process.process.wait(30) == 0
+    assert len(smtp_sink.messages) == 2
+
+
+@pytest.mark.parametrize("envelope", [b"", b"M", b"MR"])
+def test_a_milter_that_ends_gives_the_verdict_on_a_begun_message(serve, trained_db, envelope):
+    """Postfix would accept the message unmarked, even if it is spam to refuse."""
+    process = serve("--db", trained_db, "--milter", "127.0.0.1:0")
+    port = port_of(process, "milter")
+    with MailServer(port) as server, MailServer(port) as used:
+        used.bring(HAM % 1)
+        for kind in envelope:
+            server.send(bytes([kind]), b"<ann@d.e>\0")
+        time.sleep(0.2)
+        process.process.send_signal(signal.SIGTERM)
+        assert used.stream.read() == b""  # its message is answered, so it ends at once
+        edits, ending = server.bring(HAM % 2)
+        assert ending == b"a"
+        assert b"Ham" in edits[-1][1]
+    assert process.process.wait(30) == 0
+
+
+def test_clients_that_send_nothing_do_not_delay_the_end(serve, trained_db, smtp_sink):
+    process = serve(
+        "--db", trained_db, "--smtp", "127.0.0.1:0", "--milter", "127.0.0.1:0",
+        "--next", smtp_sink.address, lines=3,
+    )  # fmt: skip
+    smtp, milter = (port_of(process, name) for name in ("smtp", "milter"))
+    with smtplib.SMTP("127.0.0.1", smtp, timeout=30), MailServer(milter) as server:
+        server.send(b"M", b"<a@b.c>\0")
+        process.process.send_signal(signal.SIGTERM)
+        assert process.process.wait(10) == 0  # of `DRAIN_S`, 20 s
 
 
 @pytest.mark.performance

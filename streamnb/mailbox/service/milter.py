@@ -206,7 +206,8 @@ class _Session:
         """Answer packets until the mail server has no more."""
         while (kind := (packet := await _packet(self.reader))[:1]) != b"Q":
             data, is_content = packet[1:], kind in (b"L", b"N", b"B", b"E")
-            self.activity.touch(_STRESS_S, is_busy=is_content)
+            is_opened = self.activity.is_opened or kind in (b"M", b"R")
+            self.activity.touch(_STRESS_S, is_content, is_opened)
             if is_content and not self._message.is_cut:
                 self._message.is_cut = not await self.memory.take(len(packet))
             if kind == b"O":
@@ -219,7 +220,7 @@ class _Session:
                 self._begin()
                 # the macros of MAIL come before it
                 self._is_authenticated = self._is_authenticated and kind == b"M"
-            if kind == b"E":
+            if kind in (b"A", b"E"):
                 self.activity.touch(_STRESS_S)
                 if self.activity.is_ending:
                     return

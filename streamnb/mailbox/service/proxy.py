@@ -30,7 +30,13 @@ from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.next_hop import LATER, PATIENCE_S, HopClient, NextHop
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
-from streamnb.mailbox.service.server import DRAIN_S, IDLE_S, Activity, ConnectionHandler
+from streamnb.mailbox.service.server import (
+    DRAIN_S,
+    IDLE_S,
+    START_S,
+    Activity,
+    ConnectionHandler,
+)
 
 LARGEST = 50 << 20  # bytes of a message
 _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
@@ -116,7 +122,10 @@ def proxy(
             await asyncio.shield(closed)
         except asyncio.CancelledError:  # the server stops, or other clients wait
             server.end()
-            await asyncio.wait({closed}, timeout=DRAIN_S)
+            if activity.is_opened:
+                await asyncio.wait({closed}, timeout=START_S)
+            if not activity.is_opened:
+                await asyncio.wait({closed}, timeout=DRAIN_S)
             raise
         finally:
             if server.transport is not None:
@@ -141,7 +150,7 @@ class _Connection(SMTP):
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
-    is_ending = False
+    is_new = True  # whether no message has begun
     received = lines = 0  # bytes and lines since the last command that started work
     _waiting_data: list[bytes] | None = None  # received data, while the message waits for memory
     _waiter: asyncio.Future[None]
@@ -184,7 +193,7 @@ class _Connection(SMTP):
     def _read(self, data: bytes) -> None:
         self.received += len(data)
         if b"\n" in data:
-            self._touch()
+            self._touch(is_opened=True)
             self._restart_timeout()
         self.lines += data.count(b"\n")
         # stop reading this message, because the library stores each line separately
@@ -232,6 +241,7 @@ class _Connection(SMTP):
 
     def begin(self) -> None:
         """Expect another message."""
+        self.is_new = False
         self.received = self.lines = 0
         self.memory.release()
         self.line_length_limit = _LONGEST_LINE
@@ -247,10 +257,10 @@ class _Connection(SMTP):
             reply = self.event_handler.for_each_recipient(reply, self.envelope)
         await super().push(reply)
         self._restart_timeout()
-        self._touch()
+        self._touch(is_opened=self.is_new)
         if not self.in_transaction:
             self.memory.release()
-            if self.is_ending:
+            if self.activity.is_ending and not self.activity.is_opened:
                 self._close()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -266,14 +276,16 @@ class _Connection(SMTP):
         """Return whether a message has begun and has no answer yet."""
         return self.envelope is not None and self.envelope.mail_from is not None
 
-    def _touch(self) -> None:
-        self.activity.touch(IDLE_S if not self.in_transaction else _STRESS_S, self.in_transaction)
+    def _touch(self, is_opened: bool) -> None:
+        is_busy = self.in_transaction
+        self.activity.touch(_STRESS_S if is_busy else IDLE_S, is_busy, is_opened and not is_busy)
 
     def end(self) -> None:
         """End the connection: at once if it is evicted or idle, else after the current message."""
-        self.is_ending = True
-        relay = self.event_handler
-        if not self.in_transaction or (self.activity.is_evicted and not relay.is_handing_on):
+        activity, relay = self.activity, self.event_handler
+        activity.is_ending = True
+        is_idle = not activity.is_busy and not activity.is_opened
+        if is_idle or (activity.is_evicted and not relay.is_handing_on):
             self._close()
 
     def _close(self) -> None:
@@ -376,8 +388,6 @@ class _Relay:
     ) -> str:
         server.begin()
         sender = "" if address is None or address == "<>" else address
-        if server.is_ending:
-            return "421 4.3.2 shutting down; try again"
         self._sender, self._mail_options = sender, server.parameters
         self._recipient_options = {}
         reply: str = await _in_thread(self.client.begin, sender, server.parameters)

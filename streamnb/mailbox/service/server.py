@@ -32,6 +32,11 @@ from streamnb.mailbox.service.sockets import (
 )
 
 DRAIN_S = 20.0  # seconds to finish current messages when the server stops
+# Seconds for a client to begin a message when the server stops. Postfix begins within milliseconds,
+# and holds a message for 5 minutes if its new connection ends before MAIL. Half of it can be too
+# short on a busy machine; with twice of it, a silent client delays a restart by 2 seconds.
+START_S = 1.0
+_TURNS = 5  # turns of the event loop; the handler of a new connection begins within three
 _REQUEST_S = 30.0  # seconds for a client of the Unix socket to send its message
 _PENDING_S = 10.0  # seconds to record and learn the last messages when the server stops
 _CHECK_S = 1.0  # seconds between checks that the database is still the same file
@@ -49,6 +54,9 @@ class Activity:
         Seconds of idleness allowed while other connections wait.
     is_busy
         Whether the connection processes a message. The server finishes the message before it stops.
+    is_opened
+        Whether a client is about to send a message: its connection is new, or it has named
+        recipients. A server that stops waits `START_S` for the message.
     is_evicted
         Whether the connection must end because other connections wait.
     is_ending
@@ -59,12 +67,15 @@ class Activity:
         self.allowed_s: float = IDLE_S
         self.is_evicted = self.is_ending = False
         self.is_busy: bool = False
+        self.is_opened: bool = True
         self._last = time.monotonic()
 
-    def touch(self, allowed_s: float = IDLE_S, is_busy: bool = False) -> None:
+    def touch(
+        self, allowed_s: float = IDLE_S, is_busy: bool = False, is_opened: bool = False
+    ) -> None:
         """Store the time of use of the connection, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
-        self.is_busy = is_busy
+        self.is_busy, self.is_opened = is_busy, is_opened
         self._last = time.monotonic()
 
     def overdue_s(self) -> float:
@@ -323,9 +334,11 @@ class _Connections:
 
     async def drain(self) -> None:
         """Let all connections finish their current message, for a limited time."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         for task in self.tasks:
             self._end(task)
-        for limit_s in (DRAIN_S + 1, 1.0):
+        for limit_s in (START_S + DRAIN_S + 1, 1.0):
             if tasks := set(self.tasks):
                 await asyncio.wait(tasks, timeout=limit_s)
             for task in self.tasks:
@@ -454,6 +467,8 @@ async def finish(task: asyncio.Future[None], activity: Activity) -> None:
     """Wait for a task to finish its current message, unless its connection was evicted."""
     activity.is_ending = True
     try:
+        if activity.is_opened and not activity.is_evicted:
+            await asyncio.wait({task}, timeout=START_S)
         if activity.is_busy and not activity.is_evicted:
             await asyncio.wait({task}, timeout=DRAIN_S)
     finally:
