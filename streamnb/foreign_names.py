@@ -69,40 +69,43 @@ def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]
     return translated
 
 
-# Advice for parameters of scikit-learn: the nearest parameter of streamnb.
+# Advice for parameters of scikit-learn: the nearest parameter of streamnb. ", or " separates
+# alternatives; an error has those whose parameters the class has.
 _FOREIGN_NAMES = {
     "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
     "class_prior": "use prior={label: share, ...}",
     "priors": "use prior={label: share, ...}",
     "force_alpha": "leave it out: alpha is never changed, as with force_alpha=True; its minimum "
     "is 1e-100",
-    "ngram_range": "use ngrams=(smallest, largest)",
-    "lowercase": "use casefold=True or False",
     "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
-    "token_pattern": "use a callable from a text to its tokens as tokenizer, or inner=, "
-    "min_length= and max_length=",
     "min_categories": "leave it out: levels need not be declared, and new ones can come at any "
     "time",
     "solver": "leave it out: there is one solver; see covariance= and shrinkage=",
     "store_covariance": "leave it out: covariances are computed when they are needed",
     "reg_param": "use shrinkage=",
-    "max_df": "leave frequent words out with stop_words=",
-    "min_df": "leave it out: rare words have small weights",
-    "use_idf": "use sublinear=True or a model with length_norm=",
-    "sublinear_tf": "use sublinear=True",
     "class_weight": "pass sample_weight= to fit, or set prior='uniform'",
     "max_iter": "leave it out: training reads the data once",
     "warm_start": "leave it out: partial_fit continues a training",
     "verbose": "leave it out: training prints nothing",
     "n_components": "leave it out: the model does not reduce dimensions",
+    "random_state": "leave it out: the result does not depend on a seed",
+    "n_jobs": "train models in your own processes, and merge() them",
+}
+_TOKENIZER_NAMES = {
+    "ngram_range": "use ngrams=(smallest, largest)",
+    "lowercase": "use casefold=True or False",
+    "token_pattern": "use a callable from a text to its tokens as the tokenizer, or inner=, "
+    "min_length= and max_length=",
+    "max_df": "leave frequent words out with stop_words=",
+    "min_df": "leave it out: rare words have small weights",
+    "use_idf": "use sublinear=True, or a model that normalises lengths",
+    "sublinear_tf": "use sublinear=True",
     "analyzer": "use analyzer='word' or 'char'",
     "binary": "use binary=True",
     "stop_words": "use stop_words=, a list of words",
     "vocabulary": "leave it out: the vocabulary is learned",
-    "strip_accents": "use a callable from a text to its tokens as tokenizer",
-    "preprocessor": "use a callable from a text to its tokens as tokenizer",
-    "random_state": "leave it out: the result does not depend on a seed",
-    "n_jobs": "train models in your own processes, and merge() them",
+    "strip_accents": "use a callable from a text to its tokens as the tokenizer",
+    "preprocessor": "use a callable from a text to its tokens as the tokenizer",
 }
 
 
@@ -118,14 +121,22 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     import difflib  # here: only errors need it
 
     table = cls.parameter_table
-    message = f"a {cls.__name__} has no {kind} {name!r}"
+    article = "an" if cls.__name__[0] in "AEIOU" else "a"
+    message = f"{article} {cls.__name__} has no {kind} {name!r}"
     near = difflib.get_close_matches(name, table, n=1)
-    foreign = {**_FOREIGN_NAMES, **getattr(cls, "foreign_names", {})}.get(name, "")
-    named = re.match(r"use (\w+)=", foreign)
-    if foreign and (named is None or named[1] in table):
-        return f"{message}: {foreign}"
-    if named is not None and ("tokenizer" in table or "words" in table):
-        return f"{message}: it belongs to the tokenizer, Tokenizer(...); there {foreign}"
+    advice_by_name = _FOREIGN_NAMES | _TOKENIZER_NAMES | dict(getattr(cls, "foreign_names", {}))
+    alternatives = advice_by_name.get(name, "").split(", or ")
+    own = [advice for advice in alternatives if advice and _advised(advice) <= {name, *table}]
+    if own:
+        return f"{message}: {', or '.join(own)}"
+    if name in _TOKENIZER_NAMES and ("tokenizer" in table or "words" in table):
+        advice = _TOKENIZER_NAMES[name]
+        return f"{message}: it belongs to the tokenizer, Tokenizer(...); there {advice}"
     if near:
         return f"{message}; did you mean {near[0]!r}?"
     return f"{message}; it has {', '.join(table) or 'none'}"
+
+
+def _advised(advice: str) -> set[str]:
+    """Return the parameters of a class that an advice names."""
+    return set(re.findall(r"(\w+)=", advice)) - {"sample_weight"}  # which is one of `fit`

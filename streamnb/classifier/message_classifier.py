@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
-from streamnb.counts.protocol import Label
+from streamnb.counts.protocol import Label, check_labels
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
@@ -27,6 +27,7 @@ from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
+    as_classes,
     as_labels,
     as_weights,
     frame_of,
@@ -220,7 +221,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         tokenizers = views.tokenizers if isinstance(views, Views) else [views]
         return any(getattr(part, "on", None) is not None for part in (self, *tokenizers))
 
-    def fit(self, X: Any, y: Any, w: Any = None, seed: int = 1) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, seed: int = 1) -> Self:
         """Reset the model, then learn many messages in shuffled order.
 
         A model that learns one class after the other predicts worse. Use `learn_many` to learn in
@@ -232,7 +233,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             The messages. For a frame of several columns, `on` names the column that has them.
         y : sequence of label
             Their labels.
-        w : float or sequence of float, default None
+        sample_weight : float or sequence of float, default None
             Their weights; None for 1.
         seed : int, default 1
             Seed of the order.
@@ -249,13 +250,37 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         rows, labels = self._count_many(X), as_labels(y)
         if len(rows) != len(labels):
             raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
-        weights = as_weights(w, len(labels))
+        weights = as_weights(sample_weight, len(labels))
         order = list(range(len(labels)))
         random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)
         model = self.model.clone()
         model.learn_many([rows[i] for i in order], [labels[i] for i in order], weights[order])
         object.__setattr__(self, "model", model)
         return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Iterable[Label] | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn many messages in the given order, as `learn_many` does.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`.
+        classes : iterable of label, default None
+            Classes that get a probability before a message of them is learned.
+        """
+        declared = [] if classes is None else as_classes(classes)
+        check_labels(declared)
+        with self.model.lock:
+            self.learn_many(X, y, sample_weight)
+            self._declare(declared)
+        return self
+
+    def _declare(self, classes: Iterable[Label]) -> None:
+        """Add classes without messages."""
+        for model in self.models:
+            model.counts.add_classes(classes)
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` of the message."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ class VectorizerMixin:
     out tokens that `fit` did not see. River's methods do not depend on `fit`.
     """
 
+    foreign_names: ClassVar[Mapping[str, str]] = {"max_features": "set max_features= of the model"}
     _sklearn_output_config: Mapping[str, str] = {}  # scikit-learn's `clone` copies this attribute
     _fitted_columns: tuple[NDArray[np.uint64], NDArray[np.int64], list[Any]] | None = None
     on: str | None

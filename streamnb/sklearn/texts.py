@@ -51,8 +51,7 @@ class _TextEstimator(PresetParameters, Estimator):
         return texts
 
     def _declare(self, model: Any, classes: list[Label]) -> None:
-        for view_model in model.models:
-            view_model.counts.add_classes(classes)
+        model._declare(classes)
 
     def _learn_rows(self, model: Any, rows: Any, y: list[Label], weights: Floats) -> None:
         is_first = not any(model.messages().values())
@@ -68,7 +67,8 @@ class _TextEstimator(PresetParameters, Estimator):
 class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
     """`streamnb.TextClassifier`, the default for texts, as a scikit-learn estimator.
 
-    `fit` learns the texts once, shuffled. `partial_fit` learns more texts in their order.
+    `fit` and the first `partial_fit` learn the texts once, in a shuffled order. Later calls of
+    `partial_fit` learn more texts in the given order.
 
     Attributes
     ----------
@@ -76,8 +76,8 @@ class TextClassifier(_TextEstimator, model=classifier.TextClassifier):
         The trained classifier, with all its methods.
     classes_ : ndarray
         The classes, sorted.
-    class_count_ : ndarray
-        Weight of the texts of each class, shape (K,).
+    class_count_, class_log_prior_ : ndarray
+        Weight of the texts of each class, and the log of its share, shape (K,).
 
     Examples
     --------

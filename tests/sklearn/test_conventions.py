@@ -1,10 +1,18 @@
 """Columns, classes and parameters as scikit-learn's own scorers and meta-estimators read them."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import naive_bayes
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import (
+    LinearDiscriminantAnalysis,
+    QuadraticDiscriminantAnalysis,
+)
 from sklearn.ensemble import VotingClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
@@ -219,3 +227,60 @@ def test_columns_are_in_the_order_of_classes():
             zip(model.classes_.tolist(), model.predict_proba_many([text])[0], strict=True)
         )
         assert shares == pytest.approx(model.predict_proba_one(text))
+
+
+CLASSES = [
+    *(getattr(estimators, name) for name in estimators.__all__),
+    *(getattr(streamnb, name) for name in estimators.__all__),
+    streamnb.Tokenizer,
+]
+# Parameters of scikit-learn's naive Bayes, discriminant analysis, vectorizers and linear models.
+FOREIGN_NAMES = sorted(
+    {
+        name
+        for cls in (
+            naive_bayes.BernoulliNB,
+            naive_bayes.CategoricalNB,
+            naive_bayes.ComplementNB,
+            naive_bayes.GaussianNB,
+            QuadraticDiscriminantAnalysis,
+            LinearDiscriminantAnalysis,
+            TfidfVectorizer,
+            LogisticRegression,
+        )
+        for name in cls().get_params()
+    }
+)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
+def test_an_error_names_only_parameters_that_exist(cls):
+    for name in set(FOREIGN_NAMES) - cls.parameter_table.keys():
+        try:
+            cls(**{name: object()})
+        except TypeError as error:
+            message = str(error)
+        except ValueError:  # a synonym with a wrong value
+            continue
+        else:  # a synonym in an estimator, which checks values in `fit`
+            continue
+        own, _, of_tokenizer = message.partition("Tokenizer(...)")
+        advised = set(re.findall(r"(\w+)=", own)) - {name}
+        if cls is streamnb.Tokenizer:
+            advised -= {"max_features"}
+        assert advised <= {"sample_weight", *cls.parameter_table}, message
+        advised = set(re.findall(r"(\w+)=", of_tokenizer)) - {name}
+        assert advised <= streamnb.Tokenizer.parameter_table.keys(), message
+
+
+@pytest.mark.parametrize("cls", CLASSES[:-1], ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
+def test_every_classifier_takes_sample_weight(cls):
+    takes_texts = cls.__name__ in ("TextClassifier", "MailClassifier")
+    X = ["buy pills", "lunch"] * 4 if takes_texts else np.array([[1, 0], [0, 2]] * 4)
+    labels = ["spam", "ham"] * 4
+    weights = [3, 1] * 4
+    model = cls().fit(X, labels, sample_weight=weights)
+    assert model.score(X, labels, sample_weight=weights) == 1
+    model.partial_fit(X, labels, classes=["ham", "spam", "work"], sample_weight=weights)
+    assert list(model.classes_) == ["ham", "spam", "work"]
+    assert model.predict_proba(X).shape == (8, 3)
