@@ -22,6 +22,7 @@ from streamnb.counts.protocol import (
     Label,
     UnsupportedError,
     check_labels,
+    distinct_labels,
 )
 from streamnb.errors import corrupted
 from streamnb.features.token_counts import TokenCounts
@@ -99,7 +100,7 @@ class SqlCounts(Places):
 
     def add_classes(self, labels: Iterable[Label]) -> None:
         """Add classes without messages."""
-        new = [label for label in dict.fromkeys(labels) if label not in self.labels]
+        new = [label for label in distinct_labels(labels) if label not in self.labels]
         check_labels(new)
         for label in new:
             self.labels.append(label)

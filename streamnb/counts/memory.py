@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels
+from streamnb.counts.protocol import (
+    Counts,
+    Floats,
+    Keys,
+    Label,
+    check_labels,
+    distinct_labels,
+    label_error,
+)
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.storage import label_from_json, label_to_json
 
@@ -76,11 +84,14 @@ class MemoryCounts:
 
     def index(self, label: Label) -> int | None:
         """Return the column of a class, None for an unknown class."""
-        return self._index.get(label)
+        try:
+            return self._index.get(label)
+        except TypeError as error:
+            raise label_error(error) from None
 
     def add_classes(self, labels: Iterable[Label]) -> None:
         """Add classes without messages."""
-        new = [label for label in dict.fromkeys(labels) if label not in self._index]
+        new = [label for label in distinct_labels(labels) if label not in self._index]
         check_labels(new)
         self.table.widen(len(self.labels) + len(new))
         self.version += 1
@@ -116,7 +127,10 @@ class MemoryCounts:
         Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
         None stands for `weight`.
         """
-        k = self._index.get(label)
+        try:  # not `index`: a call for each message
+            k = self._index.get(label)
+        except TypeError as error:
+            raise label_error(error) from None
         if k is None:
             self.add_classes((label,))
             k = self._index[label]
@@ -143,7 +157,7 @@ class MemoryCounts:
     ) -> None:
         """Unlearn a message, or raise ValueError and change nothing."""
         class_weight = weight if class_weight is None else class_weight
-        k = self._index.get(label)
+        k = self.index(label)
         if k is None:
             raise ValueError(f"cannot unlearn: nothing was ever learned of class {label!r:.80}")
         class_weight_after = _core.subtract_exactly(self.weights[k], class_weight)

@@ -35,14 +35,23 @@ def checked_weight(w: Any) -> float:
     return weight
 
 
-def check_labels(labels: Iterable[Any]) -> None:
-    """Raise ValueError for a missing label, TypeError for one without a hash, such as a list."""
+def distinct_labels(labels: Iterable[Any]) -> dict[Any, None]:
+    """Return labels without repetitions; raise TypeError for one without a hash, such as a list."""
     labels = list(labels)
     try:
-        distinct_labels = dict.fromkeys(labels)
+        return dict.fromkeys(labels)
     except TypeError as error:
-        raise TypeError(f"a label must be one text, number or truth value: {error}") from None
-    if any(map(is_missing, distinct_labels)):
+        raise label_error(error) from None
+
+
+def label_error(error: TypeError) -> TypeError:
+    """Return the error for a label that cannot be looked up, given the error of the look-up."""
+    return TypeError(f"a label must be one text, number or truth value: {error}")
+
+
+def check_labels(labels: Iterable[Any]) -> None:
+    """Raise ValueError for a missing label, TypeError for one without a hash, such as a list."""
+    if any(map(is_missing, distinct_labels(labels))):
         raise ValueError("a label must not be None or NaN")
 
 

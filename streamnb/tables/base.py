@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core.exact_sums import ExactSums
-from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
+from streamnb.counts.protocol import (
+    Floats,
+    Ints,
+    Label,
+    check_labels,
+    checked_weight,
+    distinct_labels,
+    label_error,
+)
 from streamnb.naive_bayes.mini_batches import (
     MiniBatchMixin,
     are_names,
@@ -132,7 +140,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         self, features: Mapping[Hashable, int], label: Label, feature: Hashable
     ) -> tuple[int, int]:
         """Return the indices of a class and a feature; ValueError if one was never learned."""
-        place, j = self._places.get(label), features.get(feature)
+        place, j = self._place(label), features.get(feature)
         if place is None or j is None:
             raise ValueError(
                 f"the class {label!r:.80} or the feature {feature!r:.80} was never learned"
@@ -148,8 +156,15 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         table = Columns.from_data(X)
         return [dict(zip(table.names, row, strict=True)) for row in table.values.tolist()]
 
+    def _place(self, label: Label) -> int | None:
+        """Return the index of a class, None for an unknown class."""
+        try:
+            return self._places.get(label)
+        except TypeError as error:
+            raise label_error(error) from None
+
     def _declare(self, labels: Iterable[Label]) -> None:
-        new = [label for label in dict.fromkeys(labels) if label not in self._places]
+        new = [label for label in distinct_labels(labels) if label not in self._places]
         check_labels(new)
         for label in new:
             self._places[label] = len(self.labels)
@@ -212,7 +227,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         weight = checked_weight(w)
         with self.lock:
             rows = self.statistics.read(Columns.from_dict(x))
-            place = self._places.get(y)
+            place = self._place(y)
             class_weight = -1.0 if place is None else self._weights[place].weight
             if place is None or class_weight < weight or 0 < weight < SMALLEST_WEIGHT:
                 raise ValueError(

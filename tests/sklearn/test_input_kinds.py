@@ -316,3 +316,39 @@ def test_errors_name_the_row_that_is_no_text(module, missing):
             call()
     with pytest.raises(ValueError, match="on="):
         model.fit(pd.DataFrame({"a": TEXTS, "b": TEXTS}), LABELS)
+
+
+NO_LABELS = {"list": ["x"], "set": {"x"}, "dict": {"x": 1}, "array": np.array(["x", "y"])}
+ROWS = [
+    ("x", ("TextClassifier", "MailClassifier")),
+    ({0: 1}, ("MultinomialNB", "BernoulliNB", "ComplementNB", "DiscriminativeMultinomialNB")),
+    ({"a": 1.0}, ("GaussianNB", "GaussianDiscriminantAnalysis", "MixedNB")),
+    ({"a": "b"}, ("CategoricalNB", "AODE", "LazyBayesianRules")),
+]
+MODELS_AND_ROWS = {name: row for row, names in ROWS for name in names}
+
+
+@pytest.mark.parametrize("label", NO_LABELS.values(), ids=NO_LABELS)
+@pytest.mark.parametrize("name", MODELS_AND_ROWS)
+def test_every_entrance_says_which_values_a_label_can_have(name, label):
+    model, row = getattr(streamnb, name)(), MODELS_AND_ROWS[name]
+    rows = [[1.0]] if row == {0: 1} else [row]
+    for _ in range(2):  # before and after the first examples
+        for method, arguments in (
+            ("learn_one", (row, label)),
+            ("learn_many", (rows, [label])),
+            ("fit", (rows, [label])),
+            ("partial_fit", (rows, ["p"], [label])),
+            ("unlearn_one", (row, label)),
+            ("top_features", (label,)),
+        ):
+            if not hasattr(model, method):
+                continue
+            if method == "unlearn_one" and name not in ("MultinomialNB", "GaussianNB", "AODE"):
+                continue  # the others check the receipt first, or compare with stored examples
+            with pytest.raises(
+                (TypeError, ValueError), match=r"a label must be one text|labels have the shape"
+            ):
+                getattr(model, method)(*arguments)
+        model.learn_one(row, "p")
+        model.learn_one(row, "q")
