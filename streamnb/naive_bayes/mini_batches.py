@@ -594,7 +594,7 @@ class MiniBatchMixin(PredictManyMixin):
         y
             n labels.
         classes
-            Classes that get a column before a row of them is learned.
+            Classes that `predict_proba` has a column for, even if no row of them was learned.
         sample_weight
             n weights, >= 0.
 

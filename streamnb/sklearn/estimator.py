@@ -299,12 +299,14 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     ) -> Self:
         """Learn more rows of the same width, or more texts. New classes are allowed.
 
+        The first call learns as `fit` does: texts of a `TextClassifier` in a shuffled order.
+
         Parameters
         ----------
         X, y, sample_weight
             As for `fit`.
         classes : array, default None
-            Classes that get a column before a row of them is learned.
+            Classes that `predict_proba` has a column for, even if no row of them was learned.
         """
         return self._learn(X, y, classes, sample_weight, reset=not hasattr(self, "model_"))
 
@@ -343,5 +345,6 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     def class_log_prior_(self) -> NDArray[np.float64]:
         """Log prior of each class, (K,); without a prior, the log of its share of the weight."""
         model = self._fitted_model()
-        prior = "learned" if model.prior == "none" else model.prior
+        prior = getattr(model, "prior", "none")
+        prior = "learned" if prior == "none" else prior
         return self._in_class_order(log_prior(prior, model.labels, self._class_weights()))

@@ -303,6 +303,16 @@ def test_learned_attributes_are_those_of_scikit_learn(name):
         )
 
 
+@by_entrance
+def test_every_estimator_has_class_weights_and_their_logs(name, kind):
+    X, y = examples(kind)
+    model = new_estimator(name).fit(X, y)
+    assert model.class_count_.tolist() == [np.sum(y == label) for label in model.classes_]
+    np.testing.assert_allclose(
+        np.exp(model.class_log_prior_), model.class_count_ / len(y), rtol=1e-12
+    )
+
+
 def test_attributes_of_texts_follow_the_vocabulary():
     model = estimators.MultinomialNB().fit(["free offer free", "lunch"], ["spam", "ham"])
     assert model.vocabulary_ == {"free": 0, "lunch": 1, "offer": 2}
