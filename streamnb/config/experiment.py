@@ -117,10 +117,13 @@ def _model_section(kind: str) -> type[ParameterSection]:
     class ModelConfig(ParameterSection, kind=kind, parameters=MODELS[kind]):
         """Parameters of a model."""
 
+    ModelConfig.__name__ = ModelConfig.__qualname__ = f"{MODELS[kind].__name__}Config"
     return ModelConfig
 
 
 _MODEL_SECTIONS = {kind: _model_section(kind) for kind in MODELS}
+# pickle finds a class by its name in its module.
+globals().update({section.__name__: section for section in _MODEL_SECTIONS.values()})
 
 
 class ScikitConfig(Section, kind="scikit-learn"):

@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import json
+import pickle
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from streamnb import CategoricalNB
 from streamnb.config.experiment import (
+    MODELS,
     HoldoutFractions,
     IdxConfig,
     RandomConfig,
@@ -857,3 +859,10 @@ def test_reading_csv_is_linear(tmp_path):
         writer.writerow([*range(1999), "pq"[i % 2]])
     results = read_examples(written(tmp_path / "t.csv", wide.getvalue()))
     assert results.table.values.shape == (50, 1999)
+
+
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_a_configuration_with_models_can_be_pickled(kind):
+    data = {"kind": "bundled", "name": "iris"}
+    config = build_experiment({"data": data, "models": {"m": {"kind": kind}}})
+    assert pickle.loads(pickle.dumps(config)) == config
