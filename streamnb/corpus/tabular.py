@@ -221,6 +221,11 @@ def open_table(
     return _open_csv(path, head, delimiter, has_header, known_names, required_names)
 
 
+# A brace and the first key, or an empty object. The first object can be damaged, or too long for
+# the head of the file.
+_OBJECT_START = re.compile(rb'\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}\s*$)', re.MULTILINE)
+
+
 def detect_format(path: Path, head: bytes) -> str | None:
     """Return the format of a tabular file by its content and suffix; None if it is not tabular.
 
@@ -231,13 +236,8 @@ def detect_format(path: Path, head: bytes) -> str | None:
     text = head.removeprefix(BOM_UTF8).lstrip()
     if text.startswith(b"__label__"):
         return "fasttext"
-    if text.startswith(b"{"):
-        try:
-            is_object = isinstance(json.loads(text.partition(b"\n")[0]), dict)
-        except (ValueError, RecursionError):
-            is_object = False
-        if is_object:
-            return "jsonl"
+    if _OBJECT_START.match(text):
+        return "jsonl"
     return SUFFIXES.get(bare_suffix(path))
 
 
@@ -484,7 +484,10 @@ def _json_names(path: Path) -> list[str]:
             if isinstance(content, dict):
                 names |= dict.fromkeys(content)
     if not names:
-        raise CorpusError(f"{path}: its first {HEAD_ROWS} lines have no JSON object with a key")
+        raise CorpusError(
+            f"{path}: its first {HEAD_ROWS} lines have no JSON object with a key; "
+            "write each object on one line: jq -c . FILE"
+        )
     return list(names)
 
 

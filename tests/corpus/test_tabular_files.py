@@ -641,3 +641,49 @@ def test_every_entrance_has_one_rule_for_texts_that_lack(tmp_path, kind, entranc
     assert [isinstance(row, str) for row in rows] == [is_error and i == 4 for i in range(12)]
     if is_error:
         assert re.search(r":\d+: no text in the (key|column) 'text'", rows[4])
+
+
+def json_objects(*texts, encoding="utf-8"):
+    """Lines of JSON objects with these texts and alternating labels."""
+    rows = [{"label": "ab"[i % 2], "text": text} for i, text in enumerate(texts)]
+    lines = (json.dumps(row, ensure_ascii=encoding == "ascii") + "\n" for row in rows)
+    return "".join(lines).encode(encoding)
+
+
+# JSON Lines in a file with another suffix, and how many lines are errors.
+JSON_LINES = {
+    "a first object longer than the head": (json_objects("a" * 300_000, "at noon"), 0),
+    "Windows-1252": (json_objects("Größe", "at noon", encoding="cp1252"), 0),
+    "blanks before": (b"\n  " + json_objects("buy", "at noon"), 0),
+    "a space in the object": (b'{ "text" : "buy", "label": "a"}\n' + json_objects("x", "y"), 0),
+    "an escape in the first key": (b'{"a\\"b": 1, "text": "buy", "label": "b"}\n', 0),
+    "a first object without its end": (b'{"label": "a", "text": "buy"\n' + json_objects("x"), 1),
+    "a first object without a comma": (b'{"label": "a" "text": "b"}\n' + json_objects("x"), 1),
+    "an empty first object": (b"{}\n" + json_objects("x", "y"), 1),
+}
+
+
+@pytest.mark.parametrize("entrance", TEXT_ENTRANCES)
+@pytest.mark.parametrize("kind", JSON_LINES)
+def test_json_lines_need_no_suffix_and_no_complete_first_object(tmp_path, kind, entrance):
+    content, n_errors = JSON_LINES[kind]
+    (tmp_path / "t").write_bytes(content)
+    rows = TEXT_ENTRANCES[entrance](tmp_path / "t", None)
+    assert len(rows) == len(content.split(b"\n")) - 1 - content.startswith(b"\n")
+    assert [isinstance(row, str) for row in rows] == [i < n_errors for i in range(len(rows))]
+    texts = [row.text if entrance == "predict" else row[1] for row in rows[n_errors:]]
+    assert not any("{" in str(text) for text in texts)
+
+
+@pytest.mark.parametrize("entrance", TEXT_ENTRANCES)
+def test_an_object_on_several_lines_is_refused(tmp_path, entrance):
+    (tmp_path / "t").write_text(json.dumps({"label": "a", "text": "buy"}, indent=1))
+    with pytest.raises(CorpusError, match=r"write each object on one line: jq -c \. FILE"):
+        TEXT_ENTRANCES[entrance](tmp_path / "t", None)
+
+
+@pytest.mark.parametrize("first", ["{} is the empty set", '{"free" pills}', "{name}, buy now"])
+def test_a_text_can_begin_with_a_brace(tmp_path, first):
+    (tmp_path / "t").write_text(f"{first}\nlunch at noon\n")
+    data = open_unlabelled(str(tmp_path / "t"), None, is_mail=False)
+    assert [item.text for item in data.items] == [first, "lunch at noon"]
