@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from streamnb import _core
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
@@ -61,6 +61,11 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
 class MailTransformer(ScanningTransformer):
     """Base of the tokenizers that read header fields, except fields that filters add."""
 
+    unpickled_attributes: ClassVar[tuple[str, ...]] = (
+        *ScanningTransformer.unpickled_attributes,
+        "_field_is_read",
+        "_prefixes",
+    )
     headers: bool = parameter(
         Boolean(), "counts", "True to read header fields other than the subject.", default=True
     )
@@ -80,6 +85,10 @@ class MailTransformer(ScanningTransformer):
     def _changed(self, name: str) -> None:
         super()._changed(name)
         self._field_is_read: dict[bytes, bool] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._changed("headers")  # creates the caches, which are not pickled
 
     def _reads_field(self, name: bytes) -> bool:
         """Return True if the field with this name is read; cache the answer."""

@@ -385,3 +385,31 @@ def test_the_row_of_a_missing_label_is_named(missing):
     y = pd.Series(["a", "b", missing], dtype=object)
     with pytest.raises(ValueError, match="row 2"):
         new_estimator("TextClassifier").fit(["free", "lunch", "noon"], y)
+
+
+def _keys_of_state(value, visited):
+    """Return the types of all keys of dicts in an object's state."""
+    if id(value) in visited:
+        return set()
+    visited.add(id(value))
+    if isinstance(value, dict):
+        return {type(key) for key in value}.union(
+            *(_keys_of_state(item, visited) for item in value.values())
+        )
+    if isinstance(value, (list, tuple)):
+        return set().union(*(_keys_of_state(item, visited) for item in value))
+    if type(value).__module__.startswith("streamnb.") and hasattr(value, "__getstate__"):
+        return _keys_of_state(value.__getstate__(), visited)
+    return set()
+
+
+@by_entrance
+def test_a_state_is_the_same_after_a_prediction_and_has_keys_of_json(name, kind):
+    X, y = examples(kind)
+    model = new_estimator(name).fit(X, y)
+    state = pickle.dumps(model)
+    copied = pickle.loads(state)
+    assert (copied.predict_proba(X) == model.predict_proba(X)).all()
+    assert pickle.dumps(model) == state
+    # skops writes states as JSON.
+    assert _keys_of_state(model, set()) <= {str, int, float, bool, type(None)}
