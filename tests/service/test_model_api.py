@@ -214,3 +214,12 @@ def test_a_missing_extra_is_named(tmp_path, module, options):
     )  # fmt: skip
     assert done.returncode == 2
     assert f"{module}: not installed: pip install 'streamnb[server]'" in done.stderr
+
+
+@pytest.mark.parametrize("query", ["reasons=2", "text=log+in", "threshold=0.9&reasons=2"])
+def test_a_key_in_the_url_is_refused(predicting, tmp_path, query):
+    text_model(tmp_path / "tickets.snb")
+    web = predicting(tmp_path / "tickets.snb")
+    status, answer = web("POST", f"/predict?{query}", json.dumps({"text": "log in"}))
+    assert status == 400
+    assert answer["error"].startswith(f"'{query.partition('=')[0]}': write keys into the body")

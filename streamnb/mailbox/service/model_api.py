@@ -224,8 +224,10 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
     metrics = RequestMetrics(monitor)
     pool = ThreadPoolExecutor(4, "streamnb-predict")
 
-    def act(body: bytes) -> tuple[int, dict[str, Any]]:
+    def act(body: bytes, names: list[str]) -> tuple[int, dict[str, Any]]:
         try:
+            if names:
+                raise RequestError(f"{names[0]!r:.60}: write keys into the body, not into the URL")
             return 200, predict_all(current(), body)
         except RequestError as error:
             return 400, {"error": str(error)}
@@ -235,7 +237,9 @@ def model_api(current: Callable[[], Predictor], monitor: Monitor | None = None) 
     async def predict(request: Request) -> Response:
         body = await request.body()
         started = time.perf_counter()
-        status, answer = await asyncio.get_running_loop().run_in_executor(pool, act, body)
+        status, answer = await asyncio.get_running_loop().run_in_executor(
+            pool, act, body, list(request.query_params)
+        )
         metrics.record("predict", status, time.perf_counter() - started)
         return JSONResponse(answer, status)
 
