@@ -101,6 +101,8 @@ def _value_hint(name: str, value: Any) -> str:
         )
     if hasattr(value, "build_analyzer"):
         return ": pass its build_analyzer()"
+    if name == "model" and hasattr(value, "tokenizer"):
+        return ": pass the classifier's `model`, and a Classifier with its `tokenizer` around all"
     if name == "alpha" and is_number(value) and value == 0:
         return ": for (almost) no smoothing use alpha=1e-10"
     if name == "prior" and not isinstance(value, str):

@@ -725,3 +725,14 @@ def test_a_copy_waits_for_a_call_of_another_thread(make_copy, name):
 def test_attributes_of_a_window_are_described():
     for name in ("as_tokens", "labels", "state"):
         assert getattr(WindowNB, name).__doc__ == f"`{name}` of the model inside."
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, MailClassifier])
+def test_a_classifier_is_put_into_a_window_by_its_model(kind):
+    classifier = kind()
+    with pytest.raises(ValueError, match="pass the classifier's `model`, and a Classifier with"):
+        WindowNB(classifier, size=2)
+    window = Classifier(classifier.tokenizer, WindowNB(classifier.model, size=2))
+    for text, label in (("buy", "spam"), ("lunch", "ham"), ("noon", "ham")):
+        window.learn_one(text, label)
+    assert window.messages() == {"spam": 0, "ham": 2}
