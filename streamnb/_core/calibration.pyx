@@ -220,7 +220,6 @@ cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate,
 
 # Runs of one class (see `ClassRuns`).
 cdef enum:
-    CREDIT_EARNED = 7         # credit for a message of another class, in expected messages of this class
     LARGEST_CREDIT = 1 << 16
     UNCOUNTED_RUN = 10        # a run of up to 1/10 of all messages is not counted
 
@@ -262,15 +261,13 @@ def class_run_step(
     """
     cdef Py_ssize_t k
     cdef double share = 1.0 / max(len(active) - 1, 1)
-    cdef double earned = round_to(CREDIT_STEP, CREDIT_EARNED * share), limit = credit_limit(memory * share)
-    cdef double credit, length, mean, after, expected, own_limit = limit
+    cdef double credit, length, mean, after, limit = credit_limit(memory * share), own_limit = limit
     cdef list changes = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 2)
     cdef list run_changes = [<double> class_index, 1.0, 0.0]
     # A class keeps its runs when all its messages are undone.
     cdef set has_messages = set(active)
     for k in active:
-        credit = credits[k]
-        changes[k + 1] = max(min(credit + earned, limit) - credit, 0.0)
+        changes[k + 1] = limit - <double> credits[k]
     for k in sorted(runs):  # sorted: equal states give equal changes
         length, mean = runs[k]
         if k == class_index:
@@ -279,9 +276,7 @@ def class_run_step(
             # Rounded down: an old mean reaches 0, and the receipt then omits the class.
             after = floor((mean + (length - mean) / memory) / RUN_STEP) * RUN_STEP
             run_changes += [<double> k, 0 - length, after - mean]
-            expected, credit = max(after, share), credits[k]
-            earned = round_to(CREDIT_STEP, CREDIT_EARNED * expected)
-            changes[k + 1] = min(credit + earned, credit_limit(memory * expected)) - credit
+            changes[k + 1] = credit_limit(memory * max(after, share)) - <double> credits[k]
     credit = credits[class_index]
     changes[class_index + 1] = -min(max(credit, 0.0), 1.0)
     credit = credit - own_limit + min(max(total_weight / UNCOUNTED_RUN, 1.0), own_limit)

@@ -21,9 +21,9 @@ class ClassRuns(OnlineEstimator):
 
     Users often train one folder after the other. Estimates of class frequencies (the intercepts of
     the recalibration, the label noise) would then fit the last folder only. So each class has a
-    credit. A message of another class adds 7 r to it, up to max(20 r, 1). A message of the class
-    itself has the weight min(1, credit), which is subtracted from the credit. While only one class
-    has messages, the credit does not grow.
+    credit. A message of another class sets it to max(20 r, 1). A message of the class itself has
+    the weight min(1, credit), which is subtracted from the credit. While only one class has
+    messages, the credit is 0.
 
     r is the number of messages of the class for each message of another class, in a mixed stream:
     1 / (K - 1), or the mean length of about its last 20 runs if that is larger. So messages of a

@@ -273,7 +273,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
     pool = np.full(systems, 1 / systems)
     noise, n_labels = defaultdict(lambda: 0.1), defaultdict(lambda: 10.0)
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    mistakes, out = 20.0, []
+    mistakes, out = 4.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -308,7 +308,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
             for c in active - {y}:
                 mean[c] += (length[c] - mean[c]) / 20
                 expected = max(mean[c], 1 / (len(active) - 1))
-                credit[c] += min(credit[c] + 7 * expected, max(20 * expected, 1)) - credit[c]
+                credit[c] = max(20 * expected, 1)
                 length[c] = 0.0
         trust = 1.0
         if len(classes) > 1 and y in classes:
@@ -322,8 +322,8 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
             best = int(np.flatnonzero(z_top(out[-1]))[0])
             sampling = noise_weight = 1.0
             if classes[best] != y:
-                sampling, noise_weight = np.clip([4 - mistakes, (20 - mistakes) / 10], 0, 1)
-            mistakes = 0.0 if classes[best] == y else min(mistakes + p[best], 20.0)
+                sampling, noise_weight = np.clip([4 - mistakes, 3 / max(mistakes, 3)], 0, 1)
+            mistakes = 0.0 if classes[best] == y else mistakes + p[best]
 
             def posterior(shares, weight=mix * noise_weight, likelihood=likelihood, truth=truth):
                 joint = likelihood * shares
