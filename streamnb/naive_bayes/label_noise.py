@@ -59,7 +59,7 @@ class LabelNoise(OnlineEstimator):
     ...     posterior, _ = noise.posterior([0.999, 0.001], [0, 1], 0)
     ...     _ = noise.learn(posterior, [0, 1], 0)
     >>> [round(rate, 3) for rate in noise.rates([0, 1])]  # no label of class 1 was seen
-    [0.0, 0.028]
+    [0.0, 0.029]
     """
 
     delta_names: ClassVar[tuple[str, ...]] = ("noise",)
