@@ -136,10 +136,12 @@ class ImmediateConfig(Section, kind="immediate"):
 
 
 class DelayedConfig(Section, kind="delayed"):
-    """Labels arrive late: by messages, or by hours."""
+    """Labels arrive late: by messages, by hours, or at random with a mean."""
 
     messages: int | None = key(Integer(0, none=True), default=None)
     hours: float | None = key(Number(0, 1e9, none=True), default=None)
+    mean: float | None = key(Number(0, 1e9, none=True), default=None)
+    seed: int = key(SEED, default=1)
 
 
 class PartialConfig(Section, kind="partial"):

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from streamnb import _core
 from streamnb.scores import log_odds
 
 _MIN_DATES = 9  # minimum number of messages with a date before the stream's clock is used
@@ -166,6 +167,28 @@ class DelayedByTime(FeedbackPolicy):
         ):
             self._queue.put(self._clock + self.seconds, self._arrived.popleft())
         return self._queue.pop_until(self._clock)
+
+
+@dataclass
+class DelayedAtRandom(FeedbackPolicy):
+    """Release each label a random number of messages later, geometrically distributed."""
+
+    mean: float
+    seed: int = 1
+    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 (an experiment, not a secret)
+
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Queue the labels and return those that are due."""
+        # parameter of a geometric distribution that starts at 0
+        p_wait = self.mean / (1 + self.mean)
+        for label in pending:
+            u = 1.0 - self._random.random()
+            delay = math.floor(_core.log(u) / _core.log(p_wait)) if p_wait > 0 else 0
+            self._queue.put(latest.position + delay, label)
+        return self._queue.pop_until(latest.position)
 
 
 class _Selection(FeedbackPolicy):

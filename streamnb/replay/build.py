@@ -176,6 +176,7 @@ _POLICIES: dict[str, dict[str, Callable[[Any], feedback.FeedbackPolicy]]] = {
     "delayed": {
         "messages": lambda section: feedback.Delayed(section.messages),
         "hours": lambda section: feedback.DelayedByTime(3600 * section.hours),
+        "mean": lambda section: feedback.DelayedAtRandom(section.mean, section.seed),
     },
     "partial": {
         "share": lambda section: feedback.Partial(section.share, section.seed),

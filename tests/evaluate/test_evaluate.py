@@ -24,6 +24,7 @@ from streamnb.evaluate import Example, RunningMetrics, Step, prequential
 from streamnb.evaluate.feedback import (
     Active,
     Delayed,
+    DelayedAtRandom,
     DelayedByTime,
     Margin,
     Noisy,
@@ -441,6 +442,17 @@ def test_one_wrong_date_brings_no_label_early():
         assert np.median(waits) < seconds / 600 + 60  # late by no more than the window
     dateless = [item._replace(date=None) for item in stream]
     assert released(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
+
+
+def test_delayed_at_random_has_that_mean():
+    waits = [
+        now - number
+        for now, calls in enumerate(released(DelayedAtRandom(5.0, seed=2)))
+        for number, _ in calls
+    ]
+    assert 4 < np.mean(waits) < 6
+    assert len(waits) > 950
+    assert released(DelayedAtRandom(0.0)) == released()
 
 
 def test_partial_and_noisy_labels():

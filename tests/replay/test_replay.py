@@ -481,7 +481,7 @@ BAD_CONFIGURATIONS = {
     "feedback: {kind: delaied}": "feedback.kind: .*'delaied' is not one of immediate, delayed, partial",
     "feedback: {kind: delayed, mesages: 5}": "feedback.mesages: unknown key; did you mean 'messages'",
     "feedback: [{kind: noisy}, {kind: margin, log_ods: 5}]": r"feedback\[1\].log_ods: unknown key; did you mean",
-    "feedback: {kind: delayed}": "feedback: set exactly one of messages, hours",
+    "feedback: {kind: delayed}": "feedback: set exactly one of messages, hours, mean",
     "feedback: {kind: partial, recipients: []}": r"feedback.recipients: \[\] is not a list of 1 values or more",
     "model: {views: [words, smells]}": r"model.views\[1\]|model.views",
     "model: {views: [words, words]}": "model.views: .*is not a list of some of words, header, body, pairs, bytes",
