@@ -469,7 +469,7 @@ class ParametersMixin:
         Parameters
         ----------
         deep : bool, default True
-            Whether to add the parameters of parameters, named as "words__ngrams".
+            Whether to add the parameters of nested objects: "words__ngrams" is `ngrams` of `words`.
         """
         params = {name: getattr(self, name) for name in self.parameter_table}
         for name, value in list(params.items()):

@@ -76,8 +76,7 @@ class Verdict:
         The probability of each class.
     reasons
         The features with the strongest evidence for the label (positive) or against it (negative).
-        They are named when they are read, and describe the state of the classifier at the time of
-        the verdict.
+        Their counts are those at the time of the verdict.
     ready
         Whether the class has enough correct predictions to act without a review
         (`TextModel.is_ready`).

@@ -328,7 +328,7 @@ def _parse_digest(text: str) -> bytes:
 @options.database_options
 @options.json_option
 def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
-    """Create the database NEW with the views of this version by learning your mail again.
+    """Learn your mail again in the database NEW, which has the views of this version.
 
     The views of a database never change. Each message of the SOURCEs (as for `streamnb learn`)
     that has a label in the old database gets that label in NEW. The old database is only read. If
@@ -404,8 +404,8 @@ def classify(source: tuple[str, ...], reasons: int, as_json: bool, binary: bool)
     """Print a line for each message: S for spam, H for ham or U for unsure, the score and the path.
 
     Messages of a class that is not ready (see `streamnb status`) are U too. The score is the
-    log-odds of spam: above 0, spam is more likely than not. If there are classes other than ham
-    and spam, the class's name and log-odds are printed.
+    log-odds of spam: above 0, spam is more likely than not. With classes other than ham and spam,
+    the score is the log-odds of the most probable class, whose name replaces the letter.
 
     Without a SOURCE, one message is read from standard input. The command is faster while
     `streamnb serve` runs.

@@ -359,8 +359,8 @@ def _result_line(result: MergeResult) -> str:
 @click.option(
     "--replace",
     is_flag=True,
-    help="After the import, remove the earlier import of this file, or of the only imported file. "
-    "Use it for a newer word list of bogofilter.",
+    help="Replace the earlier import of a file of this name. If only one file was imported, its "
+    "name can differ. Use it for a newer word list of bogofilter.",
 )
 @database_options
 @json_object_option

@@ -313,14 +313,14 @@ judge_options: Decorator = combine_options(
         "--costs",
         type=(FiniteRange(0), FiniteRange(0), FiniteRange(0)),
         metavar="ALARM MISS UNSURE",
-        help="Costs of a false alarm, a missed spam and an unsure verdict. Default: those "
-        "of the model, otherwise 10 1 0.2.",
+        help="Costs of a false alarm, a missed spam and an unsure verdict. Default: the costs "
+        "stored with the model; a new database stores 10 1 0.2.",
     ),
     shared_option(
         "--threshold",
         type=FiniteRange(0.5, 1),
         metavar="P",
-        help="Minimum probability of a sure verdict, in place of the costs.",
+        help="A verdict is sure if its probability is at least P. The costs are then ignored.",
     ),
 )
 

@@ -224,7 +224,8 @@ def serve(**values: Any) -> None:
     from streamnb.mailbox.service.monitor import Monitor, configure_logging
     from streamnb.mailbox.service.sockets import inherited_sockets, raise_file_limit
 
-    gc.set_threshold(20_000, 10, 10)  # what lives for months looks for cycles more often (`group`)
+    # A server runs for months, so it collects cycles more often than other commands do (`main`).
+    gc.set_threshold(20_000, 10, 10)
     settings = _Settings(**values)
     passed = inherited_sockets()
     if unknown := set(passed) - {*_KINDS, "ask"}:

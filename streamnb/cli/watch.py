@@ -52,7 +52,7 @@ def _parse_folders(
             raise click.BadParameter(f"{folder!r:.80} is given as the folder of two classes")
         labels[folder] = label if label == "?" else parse_label(label)
     if any(label == "?" and folder.upper() != "INBOX" for folder, label in labels.items()):
-        raise click.BadParameter("? is only for the inbox; leave out folders without a class")
+        raise click.BadParameter("? is only for the inbox: name no other folder that has no class")
     return labels
 
 

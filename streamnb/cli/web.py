@@ -98,8 +98,8 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
     """Show or set the limits of stored verdicts, or find verdicts.
 
     The database stores sender, subject, verdict and features of classified mail for `streamnb
-    web`: at most 500 messages of the last 30 days. `streamnb forget --erase` deletes those of a
-    message or a sender.
+    web`: at most 500 messages of the last 30 days. `streamnb forget --erase` deletes the verdicts
+    of a message or a sender.
 
     \b
     Example:

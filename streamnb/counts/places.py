@@ -126,7 +126,7 @@ class Places:
 
     @property
     def version(self) -> int:
-        """A number that changes if the database may have changed."""
+        """A number that stays the same only while the database does not change."""
         return self.database.changes + self._changes
 
     def _changed(self) -> None:

@@ -36,7 +36,8 @@ _FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _NOT_URL_SAFE = lazy_pattern(rb"[^\w-]|--|__")
 _QUOTED_BYTE = lazy_pattern(rb"=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)")
 _IDENTITIES = (b"7bit", b"8bit", b"binary")  # encodings that leave the data as it is
-_ENCODED_SAMPLE = 4096  # bytes of a part that decide between several declared encodings
+# If a part declares several encodings, so many of its bytes are read to choose one of them.
+_ENCODED_SAMPLE = 4096
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
 _QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # on names reduced to letters and digits

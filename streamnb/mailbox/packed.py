@@ -33,8 +33,10 @@ _VIEW = struct.Struct("<IB")  # number of features, format of features and count
 _ANY, _ONCE, _SMALL, _PLACE = 0, 1, 2, 16
 _COUNTS = {_ANY: "<f8", _SMALL: "u1"}
 _MAX_PLACE_BYTES = 4
-_PLACED = 0xC0  # flags in the byte of the number of views: sorted by place, and compressed
-PLACED = bytes([_PLACED])  # packed tokens with places begin with this byte or a larger one
+# The first byte is the number of views. These two flags are added to it if the features are stored
+# by place, and compressed.
+_PLACED = 0xC0
+PLACED = bytes([_PLACED])  # least first byte of features with places, for queries
 # limit in bytes of a message's features; the largest message needs a tenth of it
 _MAX_BYTES = 1 << 28
 

@@ -279,7 +279,7 @@ def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence
 
 
 def _agreed(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
-    """Return the sorted places with a single fingerprint, and these fingerprints."""
+    """Return the places for which all pairs have the same fingerprint, sorted, and that one."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
         axis=0,

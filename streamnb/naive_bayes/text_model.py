@@ -171,8 +171,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         ------
         ValueError
             If this was never learned (a count would fall below zero), or a receipt is missing.
-            The model is then unchanged. With decay, and after features were evicted
-            (`max_features`), at most the remaining counts are subtracted, without an error.
+            The model is then unchanged. Models with decay, and models that evicted features
+            (`max_features`), raise no error: they subtract at most the counts that remain.
         """
         with self.lock:
             if receipt is None:

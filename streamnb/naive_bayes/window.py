@@ -127,7 +127,7 @@ class WindowNB(TextModel):
 
     @classmethod
     def _from_view_models(cls, view_models: list[Any], header: Mapping[str, Any]) -> Self:
-        raise ValueError("a WindowNB is not read from files")
+        raise ValueError("a file cannot hold a WindowNB; load the model and wrap it again")
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         raise OutputError(

@@ -381,7 +381,7 @@ def number_of_text(text: str) -> Any:
     """Return the finite number or the truth value that a text stands for; None without one."""
     if text.lower() in _TRUTH_VALUES:
         return _TRUTH_VALUES[text.lower()]
-    if "_" in text:  # which Python reads in numbers
+    if "_" in text:  # Python reads 1_000 as a number
         return None
     with contextlib.suppress(ValueError):
         if len(text) <= _MOST_DIGITS:

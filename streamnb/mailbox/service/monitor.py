@@ -135,7 +135,7 @@ class Monitor:
         self._metric("Gauge", "streamnb_databases", "Open databases.").set_function(count)
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
-        """Export whether the earlier content of a file is used, because the new is damaged."""
+        """Add a file to the metric `streamnb_stale_files`: 1 while `is_stale` returns True."""
         self._stale.labels(name).set_function(is_stale)
 
     def warn(self, kind: str, detail: object = "") -> None:
