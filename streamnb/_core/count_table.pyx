@@ -313,8 +313,6 @@ cdef class CountTable:
         if other is self:  # rows must not change during the loop
             other = CountTable()
             other.__setstate__(self.__getstate__())
-            self.merge(other, classes)
-            return
         self.changes += 1
         try:
             for row in range(other.table.rows):

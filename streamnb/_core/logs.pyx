@@ -15,6 +15,145 @@ from streamnb._core.table cimport DENSE
 cnp.import_array()
 
 
+cdef extern from *:
+    """
+    #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+    #define SNB_WIDE __attribute__((target_clones("avx2", "default")))
+    #else
+    #define SNB_WIDE
+    #endif
+
+    /* log(max(x, 0) + alpha) of many x, bit-identical to snb_log. Without branches, so compilers
+       vectorise it. Zeros and subnormal numbers are corrected afterwards. */
+    SNB_WIDE static void snb_logs(const double *__restrict__ x, double alpha, double *__restrict__ out, ptrdiff_t n) {
+        ptrdiff_t i;
+        for (i = 0; i < n; i++) {
+            double v = (x[i] > 0 ? x[i] : 0.0) + alpha, m, f, s, z, r, k, exponent, bias;
+            int64_t bits, mantissa, word, high;
+            memcpy(&bits, &v, 8);
+            mantissa = bits & 0x000fffffffffffffLL;
+            word = (int64_t)((uint64_t)bits >> 52) | 0x4330000000000000LL;    /* as a double: 2^52 + exponent */
+            memcpy(&exponent, &word, 8);
+            high = -(int64_t)(mantissa > 0x6a09e667f3bcdLL);
+            bits = (mantissa | 0x3ff0000000000000LL) - (high & 0x0010000000000000LL);
+            memcpy(&m, &bits, 8);
+            word = 0x408ff80000000000LL - (high & 0x0000080000000000LL);      /* 1023.0, or 1022.0 */
+            memcpy(&bias, &word, 8);
+            k = (exponent - 4503599627370496.0) - bias;
+            f = m - 1.0; s = f / (2.0 + f); z = s * s;
+            r = z * (2.0 / 3 + z * (2.0 / 5 + z * (2.0 / 7 + z * (2.0 / 9 + z * (2.0 / 11 +
+                z * (2.0 / 13 + z * (2.0 / 15 + z * (2.0 / 17 + z * (2.0 / 19 + z * (2.0 / 21))))))))));
+            out[i] = k * 6.93147180369123816490e-01 - ((s * (f - r) - k * 1.90821492927058770002e-10) - f);
+        }
+        for (i = 0; i < n; i++) {
+            double v = (x[i] > 0 ? x[i] : 0.0) + alpha;
+            if (!(v >= 2.2250738585072014e-308)) out[i] = v > 0 ? snb_log(v) : -(double)INFINITY;
+        }
+    }
+
+    /* Add amounts[i] * (logs[i, j] - less[j]) to hi[j] + lo[j], for each row i and cell j, as
+       snb_accumulate does. With a constant `cells` the sums stay in registers. */
+    __attribute__((always_inline)) static inline void snb_add_rows_of(
+        const double *__restrict__ logs, const double *__restrict__ amounts, const double *__restrict__ less,
+        double *__restrict__ hi, double *__restrict__ lo, ptrdiff_t rows, const ptrdiff_t cells
+    ) {
+        ptrdiff_t i, j;
+        for (i = 0; i < rows; i++, logs += cells)
+            for (j = 0; j < cells; j++) {
+                double x = amounts[i] * (logs[j] - less[j]), sum = hi[j] + x, back = sum - hi[j];
+                lo[j] += (hi[j] - (sum - back)) + (x - back);
+                hi[j] = sum;
+            }
+    }
+
+    SNB_WIDE static void snb_add_rows(
+        const double *__restrict__ logs, const double *__restrict__ amounts, const double *__restrict__ less,
+        double *__restrict__ hi, double *__restrict__ lo, ptrdiff_t rows, ptrdiff_t cells
+    ) {
+        switch (cells) {
+            case 2: snb_add_rows_of(logs, amounts, less, hi, lo, rows, 2); break;
+            case 4: snb_add_rows_of(logs, amounts, less, hi, lo, rows, 4); break;
+            case 8: snb_add_rows_of(logs, amounts, less, hi, lo, rows, 8); break;
+            default: snb_add_rows_of(logs, amounts, less, hi, lo, rows, cells);
+        }
+    }
+
+    /* For each row of counts and each alpha: alpha + each count or, with `complement`, + the sum of
+       the other counts. With constant `alphas_n` and `width` the loops are unrolled. */
+    __attribute__((always_inline)) static inline void snb_smooth_rows_of(
+        const double *__restrict__ numbers, const double *__restrict__ alphas, double *__restrict__ cells,
+        ptrdiff_t rows, const ptrdiff_t alphas_n, const ptrdiff_t width, const int complement
+    ) {
+        ptrdiff_t i, s, k;
+        for (i = 0; i < rows; i++, numbers += width) {
+            double total = 0;
+            for (k = 0; k < width; k++) total += numbers[k];
+            for (s = 0; s < alphas_n; s++, cells += width) {
+                double alpha = alphas[s];
+                for (k = 0; k < width; k++) {
+                    double rest = total - numbers[k];
+                    cells[k] = alpha + (complement ? (rest > 0 ? rest : 0.0) : numbers[k]);
+                }
+            }
+        }
+    }
+
+    SNB_WIDE static void snb_smooth_rows(
+        const double *__restrict__ numbers, const double *__restrict__ alphas, double *__restrict__ cells,
+        ptrdiff_t rows, ptrdiff_t alphas_n, ptrdiff_t width, int complement
+    ) {
+        if (complement) snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 1);
+        else if (alphas_n == 4 && width == 2) snb_smooth_rows_of(numbers, alphas, cells, rows, 4, 2, 0);
+        else if (alphas_n == 4 && width == 1) snb_smooth_rows_of(numbers, alphas, cells, rows, 4, 1, 0);
+        else snb_smooth_rows_of(numbers, alphas, cells, rows, alphas_n, width, 0);
+    }
+
+    /* Add entries of rows to hi[k][s] + lo[k][s], for the class k of each entry and each alpha s. The entry
+       with k = width begins a row: its logarithms are the base of the row's other entries, and are added to
+       hi[width]. The amounts are added to hi[width + 1][0]. */
+    __attribute__((always_inline)) static inline void snb_add_entries_of(
+        const uint32_t *columns, const double *amounts, const double *logs, double *__restrict__ base,
+        double *amount, double *__restrict__ hi, double *__restrict__ lo, ptrdiff_t entries, ptrdiff_t width,
+        const ptrdiff_t alphas_n
+    ) {
+        ptrdiff_t i, s;
+        for (i = 0; i < entries; i++, logs += alphas_n) {
+            double *top = hi + columns[i] * alphas_n, *rest = lo + columns[i] * alphas_n;
+            if (columns[i] == width) {
+                *amount = amounts[i];
+                snb_accumulate(&hi[(width + 1) * alphas_n], &lo[(width + 1) * alphas_n], *amount);
+                for (s = 0; s < alphas_n; s++) {
+                    base[s] = logs[s];
+                    snb_accumulate(&top[s], &rest[s], *amount * logs[s]);
+                }
+            } else
+                for (s = 0; s < alphas_n; s++) snb_accumulate(&top[s], &rest[s], *amount * (logs[s] - base[s]));
+        }
+    }
+
+    SNB_WIDE static void snb_add_entries(
+        const uint32_t *columns, const double *amounts, const double *logs, double *base, double *amount,
+        double *hi, double *lo, ptrdiff_t entries, ptrdiff_t width, ptrdiff_t alphas_n
+    ) {
+        if (alphas_n == 4) snb_add_entries_of(columns, amounts, logs, base, amount, hi, lo, entries, width, 4);
+        else snb_add_entries_of(columns, amounts, logs, base, amount, hi, lo, entries, width, alphas_n);
+    }
+    """
+    void snb_logs(const double *x, double alpha, double *out, Py_ssize_t n) noexcept nogil
+    void snb_add_rows(
+        const double *logs, const double *amounts, const double *less, double *hi, double *lo, Py_ssize_t rows,
+        Py_ssize_t cells,
+    ) noexcept nogil
+    void snb_smooth_rows(
+        const double *numbers, const double *alphas, double *cells, Py_ssize_t rows,
+        Py_ssize_t alphas_n, Py_ssize_t width, bint complement,
+    ) noexcept nogil
+    void snb_add_entries(
+        const uint32_t *columns, const double *amounts, const double *logs, double *base, double *amount,
+        double *hi, double *lo, Py_ssize_t entries, Py_ssize_t width, Py_ssize_t alphas_n,
+    ) noexcept nogil
+
+
 def log(double x) -> float:
     """Return the natural logarithm of x >= 0, bit-identical on every machine; -inf for 0."""
     if not 0 <= x < 1.7976931348623157e308:
