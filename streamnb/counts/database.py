@@ -138,7 +138,8 @@ class SqlCounts(Places):
         Its counts are multiplied by `weight`. `class_weight` is added to the weight of the class;
         None stands for `weight`.
         """
-        self.add_classes((label,)) if label not in self.labels else None
+        if label not in self.labels:
+            self.add_classes((label,))
         k = self.labels.index(label)
         if weight and len(tokens):
             located = self._read(tokens.fingerprints)
