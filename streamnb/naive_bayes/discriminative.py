@@ -58,8 +58,8 @@ class DiscriminativeParameters(CountingParameters):
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "training",
-        "As for `MultinomialNB`. It keeps probabilities away from 0 and 1, so update weights stay "
-        "above 0.",
+        "As for `MultinomialNB`. It keeps probabilities below 1. A message whose class has the "
+        "probability 1 is not learned.",
         default=0.8,
     )
     length_norm_power: float = parameter(
