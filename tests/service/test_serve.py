@@ -878,19 +878,19 @@ def users(tmp_path_factory):
         (["bob@example.org"], b"a", None),
         (["ANN+list@example.org", "info@example.org"], b"y", None),
         (["ann@example.org", "eve@example.org"], b"y", None),
-        (["ann@example.org", "bob@example.org"], b"a", "database"),
+        (["ann@example.org", "bob@example.org"], b"a", "recipients"),
         (["zed@example.org"], b"a", "no_database"),
         (["ann@example.org", "zed@example.org"], b"a", "no_database"),
-        ([f"u{i}@example.org" for i in range(30)], b"a", "database"),
-        ([], b"a", "database"),
+        ([f"u{i}@example.org" for i in range(30)], b"a", "recipients"),
+        ([], b"a", "recipients"),
     ],
 )
 def test_a_milter_judges_by_the_databases_of_the_recipients(
     serve, users, recipients, spam_answer, cause
 ):
-    port = free_port()
+    port, http = free_port(), free_port()
     process = serve("--users", "--milter", f"127.0.0.1:{port}", "--reject", "0.6", "--log", "json",
-                    "--aliases", users["ALIASES"], env=users)  # fmt: skip
+                    "--http", f"127.0.0.1:{http}", "--aliases", users["ALIASES"], env=users, lines=3)  # fmt: skip
     with MailServer(port, steps=0x1FFFFF & ~0x0008) as server:
         server.send(b"D", b"Ei\0Q1\0")
         for recipient in recipients:
@@ -898,8 +898,19 @@ def test_a_milter_judges_by_the_databases_of_the_recipients(
         edits, answer = server.bring(SPAM % 999)
     assert answer == spam_answer
     assert bool(edits) == (answer == b"a" and cause is None)
+    token = (Path(users["STREAMNB_USERS"]) / "metrics.token").read_text().strip()
+    metrics = str(Web(http, token)("GET", "/metrics")[1])
+    causes = re.findall(r'streamnb_unmarked_total\{cause="(\w+)",listener="milter"\}', metrics)
+    assert causes == ([cause] if cause else [])
     (line,) = (json.loads(line) for line in process.stop().splitlines() if line.startswith("{"))
     assert ("error" in line) == (cause is not None)
+    judges = {recipient.lower().partition("@")[0].partition("+")[0] for recipient in recipients}
+    if cause is None:
+        assert set(line["user"].split(",")) == {
+            "ann" if name == "info" else name for name in judges
+        }
+    if answer == b"y":
+        assert "-" not in re.sub(r"[^ ]+ ([+-])", r"\1", line["reasons"])  # no evidence for ham
     if answer == b"y":
         log = streamnb_command("verdicts", "--find", "Q1", "--user", "ann", env=users)[1]
         assert (log.count("\n"), " spam " in log) == (1, True)

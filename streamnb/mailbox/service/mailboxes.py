@@ -72,6 +72,10 @@ class NoMailboxError(LookupError):
     """The user has no database, or this server does not serve the database."""
 
 
+class NoCommonVerdictError(StreamNBError):
+    """The recipients of a milter's message, or their number, allow no common verdict."""
+
+
 @dataclass(eq=False, repr=False)
 class Mailboxes:
     """The mailboxes of a server.

@@ -20,7 +20,7 @@ from functools import partial
 
 from streamnb.errors import StreamNBError
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoCommonVerdictError
 from streamnb.mailbox.service.memory_budget import MemoryBudget, MessageMemory
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
@@ -40,7 +40,7 @@ _EFFECTS = {
     "forged verdicts stay in messages",
 }
 REJECT_TEXT = "This message looks like spam"
-_LOGGED_REASONS = 5  # number of reasons in the log for a refused message
+_LOGGED_REASONS = 10  # reasons of a refused message; the log leaves out evidence for ham
 _LONGEST_ID = 100  # bytes of a queue id
 # The mail server shall not send: connection, name, sender, unknown commands, start of data.
 _LEFT_OUT = 0x0001 | 0x0002 | 0x0004 | 0x0100 | 0x0200
@@ -140,6 +140,8 @@ class _Judges:
             log_message(error, "unmarked", queue_id=message.queue_id)
             return {}, b"a"
         response = _common_verdict(verdicts)
+        users = ",".join(user for user in verdicts if user is not None)
+        log_message = partial(log_message, user=users or None)
         if not self._is_refused(message, response):
             action = "marked" if message.can_be_marked else "unmarked"
             log_message(response, action, queue_id=message.queue_id)
@@ -158,12 +160,14 @@ class _Judges:
         if not mailboxes.is_single:
             users = list(dict.fromkeys(map(mailboxes.addresses.user, message.recipients)))
             if not users:
-                raise StreamNBError("the message has no recipient")
+                raise NoCommonVerdictError("the message has no recipient")
             if message.recipients_left_out:
-                raise StreamNBError(f"the message has more than {_MOST_RECIPIENTS} recipients")
+                raise NoCommonVerdictError(
+                    f"the message has more than {_MOST_RECIPIENTS} recipients"
+                )
         verdicts = {user: mailboxes.judge(user, content, self.options) for user in users}
         if len({(verdict.mark, verdict.label) for verdict in verdicts.values()}) > 1:
-            raise StreamNBError("the databases of the message's recipients disagree")
+            raise NoCommonVerdictError("the databases of the message's recipients disagree")
         return verdicts
 
     def _is_refused(self, message: _Message, response: Response) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import BusyError, StreamNBError, printable
 from streamnb.mailbox.message_id import message_id
-from streamnb.mailbox.service.mailboxes import NoMailboxError
+from streamnb.mailbox.service.mailboxes import NoCommonVerdictError, NoMailboxError
 from streamnb.mailbox.service.response import Response
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ _PLAIN = re.compile(r"[^\s\"=\\]+")
 SECONDS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2, 10)  # bounds of the histograms' buckets
 
 # Causes of missing verdicts in the metrics; "error" for all others.
-_CAUSES = ((NoMailboxError, "no_database"), (BusyError, "busy"), (StreamNBError, "database"))
+_CAUSES = (
+    (NoMailboxError, "no_database"),
+    (NoCommonVerdictError, "recipients"),
+    (BusyError, "busy"),
+    (StreamNBError, "database"),
+)
 
 _notices = logging.getLogger("streamnb.serve")
 _messages = logging.getLogger("streamnb.mail")
@@ -178,8 +183,8 @@ class Monitor:
         queue_id
             Queue id of the mail server, if known.
         user
-            The user whose database gave the verdict. None for a single database, or if several
-            databases gave it.
+            The user whose database gave the verdict, or several users, with commas. None for a
+            single database.
         """
         seconds = time.monotonic() - started
         self._seconds.labels(listener).observe(seconds)
@@ -207,7 +212,11 @@ class Monitor:
                 "sure": result.status != 2,
             }
             if result.reasons and action == "rejected":
-                pairs = (f"{name} {log_odds:+.1f}" for name, log_odds in result.reasons)
+                pairs = (
+                    f"{name} {log_odds:+.1f}"
+                    for name, log_odds in result.reasons
+                    if log_odds > 0  # evidence for spam
+                )
                 fields["reasons"] = ", ".join(pairs)[:_LONGEST_REASONS]
         else:
             fields["error"] = str(result)[:200] or type(result).__name__
