@@ -560,12 +560,13 @@ cdef class Scanner:
         skips the field. Values other than plain ASCII are decoded by decode(value).
         """
         cdef bytes value, name
+        cdef bint is_escaped
         for name, value in fields:
             prefix = prefixes[name] if name in prefixes else prefix_of(name)
             if prefix is None:
                 continue
-            # an escape of ISO-2022-JP begins characters, too
-            if has_encoded_word(value) or not value.isascii() or b"\x1b$" in value:
+            is_escaped = memchr(PyBytes_AS_STRING(value), 0x1B, len(value)) != NULL  # by ISO-2022
+            if is_escaped or has_encoded_word(value) or not value.isascii():
                 self.scan(decode(value), prefix, False)
             else:
                 self.scan(value, prefix, False)
