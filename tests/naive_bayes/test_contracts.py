@@ -724,7 +724,7 @@ def test_a_copy_waits_for_a_call_of_another_thread(make_copy, name):
 
 def test_attributes_of_a_window_are_described():
     for name in ("as_tokens", "labels", "state"):
-        assert getattr(WindowNB, name).__doc__ == f"`{name}` of the model inside."
+        assert getattr(WindowNB, name).__doc__ == f"As `{name}` of the model in this window."
 
 
 @pytest.mark.parametrize("kind", [TextClassifier, MailClassifier])
