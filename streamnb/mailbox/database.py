@@ -97,6 +97,7 @@ class Database(Transactions):
         is_damaged: bool = False,
     ) -> None:
         super().__init__(os.path.abspath(path), wait)  # SQLite interprets some names
+        self._is_damaged = is_damaged
         with self.convert_errors():
             if create:
                 self._make_file()
@@ -227,9 +228,10 @@ class Database(Transactions):
             raise self._damaged("it contains invalid text") from error
 
     def _damaged(self, reason: object) -> StateError:
+        remedy = "learn its mail again" if self._is_damaged else "run `streamnb recover`"
         return StateError(
             f"{self.path}: not a streamnb database, or a damaged one ({reason}); restore it from "
-            "a backup or an export, or run `streamnb recover`"
+            f"a backup or an export, or {remedy}"
         )
 
     def _convert_error(self, error: sqlite3.Error) -> Exception:

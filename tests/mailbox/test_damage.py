@@ -466,6 +466,20 @@ def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
     assert os.listdir(tmp_path) == ["a.db"]
 
 
+def test_a_rescue_of_a_damaged_schema_does_not_name_itself_as_remedy(tmp_path):
+    path = tmp_path / "mail.db"
+    with Mailbox(path) as box:
+        box.learn(b"Subject: a\n\nb\n", "spam")
+    content = bytearray(path.read_bytes())
+    content[100:2000] = b"\xa5" * 1900  # of the first page, which has the schema
+    path.write_bytes(content)
+    with pytest.raises(StateError, match="learn its mail again") as caught:
+        recover(path, tmp_path / "new.db")
+    assert "streamnb recover" not in str(caught.value)
+    with pytest.raises(StateError, match="run `streamnb recover`"):
+        Mailbox(path)
+
+
 def test_a_ledger_without_rows_is_no_rescue(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
