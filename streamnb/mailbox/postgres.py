@@ -24,7 +24,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready
 
-from streamnb.errors import OutputError, StateError
+from streamnb.errors import ConfigError, OutputError, StateError
 from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.schema import SCHEMA
 from streamnb.transactions import FORMAT, POSTGRESQL, Transactions, TransientError
@@ -64,6 +64,8 @@ _UNREACHABLE_REASONS = (
     "could not translate host name",
     "No route to host",
 )
+# Messages of libpq and of the resolver about a wrong part of the URL.
+_MALFORMED = re.compile(r"invalid (\w+ value|port number)|Servname not supported")
 # The loss of the server's host is noticed within a minute, unless the URL sets other values.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
@@ -333,9 +335,10 @@ class PostgresDatabase(Transactions):
 
     def _convert_error(self, error: psycopg.Error) -> Exception:
         state, text = error.sqlstate or "", str(error).strip()
-        if not state and not isinstance(error, psycopg.OperationalError):
+        from_libpq = isinstance(error, psycopg.OperationalError)
+        if not state and (not from_libpq or _MALFORMED.search(text)):
             # libpq's message can quote the URL with its password.
-            return StateError(f"{self.path}: the URL of the database is malformed")
+            return ConfigError(f"{self.path}: the URL of the database is malformed")
         if not state and "FATAL" not in text:
             causes = [cause for cause in _UNREACHABLE_REASONS if cause in text]
             return TransientError(

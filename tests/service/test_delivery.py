@@ -706,7 +706,10 @@ def test_a_server_tells_what_is_not_ready(tmp_path):
     assert server.stop() == 0
 
 
-def test_a_server_answers_as_the_database_does(sample, trained, server):
+def test_a_server_answers_as_the_database_does(sample, trained, server, monkeypatch):
+    monkeypatch.setattr(
+        "streamnb.mailbox.service.client._TIMEOUT", 120.0
+    )  # a busy machine is slow with 50 MB
     assert server.line == f"listening on {socket_path(trained)}\n"
     assert os.stat(socket_path(trained)).st_mode & 0o777 == 0o600
     with MailboxClient(trained, options=JudgeOptions(2)) as asking, Mailbox(trained) as box:
