@@ -184,6 +184,10 @@ def html_tokens(page):
     [
         ("V<b></b>ia<!-- x -->gra", ["viagra"]),
         ("one<p>two<br/>three<td>four", ["one", "two", "three", "four"]),
+        (
+            "<option>one<option>two<legend>three</legend>four<dialog open>five",
+            ["one", "two", "three", "four", "five"],
+        ),
         ("caf&eacute; &#65;&#x42;c &copy;x &nosuch; &", ["café", "abc", "x", "nosuch"]),
         ("&#0; &#xD800; &#99999999999;", []),
         ("<script>if (a < b) spam()</script>after<style>b{}</style>!", ["after"]),
