@@ -95,11 +95,11 @@ def save(figure: Figure, path: str) -> bool:
         If it cannot be written.
     """
     kind = Path(path).suffix.lower().removeprefix(".")
-    with replace_file(path, "the picture") as file, warnings.catch_warnings(record=True) as boxes:
+    with replace_file(path, "the picture") as file, warnings.catch_warnings(record=True) as caught:
         if kind != "svg":
             warnings.filterwarnings("always", message=_MISSING_LETTER)
         figure.savefig(file, format=kind, dpi=150, metadata=_DATELESS.get(kind, {}))
-    return bool(boxes)
+    return any(re.match(_MISSING_LETTER, str(warning.message)) for warning in caught)
 
 
 def as_svg(figure: Figure, name: str) -> str:

@@ -16,7 +16,7 @@ from commands import streamnb_command
 from matplotlib.figure import Figure
 
 from streamnb.errors import ConfigError, CorpusError, OutputError
-from streamnb.pictures import check_target, draw, write_report
+from streamnb.pictures import check_target, draw, style, write_report
 from streamnb.pictures.read import ReadRun, read_folder
 
 
@@ -124,6 +124,17 @@ def test_missing_letters_of_a_picture_are_reported(tmp_path, name, notices):
     )
     assert (status, error.count("lacks letters")) == (0, notices)
     assert error.count("\n") == notices
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
+@pytest.mark.filterwarnings("default:constrained_layout")
+def test_other_warnings_report_no_missing_letters(tmp_path, suffix):
+    with style.styled():
+        figure = Figure(figsize=(0.3, 0.3), layout="constrained")
+        figure.subplots().set_title("wider than the figure")
+        with pytest.warns(UserWarning, match="constrained_layout not applied"):
+            figure.savefig(tmp_path / "warns.png")
+        assert not style.save(figure, str(tmp_path / f"a.{suffix}"))
 
 
 def test_experiments_show_their_points(runs):
