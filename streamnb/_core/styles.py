@@ -54,8 +54,9 @@ _MAX_RESOLVED = 2000  # styles of a page in which var() is replaced
 _MAX_REPLACED = 1 << 18  # bytes of values in which var() is replaced: about 50 ms
 _MAX_REPLACEMENTS = 8  # levels of custom properties that refer to others
 
-_COMMENT = re.compile(rb"/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->")
-_NEIGHBOURS = re.compile(rb"[\w\\\x80-\xff-]{2}")  # the bytes around a comment within a word
+_COMMENTS = re.compile(rb"(?:/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->)++")
+# The bytes around comments within a word, a number with its unit, or the name of a function.
+_NEIGHBOURS = re.compile(rb"[\w\\\x80-\xff#@+-][\w\\\x80-\xff(%-]")
 _LENGTH = re.compile(rb"([+-]?(?:\d++\.?\d*+|\.\d++)(?:e[+-]?\d{1,3}+)?+)([a-z]*+|%)")
 # Pixels of a unit. Units of the font or the window have typical values.
 _PIXELS = {
@@ -131,14 +132,14 @@ def without_comments(text: bytes) -> bytes:
     if text.translate(None, b"\\*<>") == text:  # true of nearly all CSS
         return text
     if b"*" in text or b"-->" in text or b"<!--" in text:  # a backslash does not escape in comments
-        text = _COMMENT.sub(_separator_for, text)
+        text = _COMMENTS.sub(_separator_for, text)
     return unescape(text) if b"\\" in text else text
 
 
-def _separator_for(comment: re.Match[bytes]) -> bytes:
-    """Return a blank for a comment within a word, because the word ends there; else nothing."""
-    start, end = comment.span()
-    neighbours = comment.string[start - 1 : start] + comment.string[end : end + 1]
+def _separator_for(comments: re.Match[bytes]) -> bytes:
+    """Return a blank for comments within a word, because the word ends there; else nothing."""
+    start, end = comments.span()
+    neighbours = comments.string[start - 1 : start] + comments.string[end : end + 1]
     return b" " if _NEIGHBOURS.fullmatch(neighbours) else b""
 
 
