@@ -274,7 +274,8 @@ def class_run_step(
             own_limit = credit_limit(memory * max(mean, share))
         elif k in has_messages:
             # Rounded down: an old mean reaches 0, and the receipt then omits the class.
-            after = floor((mean + (length - mean) / memory) / RUN_STEP) * RUN_STEP
+            # A mean is negative if a message before others was undone.
+            after = max(floor((mean + (length - mean) / memory) / RUN_STEP) * RUN_STEP, 0.0)
             run_changes += [<double> k, 0 - length, after - mean]
             changes[k + 1] = credit_limit(memory * max(after, share)) - <double> credits[k]
     credit = credits[class_index]

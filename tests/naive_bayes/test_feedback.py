@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamnb import DiscriminativeMultinomialNB, MultinomialNB, TextClassifier, ViewsNB, WindowNB
+from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.receipt import Receipt
 
 WORDS = {"spam": ["pills", "free", "offer", "now"], "ham": ["lunch", "noon", "train", "now"]}
@@ -114,3 +115,19 @@ def test_a_receipt_of_another_number_of_systems_is_refused(systems):
             with pytest.raises(ValueError, match="another number of systems"):
                 model.check_receipt(receipt, 2)
     assert "recalibration" in receipt.deltas
+
+
+def test_a_mean_length_of_runs_below_zero_returns_to_zero():
+    runs = ClassRuns()
+    runs.learn(0, [0], 0)
+    stream = [1] + [0] * 20 + [1]
+    receipts = [runs.learn(k, [0, 1], n) for n, k in enumerate(stream, 1)]
+    for n in range(10):
+        runs.learn(1, [0, 1], 23 + n)
+    for receipt in receipts:
+        runs.apply(receipt, -1)
+    assert runs.runs[0][1] < 0
+    for n in range(200):
+        receipt = runs.learn(1, [0, 1], 11 + n)
+    assert 0 not in runs.runs
+    assert 0 not in receipt["runs"][::3]
