@@ -219,6 +219,52 @@ def test_keywords_in_a_maildir_of_dovecot_are_labels(tmp_path, box, part):
     assert (label(box, 1), label(box, 2)) == (None, "ham")
 
 
+def test_old_keywords_of_a_maildir_are_no_labels_after_an_upgrade(tmp_path, box):
+    """A database of an earlier state has no keywords of a Maildir."""
+    home = UserMaildir(tmp_path / "m")
+    (home.root / "dovecot-keywords").write_bytes(b"0 $Junk\n1 NotJunk\n")
+    for number, flags in ((1, "Sa"), (2, "S"), (3, "Sb")):
+        (home.root / "cur" / f"{number}.host:2,{flags}").write_bytes(mail(number))
+    account = MaildirAccount(home.root)
+    watcher_of(box, account, {"Junk": "spam"}).scan()
+    with box.database.writing() as connection:
+        connection.execute("UPDATE watched SET said = ''")
+        connection.execute("DELETE FROM state WHERE name LIKE 'keywords %'")
+    # moved before the first scan after the upgrade
+    (home.root / "cur" / "3.host:2,Sb").rename(home.folder("Archive") / "cur" / "3.host:2,Sb")
+    (home.folder("Archive") / "dovecot-keywords").write_bytes(b"1 NotJunk\n")
+    watcher = watcher_of(box, account, {"Junk": "spam"})
+    watcher.scan()
+    assert [label(box, number) for number in (1, 2, 3)] == [None, None, None]
+    (home.root / "cur" / "1.host:2,Sa").rename(home.root / "cur" / "1.host:2,Sb")
+    (home.root / "cur" / "2.host:2,S").rename(home.root / "cur" / "2.host:2,Sa")
+    watcher_of(box, account, {"Junk": "spam"}).scan()
+    assert [label(box, number) for number in (1, 2, 3)] == ["ham", "spam", None]
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"1 $Ju", b"\xff\0\n"])
+def test_a_damaged_list_of_keywords_changes_no_label(tmp_path, box, damage):
+    home = UserMaildir(tmp_path / "m")
+    keywords = home.root / "dovecot-keywords"
+    content = b"".join(b"%d label%d\n" % (i, i) for i in range(25)) + b"25 $Junk\n26 NotJunk\n"
+    keywords.write_bytes(content)
+    home.deliver(1)
+    home.deliver(2)
+    watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
+    watcher.scan()
+    (home.root / "new" / "1.host").rename(home.root / "cur" / "1.host:2,Sz")
+    watcher.scan()
+    assert (label(box, 1), label(box, 2)) == ("spam", None)
+    keywords.unlink() if damage is None else keywords.write_bytes(damage)
+    (home.root / "new" / "2.host").rename(home.root / "cur" / "2.host:2,Sz")
+    (home.root / "cur" / "3.host:2,Sz").write_bytes(mail(3))
+    watcher.scan()
+    assert (label(box, 1), label(box, 2), label(box, 3)) == ("spam", None, None)
+    keywords.write_bytes(content)
+    watcher.scan()
+    assert (label(box, 1), label(box, 2), label(box, 3)) == ("spam", "spam", None)
+
+
 @pytest.mark.parametrize(
     ("source", "target", "flags"),
     [
@@ -246,4 +292,4 @@ def test_a_list_of_keywords_that_is_no_file_is_ignored(tmp_path, kind):
     path.mkdir() if kind == "folder" else os.mkfifo(path)
     (home.root / "cur" / "1.host:2,Sa").write_bytes(mail(1))
     listing = MaildirAccount(home.root).list_messages("INBOX")
-    assert listing == {"1.host": ListedMessage("", True)}
+    assert listing == {"1.host": ListedMessage("?", True)}

@@ -14,6 +14,10 @@ _JUNK, _NOT_JUNK = (
 )
 
 
+# The keyword of a message with a flag whose meaning is not known.
+UNKNOWN_KEYWORD = "?"
+
+
 def junk_keyword(flags: Collection[bytes]) -> str:
     """Return "junk" or "notjunk" if the flags have only one of these meanings; else "".
 
@@ -32,7 +36,7 @@ class ListedMessage(NamedTuple):
     Attributes
     ----------
     keyword
-        The result of `junk_keyword` for its keywords.
+        The result of `junk_keyword` for its keywords, or `UNKNOWN_KEYWORD`.
     is_read
         Whether the message is marked as read.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD
 from streamnb.transactions import Transactions
 
 _KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
@@ -65,6 +66,7 @@ class LocationTable:
         self.account = account
         self._listed_key = f"watched {account}"
         self._look_key = f"looked {account}"
+        self._keywords_key = f"keywords {account}"
 
     def in_folder(self, folder: str) -> dict[str, MessageLocation]:
         """Return the messages that were in a folder when it was last listed, by uid."""
@@ -134,6 +136,23 @@ class LocationTable:
             if listed_folder is not None:
                 folders = self.database.read_value(self._listed_key) or []
                 self.database.store_value(self._listed_key, sorted({*folders, listed_folder}))
+
+    def has_keywords(self) -> bool:
+        """Return whether the stored keywords were read from the messages.
+
+        Databases of earlier states of streamnb have no keywords of a Maildir.
+        """
+        with self.database.reading():
+            is_maildir = self.account.startswith("maildir:")
+            return not is_maildir or bool(self.database.read_value(self._keywords_key))
+
+    def set_keywords_unknown(self) -> None:
+        """Store that no keyword is known, so the next listing defines them."""
+        with self.database.writing() as connection:
+            connection.execute(
+                "UPDATE watched SET said = ? WHERE account = ?", (UNKNOWN_KEYWORD, self.account)
+            )
+            self.database.store_value(self._keywords_key, True)
 
     def delete(self, location: MessageLocation) -> None:
         """Delete a location, within a transaction."""

@@ -14,7 +14,12 @@ from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.errors import CorpusError, OutputError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mailbox.watch.account import ListedMessage, junk_keyword, pause
+from streamnb.mailbox.watch.account import (
+    UNKNOWN_KEYWORD,
+    ListedMessage,
+    junk_keyword,
+    pause,
+)
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
     encode_folder_name,
@@ -170,7 +175,7 @@ class MaildirAccount:
                 os.scandir(folder_path / part) as items,
             ):
                 names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
-            keywords = _read_keywords(folder_path)  # after the names, so it has all of theirs
+            keywords = _read_keywords(folder_path)  # after the names, so it has most of theirs
             for name in names:
                 unique_name, separator, flags = split_maildir_flags(name)
                 self._separator = separator or self._separator
@@ -178,8 +183,7 @@ class MaildirAccount:
                     continue
                 uid = _text(unique_name)
                 paths[uid] = f"{folder_path}/{part}/{name}"
-                message_keywords = [keywords[flag] for flag in flags if flag in keywords]
-                messages[uid] = ListedMessage(junk_keyword(message_keywords), "S" in flags)
+                messages[uid] = ListedMessage(_listed_keyword(flags, keywords), "S" in flags)
         self._paths[folder] = paths
         return messages
 
@@ -291,6 +295,17 @@ def _read_keywords(folder: Path) -> dict[str, bytes]:
         if number.isdigit() and len(number) < 3 and int(number) < 26:
             keywords[chr(ord("a") + int(number))] = name
     return keywords
+
+
+def _listed_keyword(flags: str, keywords: dict[str, bytes]) -> str:
+    """Return the keyword of a message in a listing, given the keyword of each flag.
+
+    A letter without a keyword is that of another program, or the list of keywords is damaged.
+    """
+    letters = [flag for flag in flags if "a" <= flag <= "z"]
+    if not keywords.keys() >= set(letters):
+        return UNKNOWN_KEYWORD
+    return junk_keyword([keywords[letter] for letter in letters])
 
 
 def _translate_flags(flags: str, source: dict[str, bytes], target: dict[str, bytes]) -> str:

@@ -29,7 +29,7 @@ from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.verdict_log import VerdictLog
-from streamnb.mailbox.watch.account import Account, ListedMessage
+from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD, Account, ListedMessage
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
@@ -92,6 +92,8 @@ class Watcher:
         now = self._now()
         if self.mailbox.database.replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
+        if not self.locations.has_keywords():
+            self.locations.set_keywords_unknown()
         arrivals: dict[tuple[str, str], MessageLocation] = {}
         self._has_departures = False
         try:
@@ -212,8 +214,9 @@ class Watcher:
             del self._deferred[key]
             self._copies.discard(key)
         self._depart({uid: item for uid, item in stored.items() if uid not in listing}, now)
-        for uid, location in stored.items():
-            if uid in listing and not self.should_stop():
+        present = {uid: item for uid, item in stored.items() if uid in listing}
+        for uid, location in (present | self._store_first_keywords(present, listing)).items():
+            if not self.should_stop():
                 self._attempt(self._handle_present, location, listing[uid], now)
         new_uids = [uid for uid in listing if uid not in stored]
         was_listed = self.locations.was_listed(folder)
@@ -235,8 +238,23 @@ class Watcher:
         self.report(f"{folder}: {len(arrivals):,} messages are there already")
         return {}
 
+    def _store_first_keywords(
+        self, present: dict[str, MessageLocation], listing: dict[str, ListedMessage]
+    ) -> dict[str, MessageLocation]:
+        """Store and return the messages whose keyword was unknown. They are not learned."""
+        first_known = {
+            uid: location._replace(keyword=listing[uid].keyword)
+            for uid, location in present.items()
+            if location.keyword == UNKNOWN_KEYWORD != listing[uid].keyword
+        }
+        if first_known:
+            self.locations.put_all(first_known.values())
+        return first_known
+
     def _handle_present(self, location: MessageLocation, listed: ListedMessage, now: float) -> None:
         """Handle a message that was not moved; its keyword or age may have changed."""
+        if listed.keyword == UNKNOWN_KEYWORD:
+            listed = listed._replace(keyword=location.keyword)
         is_unfinished = (
             location.moved_to is not None or (location.folder, location.uid) in self._deferred
         )
@@ -331,7 +349,8 @@ class Watcher:
 
     def _has_new_keyword(self, location: MessageLocation, previous: MessageLocation) -> bool:
         """Return whether a person changed a keyword before moving a message to another folder."""
-        is_new = location.keyword != previous.keyword
+        is_known = UNKNOWN_KEYWORD not in (location.keyword, previous.keyword)
+        is_new = is_known and location.keyword != previous.keyword
         return is_new and previous.moved_to is None and previous.folder not in self.plan.folders
 
     def _classify_arrival(
