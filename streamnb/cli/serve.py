@@ -357,8 +357,10 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
             raise
         monitor.warn(f"mail passes unmarked: {error}")
         path = options.shared_value("db") or default_path()
+        # If an administrator deletes a damaged file to restore it, no empty one may replace it.
+        create = is_url(path) or not os.path.lexists(path)
         # the context of the command belongs to this thread
-        arguments = path, True, options.shared_value("wait"), options.site_model_path()
+        arguments = path, create, options.shared_value("wait"), options.site_model_path()
         mailboxes = Mailboxes(
             None,
             open_single=partial(open_with_site_model, *arguments),

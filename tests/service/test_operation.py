@@ -402,6 +402,9 @@ def test_a_damaged_database_stops_no_mail_at_a_start(
     assert not is_marked()
     assert web("GET", "/health")[0] == 503
     assert 'streamnb_unmarked_total{cause="busy"' in web("GET", "/metrics")[1]
+    path.unlink()
+    time.sleep(3)  # the server tries again after 1 and 2 seconds, but creates no empty database
+    assert not path.exists()
     shutil.copy(trained_db, tmp_path / "copy")
     os.replace(tmp_path / "copy", path)
     poll(is_marked, 60)

@@ -140,13 +140,14 @@ def test_a_server_that_ends_takes_the_message_of_a_new_connection(
     assert len(smtp_sink.messages) == 1
 
 
+@pytest.mark.parametrize("delay_s", [0.5, 1.5])  # less and more than `START_S`
 def test_a_server_that_ends_takes_a_message_whose_sender_the_next_hop_still_checks(
-    serve, trained_db, smtp_sink
+    serve, trained_db, smtp_sink, delay_s
 ):
     process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
         client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
-        smtp_sink.mail_delay = 0.5
+        smtp_sink.mail_delay = delay_s
         client.putcmd("MAIL FROM:<a@b.c>")
         time.sleep(0.2)
         process.process.send_signal(signal.SIGTERM)

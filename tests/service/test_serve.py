@@ -902,8 +902,10 @@ def test_a_milter_judges_by_the_databases_of_the_recipients(
     metrics = str(Web(http, token)("GET", "/metrics")[1])
     causes = re.findall(r'streamnb_unmarked_total\{cause="(\w+)",listener="milter"\}', metrics)
     assert causes == ([cause] if cause else [])
-    (line,) = (json.loads(line) for line in process.stop().splitlines() if line.startswith("{"))
+    output = process.stop()
+    (line,) = (json.loads(line) for line in output.splitlines() if line.startswith("{"))
     assert ("error" in line) == (cause is not None)
+    assert "passed on unmarked" not in output  # the line has the error
     judges = {recipient.lower().partition("@")[0].partition("+")[0] for recipient in recipients}
     if cause is None:
         assert set(line["user"].split(",")) == {

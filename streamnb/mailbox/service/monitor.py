@@ -193,8 +193,9 @@ class Monitor:
             self._judged.labels(listener, result.label or "", sure).inc()
         else:
             self._unmarked.labels(listener, _cause(result)).inc()
-            self.warn(f"passed on unmarked: {str(result) or type(result).__name__:.300}")
         if self.log_format is None:
+            if not isinstance(result, Response):  # otherwise the line below has the error
+                self.warn(f"passed on unmarked: {str(result) or type(result).__name__:.300}")
             return
         fields: dict[str, Any] = {
             "listener": listener,

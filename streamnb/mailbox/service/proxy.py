@@ -242,6 +242,7 @@ class _Connection(SMTP):
     def begin(self) -> None:
         """Expect another message."""
         self.is_new = False
+        self.activity.touch(_STRESS_S, is_busy=True)  # the next hop checks the sender
         self.received = self.lines = 0
         self.memory.release()
         self.line_length_limit = _LONGEST_LINE
