@@ -217,11 +217,16 @@ def _state(path: str) -> tuple[int, ...]:
     return file_state(path)[:2] if _is_database(path) else file_state(path)
 
 
-def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
-    """Open a mailbox with the site's model, if one is given and it is not the mailbox itself."""
+def site_model_of(path: str | Path, wait: float, base: str | None) -> SiteModel | None:
+    """Return the site's model, None if none is given or it is the mailbox itself."""
     if base is None or os.path.realpath(base) == os.path.realpath(path):
-        return Mailbox(path, create, wait)
-    site_model = SiteModel(base, wait)
-    if create and not is_url(path) and not os.path.exists(path):
+        return None
+    return SiteModel(base, wait)
+
+
+def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
+    """Open a mailbox with the site's model, if there is one."""
+    site_model = site_model_of(path, wait, base)
+    if site_model is not None and create and not is_url(path) and not os.path.exists(path):
         site_model.check()  # before a database is created
     return Mailbox(path, create, wait, base=site_model)

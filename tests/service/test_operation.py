@@ -410,3 +410,22 @@ def test_a_damaged_database_stops_no_mail_at_a_start(
     poll(is_marked, 60)
     assert web("GET", "/health")[0] == 200
     process.stop()
+
+
+@pytest.mark.parametrize("base", [b"damaged", b"PK damaged", None])
+@pytest.mark.parametrize("database", ["new", "trained", "damaged"])
+def test_a_server_with_a_damaged_site_model_of_its_options_does_not_start(
+    trained_db, tmp_path, base, database
+):
+    path, site = tmp_path / "mail.db", tmp_path / "site.snb"
+    if base is not None:
+        site.write_bytes(base)
+    if database == "trained":
+        shutil.copy(trained_db, path)
+    elif database == "damaged":
+        path.write_bytes(b"damaged" * 1000)
+    arguments = ["--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1"]
+    status, _, error = streamnb_command("serve", "--db", path, "--base", site, *arguments)
+    assert status == 4
+    assert str(site) in error
+    assert path.exists() == (database != "new")
