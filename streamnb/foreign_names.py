@@ -98,7 +98,7 @@ _TOKENIZER_NAMES = {
     "min_length= and max_length=",
     "max_df": "leave frequent words out with stop_words=",
     "min_df": "leave it out: rare words have small weights",
-    "use_idf": "use sublinear=True, or a model that normalises lengths",
+    "use_idf": "use sublinear=True, or use a model that normalises lengths",
     "sublinear_tf": "use sublinear=True",
     "analyzer": "use analyzer='word' or 'char'",
     "binary": "use binary=True",
@@ -126,7 +126,10 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     near = difflib.get_close_matches(name, table, n=1)
     advice_by_name = _FOREIGN_NAMES | _TOKENIZER_NAMES | dict(getattr(cls, "foreign_names", {}))
     alternatives = advice_by_name.get(name, "").split(", or ")
-    own = [advice for advice in alternatives if advice and _advised(advice) <= {name, *table}]
+    known_names = {name, *table}
+    if hasattr(cls, "predict_proba"):
+        known_names.add("sample_weight")  # of `fit`
+    own = [advice for advice in alternatives if advice and _advised(advice) <= known_names]
     if own:
         return f"{message}: {', or '.join(own)}"
     if name in _TOKENIZER_NAMES and ("tokenizer" in table or "words" in table):
@@ -138,5 +141,5 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
 
 
 def _advised(advice: str) -> set[str]:
-    """Return the parameters of a class that an advice names."""
-    return set(re.findall(r"(\w+)=", advice)) - {"sample_weight"}  # which is one of `fit`
+    """Return the parameters that an advice names."""
+    return set(re.findall(r"(\w+)=", advice))
