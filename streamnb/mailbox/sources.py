@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -240,8 +241,12 @@ def _is_internal(path: Path, name: str, items: Mapping[str, bool]) -> bool:
     """Return whether an item of a folder with these items belongs to a mail program."""
     if items[name]:
         return name == "Attachments" and "Messages" in items  # copies by Apple Mail
-    is_mbox = f"{name}.msf" in items  # of Thunderbird, which creates empty ones
-    return bool(_PROGRAM_FILES.fullmatch(name)) or (is_mbox and not (path / name).lstat().st_size)
+    if _PROGRAM_FILES.fullmatch(name):
+        return True
+    with contextlib.suppress(FileNotFoundError):  # a removed file is an error of this file alone
+        # Thunderbird creates empty mboxes.
+        return f"{name}.msf" in items and not (path / name).lstat().st_size
+    return False
 
 
 def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:

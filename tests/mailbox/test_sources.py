@@ -13,6 +13,7 @@ import pytest
 
 import streamnb.corpus.mbox
 from streamnb.errors import CorpusError
+from streamnb.mailbox import sources
 from streamnb.mailbox.sources import messages
 from streamnb.mailbox.watch.maildir import MaildirAccount
 
@@ -42,6 +43,21 @@ def test_empty_mboxes_of_thunderbird_are_skipped(tmp_path):
     assert [entry.name for entry in messages(str(tmp_path))] == [
         str(tmp_path / name) for name in ("Inbox", "Sent")
     ]
+
+
+def test_an_mbox_that_thunderbird_removes_does_not_hide_its_neighbours(tmp_path, monkeypatch):
+    for name in ("Inbox", "Inbox.msf", "Sent"):
+        (tmp_path / name).write_bytes(MAIL)
+    is_internal = sources._is_internal
+
+    def remove_first(path, name, items):
+        (tmp_path / "Inbox").unlink(missing_ok=True)
+        return is_internal(path, name, items)
+
+    monkeypatch.setattr(sources, "_is_internal", remove_first)
+    missing, sent = messages(str(tmp_path))
+    assert "Inbox: cannot be read" in str(missing.content)
+    assert sent.content == MAIL
 
 
 @pytest.mark.parametrize(("neighbour", "count"), [("Messages", 1), ("Other", 2)])
