@@ -37,6 +37,18 @@ def abbreviate(text: object, max_length: int = 28) -> str:
     return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
+def message_count(number: int) -> str:
+    """Return a number of messages as text.
+
+    Examples
+    --------
+    >>> from streamnb.errors import message_count
+    >>> message_count(1), message_count(2000)
+    ('1 message', '2,000 messages')
+    """
+    return f"{number:,} message{'' if number == 1 else 's'}"
+
+
 class StreamNBError(Exception):
     """Base class of all errors with a cause outside the program.
 

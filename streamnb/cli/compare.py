@@ -9,7 +9,7 @@ import click
 
 from streamnb.cli.options import json_object_option, notify_missing_letters, plot_option
 from streamnb.cli.tables import new_console, new_table
-from streamnb.errors import printable
+from streamnb.errors import message_count, printable
 
 if TYPE_CHECKING:
     from streamnb.evaluate.compare import Comparison
@@ -63,7 +63,7 @@ def _print_comparison(comparison: Comparison) -> None:
     from streamnb.evaluate.outcomes import FIGURES
 
     console = new_console()
-    console.print(f"{comparison.messages:,} messages", soft_wrap=True)
+    console.print(message_count(comparison.messages), soft_wrap=True)
     for number, run in enumerate(comparison.runs, 1):
         console.print(printable(f"{number}  {run}"), soft_wrap=True)
     table = new_table("", *(f"{number}" for number in range(1, len(comparison.runs) + 1)))

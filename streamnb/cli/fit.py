@@ -19,7 +19,7 @@ from streamnb.cli.options import (
 )
 from streamnb.cli.replay import column_options, make_config, print_skipped, range_options
 from streamnb.cli.tables import progress_bar
-from streamnb.errors import ConfigError, printable
+from streamnb.errors import ConfigError, message_count, printable
 
 
 @click.command()
@@ -95,7 +95,7 @@ def fit(
         classes = ", ".join(f"{n:,.0f} {y}" for y, n in fitted.classifier.messages().items())
         click.echo(
             printable(
-                f"{output}: {fitted.learned:,} messages ({classes}), "
+                f"{output}: {message_count(fitted.learned)} ({classes}), "
                 f"{fitted.classifier.features:,} features, {fitted.seconds:.1f} s"
             )
         )

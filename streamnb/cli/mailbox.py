@@ -30,6 +30,7 @@ from streamnb.errors import (
     StreamNBError,
     UnexpectedError,
     describe_os_error,
+    message_count,
     printable,
 )
 
@@ -299,12 +300,12 @@ def forget(
         erased = VerdictLog(mailbox).erase(keys, sender)
     total = f" of {len(keys):,} named" if keys else ""
     result = {"erased": erased, "named": len(keys)}
-    options.echo_result(as_json, result, f"{erased:,} messages{total} erased")
+    options.echo_result(as_json, result, f"{message_count(erased)}{total} erased")
     missing_count = 0 if sender is not None else len(set(keys)) - erased
     if missing_count:
         options.notify(
-            f"nothing is stored of {missing_count:,} messages; name the files that were learned, "
-            "their digests (--digest), or the sender (--sender)"
+            f"nothing is stored of {message_count(missing_count)}; name the files that were "
+            "learned, their digests (--digest), or the sender (--sender)"
         )
         if not erased and not errors:
             raise click.exceptions.Exit(4)
@@ -362,8 +363,8 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
             missing_count = count_missing(old, upgraded)
         if missing_count:
             options.notify(
-                f"{missing_count:,} messages of the old database were not found in the sources; "
-                "name more sources, or use the new database without these messages"
+                f"not found in the sources: {message_count(missing_count)} of the old database; "
+                "name more sources, or use the new database without them"
             )
             if not errors:
                 raise click.exceptions.Exit(4)

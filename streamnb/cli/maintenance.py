@@ -24,7 +24,7 @@ from streamnb.cli.options import (
     shared_value,
     warn_of_other_owner,
 )
-from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
+from streamnb.errors import ConfigError, CorpusError, StreamNBError, message_count, printable
 
 if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
@@ -168,7 +168,9 @@ def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     warn_of_other_owner(new)
     for line in recovered.losses:
         echo_err(f"{damaged}: left out: {line}")
-    echo_result(as_json, recovered._asdict(), f"{new}: {recovered.rows_added:,} messages copied")
+    echo_result(
+        as_json, recovered._asdict(), f"{new}: {message_count(recovered.rows_added)} copied"
+    )
     if recovered.losses:
         raise click.exceptions.Exit(4)
 
@@ -342,7 +344,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
     with open_mailbox() as mailbox:
         omitted = export_mailbox(mailbox, file, kind or "lines", not no_messages)
     if omitted:
-        classes = ", ".join(f"{label} ({n:,} messages)" for label, n in sorted(omitted.items()))
+        classes = ", ".join(f"{label} ({message_count(n)})" for label, n in sorted(omitted.items()))
         notify(f"{file}: the format {kind} has only ham and spam; left out: {classes}")
 
 

@@ -27,6 +27,7 @@ from streamnb.errors import (
     ModelFileError,
     StreamNBError,
     abbreviate,
+    message_count,
     printable,
 )
 
@@ -121,7 +122,7 @@ def predict(
             raise CorpusError(f"{data}: there are no messages")
     if output != "-" and not quiet:
         counts = ", ".join(f"{n:,} {label}" for label, n in labels.most_common(10)) or "no rows"
-        total = f"{labels.total():,} messages"
+        total = message_count(labels.total())
         click.echo(printable(f"{output}: {total} ({counts}), {unsure:,} of them unsure"))
     print_skipped(skipped)
 

@@ -29,7 +29,7 @@ from streamnb.cli.options import (
 )
 from streamnb.cli.summary import print_summary
 from streamnb.cli.tables import new_console, new_table, progress_bar
-from streamnb.errors import ConfigError, printable
+from streamnb.errors import ConfigError, message_count, printable
 
 if TYPE_CHECKING:
     from streamnb.config import Config
@@ -395,5 +395,5 @@ def _run_rows(report: Report) -> list[tuple[str, str]]:
     if report.learned != report.summary.messages:
         rows.append(("labels learned", f"{report.learned:,}"))
     if report.skipped:
-        rows.append(("skipped", f"{len(report.skipped):,} unreadable messages"))
+        rows.append(("skipped", f"{message_count(len(report.skipped))}, unreadable"))
     return rows

@@ -21,7 +21,14 @@ from streamnb.cli.options import (
     notify_similar_labels,
     set_option,
 )
-from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable, require_extra
+from streamnb.errors import (
+    ConfigError,
+    CorpusError,
+    StreamNBError,
+    message_count,
+    printable,
+    require_extra,
+)
 
 
 @click.group(cls=ContextGroup)
@@ -97,7 +104,7 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         _write_table(frame, section)
         messages = session.read.format(section.format).load(section.output).count()
     result = {"output": section.output, "messages": messages}
-    echo_result(as_json, result, f"{section.output}: {messages:,} messages scored")
+    echo_result(as_json, result, f"{section.output}: {message_count(messages)} scored")
 
 
 @spark.command()
@@ -157,7 +164,7 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     with require_extra("spark", error_class=StreamNBError):
         from streamnb.replay.table import write_table
     messages = write_table(corpora, output, order)
-    click.echo(printable(f"{output}: {messages:,} messages"))
+    click.echo(printable(f"{output}: {message_count(messages)}"))
 
 
 def _read_config(config_file: str, settings: tuple[str, ...], *required: str) -> tuple[Any, Any]:

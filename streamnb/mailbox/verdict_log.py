@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.errors import BusyError, StateError, printable
+from streamnb.errors import BusyError, StateError, message_count, printable
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
@@ -370,7 +370,7 @@ class VerdictLog:
             _erase_features(mailbox, features)
         if not mailbox.database.shrink():
             raise BusyError(
-                f"{mailbox.path}: {erased:,} messages are erased, but traces stay in the file "
+                f"{mailbox.path}: {message_count(erased)} erased, but traces stay in the file "
                 "because another process reads the database; stop it, then run this command "
                 "again"
             )

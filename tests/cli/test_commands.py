@@ -368,7 +368,7 @@ def test_bogofilters_dump_says_which_classes_it_leaves_out(sample, tmp_path):
     status, _, error = streamnb_command("export", tmp_path / "d", "--format", "bogofilter", *db)
     assert (status, error.count("\n")) == (0, 1)
     assert "left out" in error
-    assert "lists (1 messages), work (1 messages)" in error
+    assert "lists (1 message), work (1 message)" in error
     assert (tmp_path / "d").read_bytes().startswith(b".MSG_COUNT 1 1\n")
 
 

@@ -129,7 +129,7 @@ def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
         code, out, err = streamnb_command(*command)
         assert code == 4
         assert ("40 learned" in out, "1 unknown" in out) == (not reopened, True)
-        assert "1 messages of the old database were not found" in err
+        assert "not found in the sources: 1 message of the old database" in err
     with Mailbox(tmp_path / "new.db") as new, Mailbox(tmp_path / "old.db") as old:
         assert len(new.counts) == 4
         assert new.classifier.costs == old.classifier.costs
@@ -185,7 +185,7 @@ def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(samp
         assert not is_due(mailbox)
     code, _, err = streamnb_command("upgrade", tmp_path / "new.db", folder, "--db", db)
     assert code not in (0, 4)
-    assert f"{len(spam)} messages of the old database were not found" in err
+    assert f"not found in the sources: {len(spam)} messages of the old database" in err
 
 
 def test_status_says_that_messages_came_in_runs(sample, box):

@@ -217,7 +217,7 @@ def test_a_folder_that_cannot_be_opened_stops_no_other(server, watch):
     server.folders["Junk"][1] = server.folders["INBOX"].pop(2)
     assert watch() == ["Junk/1/1: spam (learned)"]
     server.closed_folders.clear()
-    assert watch() == ["Archive: 0 messages are there already"]
+    assert watch() == ["Archive: 0 messages there already"]
 
 
 def test_a_move_out_of_a_folder_that_cannot_be_opened_any_more_is_learned(server, watch):

@@ -64,9 +64,9 @@ def test_what_lies_there_at_first_teaches_nothing(tmp_path):
     scene.scan()
     assert (scene.label(1), scene.label(2)) == (None, None)
     assert scene.report_lines == [
-        "INBOX: 1 messages are there already",
-        "Archive: 0 messages are there already",
-        "Junk: 1 messages are there already",
+        "INBOX: 1 message there already",
+        "Archive: 0 messages there already",
+        "Junk: 1 message there already",
     ]
     scene.dir.move(2, "INBOX")
     scene.scan()

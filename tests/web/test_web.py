@@ -420,10 +420,10 @@ def test_what_is_erased_leaves_no_trace(tmp_path, home):
     )
     assert b"zanzibarxyz" in (tmp_path / "mail.db").read_bytes()
     status, out, _ = streamnb_command("forget", "--erase", tmp_path / "one.eml", *db)
-    assert (status, out) == (0, "1 messages of 1 named erased\n")
+    assert (status, out) == (0, "1 message of 1 named erased\n")
     status, out, error = streamnb_command("forget", "--erase", tmp_path / "one.eml", *db)
     assert (status, out) == (4, "0 messages of 1 named erased\n")
-    assert "nothing is stored of 1 messages" in error
+    assert "nothing is stored of 1 message;" in error
     for name in ("mail.db", "mail.db-wal"):
         if (tmp_path / name).exists():
             assert b"zanzibarxyz" not in (tmp_path / name).read_bytes()
@@ -433,7 +433,7 @@ def test_what_is_erased_leaves_no_trace(tmp_path, home):
         assert not list(box.ledger.rows("digest = ?", (digest(secret),)))
     assert (
         streamnb_command("forget", "--erase", "--sender", "p@EXAMPLE.com", *db)[1]
-        == "1 messages erased\n"
+        == "1 message erased\n"
     )
     with Mailbox(tmp_path / "mail.db") as box:
         assert sorted(item.subject for item in VerdictLog(box).entries()) == ["m1", "m3"]

@@ -21,6 +21,7 @@ from streamnb.errors import (
     OutputError,
     StateError,
     StreamNBError,
+    message_count,
     root_cause,
 )
 from streamnb.mail import parse
@@ -235,7 +236,7 @@ class Watcher:
         self.locations.put_all(
             arrivals.values(), folder
         )  # mail from before the first scan is not learned
-        self.report(f"{folder}: {len(arrivals):,} messages are there already")
+        self.report(f"{folder}: {message_count(len(arrivals))} there already")
         return {}
 
     def _store_first_keywords(
