@@ -174,3 +174,13 @@ def test_help_shows_an_example():
         assert out.exit_code == 0
         assert re.search(rf"^ *(?:\$ |.* )?streamnb {' '.join(command)}", out.output, re.M), command
         assert "\b" not in out.output
+
+
+def test_the_page_on_security_names_the_worst_row_of_the_dictionary_attack():
+    benchmarks = (REPOSITORY / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    table = benchmarks.split("### Dictionary attack", 1)[1].split("\n### ", 1)[0]
+    rows = re.findall(r"^\| \w+ \| (\d+\.\d+) \| (\d+\.\d+) \|", table, re.M)
+    before, attacked = max(rows, key=lambda row: float(row[1]))
+    security = (REPOSITORY / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
+    assert f"they rise from {before} to {attacked} %" in " ".join(security.split())
+    assert all(float(after) <= float(first) * 4 / 3 for first, after in rows)
