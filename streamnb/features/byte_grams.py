@@ -23,11 +23,14 @@ class InvertibleGrams(ScanningTransformer):
         """Return the n-gram with this fingerprint."""
         return self.scanner.name(fingerprint)
 
+    def _token(self, fingerprint: int, stored_name: Any = None) -> Any:
+        return self.scanner.name(fingerprint)
+
     def transform_one(self, x: Any) -> dict[Any, float]:
         """Return the distinct n-grams of a message, each with the count 1."""
         grams = self.count(x)
         pairs = zip(grams.fingerprints.tolist(), grams.counts.tolist(), strict=True)
-        return {self.scanner.name(fingerprint): int(count) for fingerprint, count in pairs}
+        return {self._token(fingerprint): int(count) for fingerprint, count in pairs}
 
 
 @parameter_class()

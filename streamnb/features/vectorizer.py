@@ -30,7 +30,6 @@ class VectorizerMixin:
     if TYPE_CHECKING:
 
         def count(self, x: Any) -> TokenCounts: ...  # noqa: D102
-        def name(self, fingerprint: int, stored_name: Any) -> Any: ...  # noqa: D102
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Collect the tokens of texts.
@@ -111,14 +110,16 @@ class VectorizerMixin:
             return [self.count(row) for row in rows]
         raise ValueError(f"a {type(self).__name__} takes texts, such as a list of str")
 
+    def _token(self, fingerprint: int, stored_name: Any) -> Any:
+        """Return a token as `transform_one` does."""
+        return stored_name
+
     def _fit(self, messages: Iterable[TokenCounts]) -> None:
         names: dict[int, Any] = {}
         for message in messages:
             for i, fingerprint in enumerate(message.fingerprints.tolist()):
                 if fingerprint not in names:
-                    name = message.name(i)
-                    has_names = message.names is not None
-                    names[fingerprint] = name if has_names else self.name(fingerprint, name)
+                    names[fingerprint] = self._token(fingerprint, message.name(i))
         fingerprints = sorted(names)
         order = sorted(range(len(names)), key=lambda i: _sort_key(names[fingerprints[i]]))
         columns = np.empty(len(names), dtype=np.int64)

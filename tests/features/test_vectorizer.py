@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import streamnb
 import streamnb.sklearn
 from streamnb.features.byte_grams import ByteGrams
+from streamnb.features.character_grams import CharacterGrams
 from streamnb.features.word_pairs import WordPairs
 
 TOKENIZERS = {
@@ -31,16 +32,16 @@ LABELS = ["spam", "ham", "ham", "spam", "ham", "spam"]
 by_tokenizer = pytest.mark.parametrize("name", TOKENIZERS)
 
 
-@by_tokenizer
-def test_matrix_has_the_counts_of_transform_one(name):
-    tokenizer = TOKENIZERS[name]()
-    matrix = tokenizer.fit_transform(TEXTS)
+@pytest.mark.parametrize("make", [*TOKENIZERS.values(), CharacterGrams])
+def test_matrix_has_the_counts_of_transform_one(make):
+    tokenizer, texts = make(), [*TEXTS, "两次 lunch"]
+    matrix = tokenizer.fit_transform(texts)
     names = tokenizer.get_feature_names_out()
     assert sparse.issparse(matrix)
     assert matrix.format == "csr"
-    assert matrix.shape == (len(TEXTS), len(names))
-    assert (tokenizer.fit(TEXTS).transform(TEXTS) != matrix).nnz == 0
-    for row, text in zip(matrix.toarray(), TEXTS, strict=True):
+    assert matrix.shape == (len(texts), len(names))
+    assert (tokenizer.fit(texts).transform(texts) != matrix).nnz == 0
+    for row, text in zip(matrix.toarray(), texts, strict=True):
         counts = {name: count for name, count in zip(names, row, strict=True) if count}
         assert counts == tokenizer.transform_one(text)
     assert sorted(names) == list(names)
