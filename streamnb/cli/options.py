@@ -347,14 +347,14 @@ def connect(reasons: int = 0, learn: bool = False, record: bool = False) -> Mail
     )
 
 
-def open_mailbox(create: bool = False) -> Mailbox:
-    """Open the mailbox that --db or --user names."""
+def open_mailbox(create: bool = False, warn: Callable[[str], None] | None = None) -> Mailbox:
+    """Open the mailbox that --db or --user names; `warn` is as for `SiteModel`."""
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.site_model import open_with_site_model
 
     path = shared_value("db") or default_path()
     is_new = not os.path.exists(path)
-    mailbox = open_with_site_model(path, create, shared_value("wait"), site_model_path())
+    mailbox = open_with_site_model(path, create, shared_value("wait"), site_model_path(), warn)
     if is_new:
         warn_of_other_owner(mailbox.path)
     return mailbox

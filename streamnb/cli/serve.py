@@ -344,20 +344,21 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
     """Return the only mailbox.
 
     If it is damaged or its server cannot be reached, mail passes unmarked until it can be opened.
-    A server without mail fails instead. So does any server if the site's model is damaged: its path
-    may be misspelt.
+    A server without mail fails instead. So does any server if the site's model that --base or
+    STREAMNB_BASE names is damaged: its path may be misspelt.
     """
-    from streamnb.mailbox.location import default_path, is_url
+    from streamnb.mailbox.location import base_path, default_path, is_url
     from streamnb.mailbox.service.mailboxes import Mailboxes
     from streamnb.mailbox.site_model import open_with_site_model, site_model_of
 
     path = options.shared_value("db") or default_path()
     wait, base = options.shared_value("wait"), options.site_model_path()
-    site_model = site_model_of(path, wait, base)
+    named_path = options.shared_value("base") or base_path(None)
+    site_model = site_model_of(path, wait, named_path)
     if site_model is not None:
         site_model.check()
     try:
-        return Mailboxes(stack.enter_context(options.open_mailbox(create=True)))
+        return Mailboxes(stack.enter_context(options.open_mailbox(True, monitor.warn)))
     except (BusyError, StateError) as error:
         if not has_mail:
             raise
@@ -366,7 +367,7 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
         create = is_url(path) or not os.path.lexists(path)
         mailboxes = Mailboxes(
             None,
-            open_single=partial(open_with_site_model, path, create, wait, base),
+            open_single=partial(open_with_site_model, path, create, wait, base, monitor.warn),
             location=path if is_url(path) else os.path.abspath(path),
         )
         mailboxes.begin_outage(error)

@@ -217,16 +217,24 @@ def _state(path: str) -> tuple[int, ...]:
     return file_state(path)[:2] if _is_database(path) else file_state(path)
 
 
-def site_model_of(path: str | Path, wait: float, base: str | None) -> SiteModel | None:
+def site_model_of(
+    path: str | Path, wait: float, base: str | None, warn: Callable[[str], None] | None = None
+) -> SiteModel | None:
     """Return the site's model, None if none is given or it is the mailbox itself."""
     if base is None or os.path.realpath(base) == os.path.realpath(path):
         return None
-    return SiteModel(base, wait)
+    return SiteModel(base, wait, warn)
 
 
-def open_with_site_model(path: str | Path, create: bool, wait: float, base: str | None) -> Mailbox:
-    """Open a mailbox with the site's model, if there is one."""
-    site_model = site_model_of(path, wait, base)
+def open_with_site_model(
+    path: str | Path,
+    create: bool,
+    wait: float,
+    base: str | None,
+    warn: Callable[[str], None] | None = None,
+) -> Mailbox:
+    """Open a mailbox with the site's model, if there is one; `warn` is as for `SiteModel`."""
+    site_model = site_model_of(path, wait, base, warn)
     if site_model is not None and create and not is_url(path) and not os.path.exists(path):
         site_model.check()  # before a database is created
     return Mailbox(path, create, wait, base=site_model)

@@ -429,3 +429,19 @@ def test_a_server_with_a_damaged_site_model_of_its_options_does_not_start(
     assert status == 4
     assert str(site) in error
     assert path.exists() == (database != "new")
+
+
+def test_a_damaged_site_model_in_the_folder_of_users_does_not_stop_a_server_of_one_user(
+    serve, trained_db, smtp_sink, tmp_path
+):
+    """Nobody named it, so mail must flow after a crash, with the verdicts of the user."""
+    shutil.copy(trained_db, tmp_path / "ann.db")
+    (tmp_path / "site.snb").write_bytes(b"damaged")
+    process = serve(
+        "--user", "ann", "--smtp", "127.0.0.1:0", "--next", smtp_sink.address,
+        env={**os.environ, "STREAMNB_USERS": str(tmp_path)},
+    )  # fmt: skip
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+        client.sendmail("a@b.c", ["ann@d.e"], SPAM % 99)
+    assert FIELD.match(smtp_sink.messages[0][1])[1] == b"Spam"
+    assert "the site's model is not used" in process.stop()
