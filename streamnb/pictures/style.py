@@ -87,7 +87,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save(figure: Figure, path: str) -> bool:
     """Write a figure to a file, atomically; return whether it has boxes in place of letters.
 
-    An SVG never has: its reader has fonts of their own.
+    An SVG has none, because its viewer replaces fonts.
 
     Raises
     ------
