@@ -95,6 +95,10 @@ class StateError(StreamNBError):
     exit_code = 4
 
 
+class DamagedDatabaseError(StateError):
+    """A file is no database, or a damaged one."""
+
+
 class MailServerError(StreamNBError):
     """A mail server cannot be reached, or refuses the connection."""
 

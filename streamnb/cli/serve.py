@@ -18,8 +18,8 @@ from streamnb.cli import options
 from streamnb.errors import (
     BusyError,
     ConfigError,
+    DamagedDatabaseError,
     OutputError,
-    StateError,
     StreamNBError,
     convert_os_errors,
     require_extra,
@@ -359,7 +359,7 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
         site_model.check()
     try:
         return Mailboxes(stack.enter_context(options.open_mailbox(True, monitor.warn)))
-    except (BusyError, StateError) as error:
+    except (BusyError, DamagedDatabaseError) as error:
         if not has_mail:
             raise
         monitor.warn(f"mail passes unmarked: {error}")

@@ -12,7 +12,13 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from streamnb.errors import OutputError, StateError, convert_os_errors, require_extra
+from streamnb.errors import (
+    DamagedDatabaseError,
+    OutputError,
+    StateError,
+    convert_os_errors,
+    require_extra,
+)
 from streamnb.mailbox.location import WAIT, is_url, owner_advice
 from streamnb.mailbox.schema import SCHEMA
 from streamnb.transactions import FORMAT, SQLITE, Transactions
@@ -227,9 +233,9 @@ class Database(Transactions):
         except UnicodeDecodeError as error:  # SQLite's message quotes the damaged content
             raise self._damaged("it contains invalid text") from error
 
-    def _damaged(self, reason: object) -> StateError:
+    def _damaged(self, reason: object) -> DamagedDatabaseError:
         remedy = "learn its mail again" if self._is_damaged else "run `streamnb recover`"
-        return StateError(
+        return DamagedDatabaseError(
             f"{self.path}: not a streamnb database, or a damaged one ({reason}); restore it from "
             f"a backup or an export, or {remedy}"
         )

@@ -2,11 +2,13 @@
 
 import asyncio
 import configparser
+import contextlib
 import json
 import os
 import shutil
 import smtplib
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -410,6 +412,21 @@ def test_a_damaged_database_stops_no_mail_at_a_start(
     poll(is_marked, 60)
     assert web("GET", "/health")[0] == 200
     process.stop()
+
+
+@pytest.mark.parametrize("kind", ["folder", "database of another program", "URL"])
+def test_a_wrong_name_of_the_database_stops_the_start(tmp_path, kind):
+    """Waiting does not mend it, so mail would pass unmarked for ever."""
+    path = "mysql://localhost/mail" if kind == "URL" else tmp_path / "other.db"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "database of another program":
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("CREATE TABLE mail(text)")
+    arguments = ["--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1"]
+    status, _, error = streamnb_command("serve", "--db", path, *arguments)
+    assert status == 4
+    assert str(path) in error
 
 
 @pytest.mark.parametrize("base", [b"damaged", b"PK damaged", None])
