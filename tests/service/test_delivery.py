@@ -375,7 +375,7 @@ def test_any_number_of_classes(sample, tmp_path):
         (("classify", "--nothing"), 3), (("classify",), 3), (("learn", "S", "x"), 2),
         (("compact", "--rare", "nan"), 2), (("undo", "--since", "999999999w"), 2),
         (("undo", "--since", "9999-12-31T23:59:59-23:00"), 2), (("undo", "--since", "soon"), 2),
-        (("import", "/no/such/file"), 3), (("learn", "spam", "imap://u:secret@h:99999/"), 2),
+        (("import", "/no/such/file"), 3), (("import", "/"), 3), (("learn", "spam", "imap://u:secret@h:99999/"), 2),
         (("status", "--wait", "-1"), 2), (("export", "/no/such/folder/x"), 4), (("merge", "/no/db"), 4),
     ],
 )  # fmt: skip

@@ -18,7 +18,13 @@ from streamnb.classifier import Classifier
 from streamnb.corpus.entry import is_compressed
 from streamnb.corpus.text_files import as_regular_file
 from streamnb.counts.memory import NO_NAME, MemoryCounts
-from streamnb.errors import ModelFileError, OutputError, StateError, convert_os_errors
+from streamnb.errors import (
+    CorpusError,
+    ModelFileError,
+    OutputError,
+    StateError,
+    convert_os_errors,
+)
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.ledger import IMPORT
 from streamnb.mailbox.mailbox import Mailbox
@@ -114,6 +120,8 @@ def import_file(
 
     Raises
     ------
+    CorpusError
+        If the file cannot be read.
     StateError
         If the file has another format, or `replace` is set and several files were imported.
     """
@@ -194,7 +202,7 @@ def _refuse_other_files(head: bytes, path: str) -> None:
 def _head(path: str, name: str) -> bytes:
     """Return the first bytes of a regular file."""
     with (
-        convert_os_errors(StateError, f"{name}: cannot be read", ValueError),  # NUL in the name
+        convert_os_errors(CorpusError, f"{name}: cannot be read", ValueError),  # NUL in the name
         open(path, "rb") as file,
     ):
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
