@@ -31,7 +31,7 @@ CREATE TABLE watched(
     folder TEXT NOT NULL,
     uid TEXT NOT NULL,           -- UIDVALIDITY and UID of IMAP, or the unique name of a Maildir
     key {blob} NOT NULL,         -- identity of the message (`digest.header_key`)
-    said TEXT NOT NULL,          -- its keyword: 'junk', 'notjunk', '' or '?' (unknown)
+    said TEXT NOT NULL,          -- its keyword: 'junk', 'notjunk', '' or a question mark (unknown)
     filed TEXT NOT NULL,         -- author of its last move (`MessageLocation.moved_to`)
     since {real} NOT NULL,       -- time when it was first seen in the folder
     gone {real},                 -- time when it was first missing from the folder

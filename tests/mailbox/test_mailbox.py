@@ -30,6 +30,7 @@ from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.location import default_path
 from streamnb.mailbox.packed import pack_tokens, unpack_tokens
+from streamnb.mailbox.schema import SCHEMA
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import import_file
@@ -581,3 +582,8 @@ def test_reasons_of_a_response_have_the_names_that_explain_prints(tmp_path):
         assert names == {feature_name(name) for name in explanation.contributions}
     assert any(name.startswith("bytes '") for name in names)
     assert not any(name.startswith("b'") for name in names)
+
+
+def test_the_tables_have_no_placeholder():
+    """Psycopg would take a question mark, even in a comment, for a missing parameter."""
+    assert "?" not in SCHEMA
