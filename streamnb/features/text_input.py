@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -84,3 +84,24 @@ def _frame_column(frame: Any) -> list[Any]:
 
     columns = list(narwhals.from_native(frame, eager_only=True).iter_columns())
     return columns[0].to_list() if len(columns) == 1 else []
+
+
+def read_column(X: Any, on: str) -> Any:
+    """Return the column `on` of a frame, a table of pyarrow or a structured array.
+
+    Raises
+    ------
+    ValueError
+        If X has no such column; the message names its columns.
+    """
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None:
+        names = getattr(getattr(X, "dtype", None), "names", None) or ()
+    if on not in list(names):
+        raise ValueError(f"on: X has no column {on!r:.80}; it has {list_names(names)}")
+    return X[on]
+
+
+def list_names(names: Iterable[Any]) -> str:
+    """Return the first names for an error message."""
+    return ", ".join(f"{name!r:.40}" for name in list(names)[:20]) or "none"

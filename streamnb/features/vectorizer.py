@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.features.text_input import as_sequence, as_texts, read_column
 from streamnb.features.token_counts import TokenCounts
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ class VectorizerMixin:
 
     def _count_all(self, X: Any) -> list[TokenCounts]:
         X = as_sequence(X)
-        texts = as_texts(X[self.on] if self.on is not None and hasattr(X, "columns") else X)
+        texts = as_texts(
+            read_column(X, self.on) if self.on is not None and hasattr(X, "columns") else X
+        )
         if texts is not None and self.on is None:
             return [self.count(text) for text in texts]
         if self.on is not None:

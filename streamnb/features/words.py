@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from river import base
 
 from streamnb import _core
+from streamnb.features.text_input import list_names, read_column
 from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.features.vectorizer import VectorizerMixin
 from streamnb.mail.normalization import normalize_nfc
@@ -109,7 +110,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         if isinstance(X, (list, tuple)) or self.on is None:
             return make_result(map(self.count, X), X)
         with self.lock:
-            return make_result(map(self._count, X[self.on]), X)
+            return make_result(map(self._count, read_column(X, self.on)), X)
 
     @property
     def tokenizers(self) -> list[ScanningTransformer]:
@@ -147,8 +148,7 @@ def read_message(x: Any, on: str | None) -> Any:
     try:
         return x[on]
     except KeyError:
-        keys = ", ".join(f"{key!r:.40}" for key in list(x)[:20])
-        raise ValueError(f"on: the message has no key {on!r}; it has {keys or 'none'}") from None
+        raise ValueError(f"on: the message has no key {on!r}; it has {list_names(x)}") from None
     except (TypeError, IndexError):
         raise TypeError(
             f"with on={on!r} a message is a dict that has it under that key, not a "

@@ -37,6 +37,11 @@ FOREIGN = [
     ("lowercase", estimators.MultinomialNB, "tokenizer.*casefold="),
     ("ngram_range", streamnb.TextClassifier, "tokenizer.*ngrams="),
     ("reg_param", streamnb.GaussianDiscriminantAnalysis, "shrinkage="),
+    ("analyzer", streamnb.MultinomialNB, "tokenizer.*analyzer="),
+    ("ngram_range", streamnb.MultinomialNB, "tokenizer.*ngrams="),
+    ("stop_words", streamnb.MultinomialNB, "tokenizer.*stop_words="),
+    ("stop_words", streamnb.MailTokenizer, "it has casefold"),
+    ("norm", streamnb.Tokenizer, "it has casefold"),
 ]
 
 

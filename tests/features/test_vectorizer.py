@@ -4,6 +4,8 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -149,3 +151,11 @@ def test_pipelines_and_column_transformers_set_the_output():
     )
     assert list(pipeline.fit(FRAME["title"], ["a", "b", "b"]).predict(["offer"])) == ["a"]
     assert pipeline[-1].feature_names_in_.tolist() == ["free", "lunch", "offer"]
+
+
+@pytest.mark.parametrize("method", ["fit", "fit_transform", "transform_many"])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+@by_tokenizer
+def test_a_frame_without_the_column_is_an_error_with_its_columns(name, make, method):
+    with pytest.raises(ValueError, match="no column 'body'; it has 'text', 'label'"):
+        getattr(TOKENIZERS[name](on="body"), method)(make({"text": TEXTS, "label": LABELS}))
