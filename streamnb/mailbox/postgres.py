@@ -197,18 +197,24 @@ class PostgresDatabase(Transactions):
 
     def _connect(self) -> None:
         timeout = max(2, min(60, round(self.wait)))
-        chosen = conninfo_to_dict(self.location)
-        defaults: dict[str, Any] = {
-            name: value for name, value in _KEEPALIVES.items() if name not in chosen
-        }
-        real = _Patient.connect(
-            self.location,
-            autocommit=True,
-            connect_timeout=timeout,
-            application_name="streamnb",
-            client_encoding="UTF8",
-            **defaults,
-        )
+        try:
+            chosen = conninfo_to_dict(self.location)
+            defaults: dict[str, Any] = {
+                name: value for name, value in _KEEPALIVES.items() if name not in chosen
+            }
+            real = _Patient.connect(
+                self.location,
+                autocommit=True,
+                connect_timeout=timeout,
+                application_name="streamnb",
+                client_encoding="UTF8",
+                **defaults,
+            )
+        except psycopg.Error as error:
+            if isinstance(error, psycopg.ProgrammingError) or _MALFORMED.search(str(error)):
+                # libpq's message can quote the URL with its password.
+                raise ConfigError(f"{self.path}: the URL of the database is malformed") from None
+            raise
         real.patience = _ANSWER_TIMEOUT_S + self.wait
         self.connection = _Connection(real)
         self._process = os.getpid()
@@ -331,14 +337,15 @@ class PostgresDatabase(Transactions):
         try:
             yield
         except psycopg.Error as error:
-            raise self._convert_error(error) from error
+            converted = self._convert_error(error)
+            if converted is error:
+                raise
+            raise converted from error
 
     def _convert_error(self, error: psycopg.Error) -> Exception:
         state, text = error.sqlstate or "", str(error).strip()
-        from_libpq = isinstance(error, psycopg.OperationalError)
-        if not state and (not from_libpq or _MALFORMED.search(text)):
-            # libpq's message can quote the URL with its password.
-            return ConfigError(f"{self.path}: the URL of the database is malformed")
+        if not state and not isinstance(error, psycopg.OperationalError):
+            return error  # a mistake of the program, such as a missing parameter of a query
         if not state and "FATAL" not in text:
             causes = [cause for cause in _UNREACHABLE_REASONS if cause in text]
             return TransientError(
