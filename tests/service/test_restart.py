@@ -209,6 +209,17 @@ def test_clients_that_send_nothing_do_not_delay_the_end(serve, trained_db, smtp_
         assert process.process.wait(10) == 0  # of `DRAIN_S`, 20 s
 
 
+def test_a_message_that_was_refused_does_not_delay_the_end(serve, trained_db, smtp_sink):
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
+        client.ehlo()
+        client.mail("a@b.c")
+        client.rcpt("ann@d.e")
+        assert client.data(b"x" * (1 << 20) + b"x")[0] == 500
+        process.process.send_signal(signal.SIGTERM)
+        assert process.process.wait(10) == 0  # of `DRAIN_S`, 20 s
+
+
 @pytest.mark.performance
 def test_a_restart_by_socket_activation_delays_no_message_by_more_than_a_second(
     trained_db, smtp_sink

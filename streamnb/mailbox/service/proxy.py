@@ -256,6 +256,8 @@ class _Connection(SMTP):
             if self.line_length_limit == 0 and str(status).startswith("500"):
                 reply = f"552 5.3.4 more than {_MOST_LINES:,} lines"
             reply = self.event_handler.for_each_recipient(reply, self.envelope)
+            # The message has ended. The library does this after its reply.
+            self._set_post_data_state()  # type: ignore[no-untyped-call]
         await super().push(reply)
         self._restart_timeout()
         self._touch(is_opened=self.is_new)
