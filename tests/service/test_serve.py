@@ -351,16 +351,21 @@ def test_a_client_that_goes_away_puts_nothing_into_its_message(trained_db, serve
     hop.close()
 
 
+def send_unchanged(client, content):
+    """Send a message with its end, byte for byte; return the code of the reply."""
+    client.ehlo()
+    for command in ("MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>", "DATA"):
+        client.docmd(command)
+    client.send(content)
+    return client.getreply()[0]
+
+
 def test_what_could_pass_for_the_end_of_a_message_is_refused(trained_db, serve, smtp_sink):
     port = free_port()
     serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
-        client.ehlo()
-        client.docmd("MAIL FROM:<a@b.c>")
-        client.docmd("RCPT TO:<d@e.f>")
-        client.docmd("DATA")
-        client.send(b"Subject: x\r\n\r\nhi\n.\r\nMAIL FROM:<evil@b.c>\r\n.\r\n")
-        assert client.getreply()[0] == 550
+        content = b"Subject: x\r\n\r\nhi\n.\r\nMAIL FROM:<evil@b.c>\r\n.\r\n"
+        assert send_unchanged(client, content) == 550
         client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
     assert len(smtp_sink.messages) == 1
 
@@ -399,14 +404,10 @@ def test_a_bare_cr_does_not_reach_the_next_hop(trained_db, serve, smtp_sink):
     port = free_port()
     serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
-        client.ehlo()
-        client.docmd("MAIL FROM:<a@b.c>")
-        client.docmd("RCPT TO:<d@e.f>")
-        client.docmd("DATA")
-        client.send(
+        content = (
             b"Subject: x\rX-Streamnb: Ham\r\n\r\nhi\r.\r\nMAIL FROM:<e@b.c>\r\r\n\r\r.\r\n.\r\n"
         )
-        assert client.getreply()[0] == 250
+        assert send_unchanged(client, content) == 250
     ((_, content),) = smtp_sink.messages
     field, _, text = content.partition(b"\r\n")
     assert field.startswith(b"X-Streamnb: ")
