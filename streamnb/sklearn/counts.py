@@ -11,10 +11,10 @@ from sklearn.utils import validation
 
 from streamnb import _core, naive_bayes
 from streamnb.counts.protocol import Floats, Label
-from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.features.text_input import as_sequence, as_texts, read_column
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.views import as_tokenizer
-from streamnb.features.words import Tokenizer
+from streamnb.features.words import Tokenizer, read_message
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
@@ -89,13 +89,13 @@ class _CountsEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
-        on = getattr(self.tokenizer, "on", None)  # the column of the texts
+        on: Any = getattr(self.tokenizer, "on", None)  # the column of the texts
         are_dicts = on is not None and _is_list_of_dicts(X)
         is_column = are_dicts or (on is not None and hasattr(X, "columns"))
-        if is_column and on not in list(X[0] if are_dicts else X.columns):
-            raise ValueError(f"X has no column {on!r:.80}, which the tokenizer reads (on=)")
-        values = [row.get(on) for row in X] if are_dicts else X[on] if is_column else X
-        texts = as_texts(values)
+        if are_dicts:
+            texts = as_texts([read_message(row, on) for row in X])
+        else:
+            texts = as_texts(read_column(X, on) if is_column else X)
         if not reset and (texts is not None) != self.text_:
             raise ValueError(
                 f"this {type(self).__name__} was fitted on {'text' if self.text_ else 'a matrix'}; "
