@@ -117,13 +117,19 @@ def _model_section(kind: str) -> type[ParameterSection]:
     class ModelConfig(ParameterSection, kind=kind, parameters=MODELS[kind]):
         """Parameters of a model."""
 
-    ModelConfig.__name__ = ModelConfig.__qualname__ = f"{MODELS[kind].__name__}Config"
+        def __reduce__(self) -> tuple[Any, ...]:
+            return _unpickled_section, (kind, vars(self))  # pickle cannot find a local class
+
     return ModelConfig
 
 
+def _unpickled_section(kind: str, state: dict[str, Any]) -> ParameterSection:
+    section = _MODEL_SECTIONS[kind].__new__(_MODEL_SECTIONS[kind])
+    vars(section).update(state)
+    return section
+
+
 _MODEL_SECTIONS = {kind: _model_section(kind) for kind in MODELS}
-# pickle finds a class by its name in its module.
-globals().update({section.__name__: section for section in _MODEL_SECTIONS.values()})
 
 
 class ScikitConfig(Section, kind="scikit-learn"):
