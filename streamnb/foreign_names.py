@@ -126,16 +126,17 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     near = difflib.get_close_matches(name, table, n=1)
     advice_by_name = _FOREIGN_NAMES | _TOKENIZER_NAMES | dict(getattr(cls, "foreign_names", {}))
     alternatives = advice_by_name.get(name, "").split(", or ")
-    is_model = hasattr(cls, "predict_proba")
     known_names = set(table)
     if name not in _TOKENIZER_NAMES:
-        known_names.add(name)
+        known_names.add(name)  # an advice can explain the values of the foreign name
+    is_model = hasattr(cls, "predict_proba")
     if is_model:
         known_names.add("sample_weight")  # of `fit`
     own = [advice for advice in alternatives if advice and _advised(advice) <= known_names]
     if own:
         return f"{message}: {', or '.join(own)}"
-    if name in _TOKENIZER_NAMES and is_model:
+    is_text_model = is_model and not known_names.isdisjoint(("tokenizer", "words", "keep_names"))
+    if name in _TOKENIZER_NAMES and is_text_model:
         advice = _TOKENIZER_NAMES[name]
         return f"{message}: it belongs to the tokenizer, Tokenizer(...); there {advice}"
     if near and name not in advice_by_name:

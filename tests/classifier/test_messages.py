@@ -42,6 +42,7 @@ FOREIGN = [
     ("stop_words", streamnb.MultinomialNB, "tokenizer.*stop_words="),
     ("stop_words", streamnb.MailTokenizer, "it has casefold"),
     ("norm", streamnb.Tokenizer, "it has casefold"),
+    ("binary", streamnb.CategoricalNB, "it has alpha"),
 ]
 
 
