@@ -259,7 +259,7 @@ def decode_transfer(data: bytes, encoding: bytes) -> bytes:
 
 
 def _plain(text: bytes) -> bool:
-    return text.isascii() and not any(mark in text for mark in (b"=?", b"\n", b"\x1b$"))
+    return text.isascii() and b"=?" not in text and b"\n" not in text and b"\x1b$" not in text
 
 
 def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:

@@ -12,8 +12,6 @@ NOT_JUNK_KEYWORDS = (b"$NotJunk", b"NotJunk", b"NonJunk")
 _JUNK, _NOT_JUNK = (
     frozenset(map(bytes.lower, keywords)) for keywords in (JUNK_KEYWORDS, NOT_JUNK_KEYWORDS)
 )
-
-
 # The keyword of a message with a flag whose meaning is not known.
 UNKNOWN_KEYWORD = "?"
 

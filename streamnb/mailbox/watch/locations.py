@@ -142,9 +142,10 @@ class LocationTable:
 
         Databases of earlier states of streamnb have no keywords of a Maildir.
         """
+        if not self.account.startswith("maildir:"):
+            return True
         with self.database.reading():
-            is_maildir = self.account.startswith("maildir:")
-            return not is_maildir or bool(self.database.read_value(self._keywords_key))
+            return bool(self.database.read_value(self._keywords_key))
 
     def set_keywords_unknown(self) -> None:
         """Store that no keyword is known, so the next listing defines them."""
