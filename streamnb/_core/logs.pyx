@@ -91,8 +91,8 @@ cdef extern from *:
             for (s = 0; s < alphas_n; s++, cells += width) {
                 double alpha = alphas[s];
                 for (k = 0; k < width; k++) {
-                    double rest = total - numbers[k];
-                    cells[k] = alpha + (complement ? (rest > 0 ? rest : 0.0) : numbers[k]);
+                    double others = total - numbers[k];
+                    cells[k] = alpha + (complement ? (others > 0 ? others : 0.0) : numbers[k]);
                 }
             }
         }
@@ -118,16 +118,16 @@ cdef extern from *:
     ) {
         ptrdiff_t i, s;
         for (i = 0; i < entries; i++, logs += alphas_n) {
-            double *top = hi + columns[i] * alphas_n, *rest = lo + columns[i] * alphas_n;
+            double *high = hi + columns[i] * alphas_n, *low = lo + columns[i] * alphas_n;
             if (columns[i] == width) {
                 *amount = amounts[i];
                 snb_accumulate(&hi[(width + 1) * alphas_n], &lo[(width + 1) * alphas_n], *amount);
                 for (s = 0; s < alphas_n; s++) {
                     base[s] = logs[s];
-                    snb_accumulate(&top[s], &rest[s], *amount * logs[s]);
+                    snb_accumulate(&high[s], &low[s], *amount * logs[s]);
                 }
             } else
-                for (s = 0; s < alphas_n; s++) snb_accumulate(&top[s], &rest[s], *amount * (logs[s] - base[s]));
+                for (s = 0; s < alphas_n; s++) snb_accumulate(&high[s], &low[s], *amount * (logs[s] - base[s]));
         }
     }
 

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be done; change nothing.")
 
 
+def _notify_of_damaged_site_model(mailbox: Mailbox) -> None:
+    if mailbox.base is not None:
+        try:
+            mailbox.base.check()
+        except StreamNBError as error:
+            notify(f"the site's model cannot be used: {error}")
+
+
 def _readiness_by_label(mailbox: Mailbox) -> dict[str, str]:
     """Return, by class, a text about the messages it needs before its verdicts can be sure."""
     from streamnb.mailbox.readiness import readiness
@@ -64,11 +72,7 @@ def status(as_json: bool) -> None:
         check_file(mailbox)
         report = status_of(mailbox)
         missing = _readiness_by_label(mailbox)
-        if mailbox.base is not None:
-            try:
-                mailbox.base.check()
-            except StreamNBError as error:
-                notify(f"the site's model cannot be used: {error}")
+        _notify_of_damaged_site_model(mailbox)
     if as_json:
         click.echo(json.dumps(report.as_json()))
         return
