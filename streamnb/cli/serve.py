@@ -113,7 +113,10 @@ def _networks(
 ) -> tuple[Network, ...]:
     from streamnb.mailbox.service.sockets import parse_network
 
-    return tuple(map(parse_network, networks))
+    try:
+        return tuple(map(parse_network, networks))
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
