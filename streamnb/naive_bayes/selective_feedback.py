@@ -18,9 +18,8 @@ class SelectiveFeedback(OnlineEstimator):
     a sample of all messages, such labels would make log-likelihoods seem worthless and labels often
     wrong. So the estimate sums the probabilities of predicted classes over consecutive mistakes; a
     correct prediction resets the sum. As the sum rises from 3 to 4, the sampling weight of a
-    mistake falls from 1 to 0. Wrong labels cause consecutive mistakes, too, so the noise weight of
-    a mistake falls more slowly: it is 3 divided by the sum. A model without a correct prediction
-    starts at 4.
+    mistake falls from 1 to 0. Wrong labels cause consecutive mistakes, too, so the noise weight
+    falls as the sum rises from 10 to 20. A model without a correct prediction starts at 20.
 
     A corrected message is selected because the predicted class m is wrong. Given the selection,
     its likelihood is p_y / (1 - p_m) (compare Heckman 1979). With two classes it is 1, so slopes
@@ -36,22 +35,26 @@ class SelectiveFeedback(OnlineEstimator):
     >>> from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
     >>> feedback = SelectiveFeedback()
     >>> feedback.weights(False)
-    (0.0, 0.75)
+    (0.0, 0.0)
     >>> _ = feedback.learn(True, 0.9)
     >>> feedback.weights(False)
     (1.0, 1.0)
     >>> for _ in range(5):
     ...     _ = feedback.learn(False, 0.7)
-    >>> [round(weight, 3) for weight in feedback.weights(False)]
-    [0.5, 0.857]
+    >>> sampling_weight, noise_weight = feedback.weights(False)
+    >>> round(sampling_weight, 9), noise_weight
+    (0.5, 1.0)
     """
 
     delta_names: ClassVar[tuple[str, ...]] = ("corrections",)
 
-    _CHANCE = 3.0  # chance explains a sum of probabilities up to this
-    _LARGEST_SUM = 2.0**16  # sums of multiples of the step are exact up to this
+    # Limits of the sum of probabilities over consecutive mistakes. Chance explains a sum up to
+    # _CHANCE, and wrong labels a sum up to _WRONG_LABELS. With a noise weight that falls from
+    # _CHANCE on, ten wrong labels in a row can make half of all predictions wrong.
+    _CHANCE, _WRONG_LABELS = 3.0, 10.0
+    _LARGEST_SUM = 2 * _WRONG_LABELS  # the noise weight is 0 from here on
 
-    def __init__(self, mistakes: float = _CHANCE + 1) -> None:
+    def __init__(self, mistakes: float = _LARGEST_SUM) -> None:
         self.mistakes: float = mistakes
 
     def weights(self, is_correct: bool, feedback: str | None = None) -> tuple[float, float]:
@@ -68,8 +71,13 @@ class SelectiveFeedback(OnlineEstimator):
             return 1.0, 1.0
         if feedback == "errors":
             return 0.0, 0.0
-        sampling_weight = min(max(1 + self._CHANCE - self.mistakes, 0.0), 1.0)
-        return sampling_weight, self._CHANCE / max(self.mistakes, self._CHANCE)
+        noise_weight = (self._LARGEST_SUM - self.mistakes) / (
+            self._LARGEST_SUM - self._WRONG_LABELS
+        )
+        return (
+            min(max(1 + self._CHANCE - self.mistakes, 0.0), 1.0),
+            min(max(noise_weight, 0.0), 1.0),
+        )
 
     def learn(self, is_correct: bool, proba: float) -> dict[str, float]:
         """Update the sum, and return the change for the receipt.

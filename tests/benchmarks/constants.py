@@ -33,6 +33,7 @@ CONSTANTS = {
     "_UNSEEN_KINDS": [LabelNoise],
     "_SHARED_LABELS": [LabelNoise],
     "_CHANCE": [SelectiveFeedback],
+    "_WRONG_LABELS": [SelectiveFeedback],
     "_RUN_UPDATE": [views],
     "MEMORY": [ClassRuns],
 }
@@ -57,6 +58,8 @@ def figure_with(name, factor, *stream):
     changes = [(owner, name, factor * getattr(owner, name)) for owner in CONSTANTS[name]]
     if name == "_INITIAL_LABELS":  # the rate is one wrong label of these
         changes.append((LabelNoise, "_INITIAL_RATE", LabelNoise._INITIAL_RATE / factor))
+    if name == "_WRONG_LABELS":  # the largest sum is twice this
+        changes.append((SelectiveFeedback, "_LARGEST_SUM", factor * SelectiveFeedback._LARGEST_SUM))
     with ExitStack() as patches:
         for change in changes:
             patches.enter_context(mock.patch.object(*change))

@@ -273,7 +273,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
     pool = np.full(systems, 1 / systems)
     noise, n_labels = defaultdict(lambda: 0.1), defaultdict(lambda: 10.0)
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    mistakes, out = 4.0, []
+    mistakes, out = 20.0, []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -322,8 +322,8 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
             best = int(np.flatnonzero(z_top(out[-1]))[0])
             sampling = noise_weight = 1.0
             if classes[best] != y:
-                sampling, noise_weight = np.clip([4 - mistakes, 3 / max(mistakes, 3)], 0, 1)
-            mistakes = 0.0 if classes[best] == y else mistakes + p[best]
+                sampling, noise_weight = np.clip([4 - mistakes, (20 - mistakes) / 10], 0, 1)
+            mistakes = 0.0 if classes[best] == y else min(mistakes + p[best], 20.0)
 
             def posterior(shares, weight=mix * noise_weight, likelihood=likelihood, truth=truth):
                 joint = likelihood * shares
