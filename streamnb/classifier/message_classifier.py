@@ -28,10 +28,10 @@ from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     as_classes,
-    as_labels,
     as_weights,
     frame_of,
     is_frame,
+    labels_of_rows,
 )
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
@@ -247,9 +247,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         import random  # here: classifying needs none
 
-        rows, labels = self._count_many(X), as_labels(y)
-        if len(rows) != len(labels):
-            raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
+        rows = self._count_many(X)
+        labels = labels_of_rows(y, len(rows))
         weights = as_weights(sample_weight, len(labels))
         order = list(range(len(labels)))
         random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)

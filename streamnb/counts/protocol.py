@@ -49,10 +49,15 @@ def label_error(error: TypeError) -> TypeError:
     return TypeError(f"a label must be one text, number or truth value: {error}")
 
 
-def check_labels(labels: Iterable[Any]) -> None:
-    """Raise ValueError for a missing label, TypeError for one without a hash, such as a list."""
+def check_labels(labels: Sequence[Any], of_rows: bool = False) -> None:
+    """Raise ValueError for a missing label, TypeError for one without a hash, such as a list.
+
+    With `of_rows`, the labels are those of examples, and the message names the row.
+    """
     if any(map(is_missing, distinct_labels(labels))):
-        raise ValueError("a label must not be None or NaN")
+        row = next(i for i, label in enumerate(labels) if is_missing(label))
+        prefix = f"row {row}: " if of_rows else ""
+        raise ValueError(f"{prefix}a label must not be None or NaN")
 
 
 def is_missing(value: Any) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Floats, Keys, Label, check_labels, checked_weight
+from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import (
     Contributions,
@@ -23,10 +23,10 @@ from streamnb.naive_bayes.mini_batches import (
     MiniBatchMixin,
     Rows,
     are_messages,
-    as_labels,
     as_list,
     as_weights,
     check_column_names,
+    labels_of_rows,
 )
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
@@ -412,10 +412,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         is_signed = not math.isnan(self._threshold)
         rows = Rows.from_matrix(X, self.keep_names, canonical=is_signed)
         self._check_columns(rows, is_learning=True)
-        labels = as_labels(y)
-        check_labels(labels)
-        if len(labels) != len(rows):
-            raise ValueError(f"{len(rows)} examples, but {len(labels)} labels")
+        labels = labels_of_rows(y, len(rows))
         weights = as_weights(w, len(rows))
         distinct = list(dict.fromkeys(labels))
         check_prior(self.prior, [*classes, *distinct])

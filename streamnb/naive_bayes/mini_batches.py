@@ -51,10 +51,8 @@ class Rows:
         Fingerprints and names of the columns' features. Their counts are not used.
     width
         The number of columns of the caller's matrix.
-    is_named
-        Whether the columns have names, not only numbers.
-    is_numbered
-        Whether the columns have no names, or the names 0, 1, ... as in an array.
+    names
+        The names of the caller's columns; None for an array.
     """
 
     indptr: Ints
@@ -63,8 +61,7 @@ class Rows:
     columns: Ints | None
     features: TokenCounts
     width: int
-    is_named: bool
-    is_numbered: bool
+    names: list[Any] | None
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -99,9 +96,17 @@ class Rows:
             used, indices = distinct.astype(np.int64), inverse.astype(np.int64)
         columns = np.arange(width, dtype=np.int64) if used is None else used
         features = _features(columns, names, keep_names)
-        is_numbered = names is None or names == list(range(width))
-        is_named = are_names(names or ())
-        return cls(indptr, indices, data, used, features, width, is_named, is_numbered)
+        return cls(indptr, indices, data, used, features, width, names)
+
+    @property
+    def is_named(self) -> bool:
+        """True if the columns have names, not only numbers."""
+        return are_names(self.names or ())
+
+    @property
+    def is_numbered(self) -> bool:
+        """True if the columns have no names, or the names 0, 1, ... as in an array."""
+        return self.names is None or self.names == list(range(self.width))
 
     def messages(self) -> Iterator[TokenCounts]:
         """Yield the features of each row that are above zero."""
@@ -126,9 +131,10 @@ class Rows:
             raise ValueError(f"row {row}: the matrix is damaged: it has no column {column}")
         if self.columns is not None:
             column = int(self.columns[column])
+        place = f"column {column}" if self.names is None else f"{self.names[column]!r:.80}"
         condition = "finite and at most 1e100" if signed else "finite, >= 0 and at most 1e100"
         raise ValueError(
-            f"row {row}, column {column}: the value is {self.data[entry]}: expected a number that "
+            f"row {row}, {place}: the value is {self.data[entry]}: expected a number that "
             f"is {condition}"
         )
 
@@ -371,6 +377,21 @@ def as_labels(y: Any, name: str = "the labels") -> list[Any]:
     return [label.item() if isinstance(label, np.generic) else label for label in y]
 
 
+def labels_of_rows(y: Any, n: int) -> list[Any]:
+    """Return the labels of n examples to learn.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If y is not as for `as_labels`, has another length, or has a missing label.
+    """
+    labels = as_labels(y)
+    check_labels(labels, of_rows=True)
+    if len(labels) != n:
+        raise ValueError(f"{n} examples, but {len(labels)} labels")
+    return labels
+
+
 def as_classes(classes: Any) -> list[Any]:
     """Return declared classes as Python objects; a set is sorted."""
     if not isinstance(classes, set | frozenset):
@@ -610,7 +631,7 @@ class MiniBatchMixin(PredictManyMixin):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Remove everything that was learned, then learn the rows of X."""
         labels = as_labels(y)
-        check_labels(labels)
+        check_labels(labels, of_rows=True)
         try:
             classes = sorted(set(labels))
         except TypeError:

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Label, check_labels
+from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     Rows,
-    as_labels,
     as_list,
     as_weights,
     is_matrix,
+    labels_of_rows,
 )
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
@@ -203,10 +203,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """
         X = as_list(X)
         messages = [self.as_tokens(x) for x in (self.messages_of(X) if is_matrix(X) else X)]
-        labels = as_labels(y)
-        check_labels(labels)
-        if len(messages) != len(labels):
-            raise ValueError(f"{len(messages)} examples, but {len(labels)} labels")
+        labels = labels_of_rows(y, len(messages))
         weights = as_weights(w, len(labels)).tolist()
         with self.lock:
             for message, label, weight in zip(messages, labels, weights, strict=True):

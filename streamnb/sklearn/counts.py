@@ -11,10 +11,10 @@ from sklearn.utils import validation
 
 from streamnb import _core, naive_bayes
 from streamnb.counts.protocol import Floats, Label
-from streamnb.features.text_input import as_sequence, as_texts, read_column
+from streamnb.features.text_input import as_sequence, as_texts, list_names, read_column
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.views import as_tokenizer
-from streamnb.features.words import Tokenizer, read_message
+from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.complement import ComplementParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
@@ -93,7 +93,9 @@ class _CountsEstimator(Estimator):
         are_dicts = on is not None and _is_list_of_dicts(X)
         is_column = are_dicts or (on is not None and hasattr(X, "columns"))
         if are_dicts:
-            texts = as_texts([read_message(row, on) for row in X])
+            if not any(on in row for row in X):
+                raise ValueError(f"on: X has no column {on!r:.80}; it has {list_names(X[0])}")
+            texts = as_texts([row.get(on) for row in X])
         else:
             texts = as_texts(read_column(X, on) if is_column else X)
         if not reset and (texts is not None) != self.text_:

@@ -21,9 +21,9 @@ from streamnb.counts.protocol import (
 from streamnb.naive_bayes.mini_batches import (
     MiniBatchMixin,
     are_names,
-    as_labels,
     as_weights,
     check_column_names,
+    labels_of_rows,
 )
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
@@ -58,6 +58,9 @@ class Statistics(Protocol):
         ValueError
             If a value is not valid.
         """
+
+    def check_kinds(self, rows: Any) -> None:
+        """Raise ValueError or warn if a batch to learn has numbers where levels are expected."""
 
     def feature_names(self) -> Set[Hashable]:
         """Return the names of the features that were learned."""
@@ -268,15 +271,16 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         table = Columns.from_data(X)
-        labels = as_labels(y)
+        labels = labels_of_rows(y, len(table.values))
         if any(issubclass(kind, np.generic) for kind in set(map(type, labels))):
             labels = [plain_value(label) for label in labels]
-        if len(labels) != len(table.values):
-            raise ValueError(f"{len(table.values)} examples, but {len(labels)} labels")
         weights = as_weights(w, len(labels))
-        check_labels([*classes, *labels])
+        classes = [*classes]
+        check_labels(classes)
         self._check_columns(table, is_learning=True)
-        self._learn(self.statistics.read(table), labels, weights, classes)
+        rows = self.statistics.read(table)
+        self.statistics.check_kinds(rows)
+        self._learn(rows, labels, weights, classes)
 
     def _score(self, rows: Any) -> Floats:
         weights = [sums.weight for sums in self._weights]

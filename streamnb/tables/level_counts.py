@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Hashable, Iterable, Mapping, Set
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
 MISSING, UNSEEN = -1, -2  # marks a missing level in place of its index
+# A feature of more distinct numbers is a measured one. With 10, months would be; with 40, ages of
+# pupils would not.
+MANY_NUMBERS = 20
 _TRUTH_VALUES = {"true": True, "false": False}
 _MOST_DIGITS = 400  # of whole numbers; all float64 have fewer, and the time is quadratic
 
@@ -121,6 +125,20 @@ class LevelCounts(Statistics):
             levels.append(column_levels)
             self._check_types(name, column_levels)
         return Levels(table.names, levels, places)
+
+    def check_kinds(self, rows: Levels) -> None:
+        """Warn if most levels of a column are measured values, each of which rarely repeats."""
+        columns = zip(rows.names, rows.levels, strict=True)
+        measured = {name: levels[0] for name, levels in columns if are_measured(levels)}
+        if measured:
+            name, level = next(iter(measured.items()))
+            others = f" (and {len(measured) - 1} more columns)" if len(measured) > 1 else ""
+            warnings.warn(
+                f"{name!r:.80}{others}: each measured value ({level!r:.40}) is a level here; "
+                "convert the values to ranges, or learn them as float with MixedNB",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def learned_levels(self, name: Hashable) -> Mapping[Hashable, int]:
         """Return the learned levels of a feature, and the index of each."""
@@ -390,6 +408,21 @@ def number_of_text(text: str) -> Any:
         number = float(text)
         return number if math.isfinite(number) else None
     return None
+
+
+def are_measured(levels: Sequence[Hashable]) -> bool:
+    """Return whether most of many levels are numbers with a fraction, perhaps as text.
+
+    Examples
+    --------
+    >>> are_measured([f"{n}.5" for n in range(50)]), are_measured(list(range(50)))
+    (True, False)
+    """
+    if len(levels) <= MANY_NUMBERS:
+        return False
+    numbers = [number_of_text(level) if isinstance(level, str) else level for level in levels]
+    fractions = [x for x in numbers if isinstance(x, float) and not x.is_integer()]
+    return 2 * len(fractions) > len(levels)
 
 
 def _index_number_texts(

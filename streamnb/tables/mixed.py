@@ -14,7 +14,15 @@ from streamnb.counts.protocol import Floats, Ints
 from streamnb.parameters import NameList, parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
-from streamnb.tables.level_counts import LevelCounts, Levels, number_of_text, total_logs
+from streamnb.tables.level_counts import (
+    MANY_NUMBERS,
+    MISSING,
+    LevelCounts,
+    Levels,
+    are_measured,
+    number_of_text,
+    total_logs,
+)
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
@@ -30,6 +38,11 @@ def _is_number_text(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _is_number_of_text(level: Hashable) -> bool:
+    """Return whether a level is a text that stands for a finite number."""
+    return isinstance(level, str) and not isinstance(number_of_text(level), bool | None)
 
 
 def _find_number_text(levels: list[Hashable]) -> str | None:
@@ -123,6 +136,36 @@ class MixedStatistics(Statistics):
                         f"{twin!r:.80} is text: use one type for both"
                     )
 
+    def check_kinds(self, rows: _Mixed) -> None:
+        """Raise ValueError if most values of a categorical feature are texts of many numbers.
+
+        One such text ("unknown") makes texts of all values in the column of a frame.
+        """
+        columns = zip(rows.levels.names, rows.levels.levels, strict=True)
+        for j, (name, levels) in enumerate(columns):
+            if name in self.is_settled or self.levels.has_levels(name):
+                continue
+            is_number = np.array([_is_number_of_text(level) for level in levels], dtype=bool)
+            places = rows.levels.places[:, j]
+            row_levels = places[places != MISSING]
+            number_count = int(is_number[row_levels].sum())
+            if is_number.sum() <= MANY_NUMBERS or 2 * number_count <= len(row_levels):
+                continue
+            advice = f"or list {name!r:.40} in categorical"
+            if not is_number.all():
+                odd_level = int(np.argmin(is_number))
+                raise ValueError(
+                    f"row {int(np.argmax(places == odd_level))}, {name!r:.80}: "
+                    f"{levels[odd_level]!r:.80} is not a number, as {number_count:,} of "
+                    f"{len(row_levels):,} values are; correct it (NaN if it is missing) and "
+                    f"convert the column to float, {advice}"
+                )
+            if are_measured(levels):
+                raise ValueError(
+                    f"{name!r:.80}: the values are numbers as text, such as {levels[0]!r:.40}; "
+                    f"convert them to float, {advice}"
+                )
+
     def _has_numbers(self, name: Hashable) -> bool:
         """Return whether a number of a feature has a weight."""
         place = self.numbers.features.get(name)
@@ -181,7 +224,8 @@ class MixedNB(MixedParameters, TabularNB):
 
     All parameters except the names can be set after training. Missing values (not in the dict, None
     or NaN) are left out, in training and in prediction. If all learned values of a feature are
-    numbers, a number as text ("5.5") in a prediction is an error.
+    numbers, a number as text ("5.5") in a prediction is an error. If most values of a feature in
+    `fit` are texts of more than 20 numbers, `fit` raises ValueError.
 
     References
     ----------

@@ -182,3 +182,24 @@ def test_decimals_are_numbers():
 def test_weights_of_classes_are_answered_with_weights_of_samples(name):
     with pytest.raises(TypeError, match="sample_weight="):
         getattr(estimators, name)(class_weight="balanced")
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *TABLES, "TextClassifier"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "learn_many"])
+@pytest.mark.parametrize("module", [streamnb, estimators])
+def test_the_row_of_a_missing_label_is_named(module, method, name):
+    model = getattr(module, name)()
+    if not hasattr(model, method):
+        return
+    X = TEXTS if name == "TextClassifier" else ROWS
+    labels = ["x", "y"] * 5 + ["x", None]
+    with pytest.raises(ValueError, match="row 11: a label must not be None or NaN"):
+        getattr(model, method)(X, labels)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("library", [pd.DataFrame, polars.DataFrame])
+def test_a_wrong_count_of_a_frame_is_named_by_its_column(library, name):
+    frame = library({"price": [1.0, float("nan")], "size": [2.0, 1.0]})
+    with pytest.raises(ValueError, match="row 1, 'price': the value is nan"):
+        getattr(streamnb, name)().fit(frame, ["x", "y"])

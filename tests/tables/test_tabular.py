@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from river import checks, covariance
 from scipy import sparse
 
+import streamnb
 from streamnb import (
     AODE,
     CategoricalNB,
@@ -953,3 +954,33 @@ def test_decimals_are_numbers(model_class):
     assert decimals.predict_proba_one({"a": Decimal(2)}) == floats.predict_proba_one({"a": 2.0})
     with pytest.raises(ValueError, match="at most 1e100"):
         decimals.learn_one({"a": Decimal("1e101")}, "p")
+
+
+@pytest.mark.parametrize(
+    "texts", [["unknown", *map(str, range(30))], [f"{n}.5" for n in range(30)]]
+)
+def test_a_column_of_many_numbers_as_text_is_no_set_of_levels(texts):
+    """One odd cell of a CSV file makes texts of all its column."""
+    frame = pd.DataFrame({"size": texts, "city": ["rome", *["oslo"] * (len(texts) - 1)]})
+    labels = ["p", *["q"] * (len(texts) - 1)]
+    with pytest.raises(ValueError, match=r"'size': .*or list 'size' in categorical"):
+        MixedNB().fit(frame, labels)
+    assert MixedNB(categorical=["size"]).fit(frame, labels).labels == ["p", "q"]
+    few = pd.DataFrame({"size": [*map(str, range(10)), "unknown"] * 3})
+    assert MixedNB().fit(few, ["p", "q", "r"] * 11).labels == ["p", "q", "r"]
+
+
+def test_the_odd_cell_among_numbers_is_named():
+    frame = pd.DataFrame({"size": [*map(str, range(30)), "unknown", "5"]})
+    with pytest.raises(ValueError, match="row 30, 'size': 'unknown' is not a number, as 31 of 32"):
+        MixedNB().fit(frame, ["p", "q"] * 16)
+
+
+@pytest.mark.parametrize("name", ["CategoricalNB", "AODE", "LazyBayesianRules"])
+@pytest.mark.parametrize("make", [float, str])
+def test_models_of_levels_warn_of_measured_values(name, make):
+    values = [make(n + 0.25) for n in range(30)]
+    with pytest.warns(UserWarning, match="'size': each measured value"):
+        getattr(streamnb, name)().fit(pd.DataFrame({"size": values}), ["p", "q"] * 15)
+    codes = pd.DataFrame({"size": [make(n) for n in range(30)]})
+    assert getattr(streamnb, name)().fit(codes, ["p", "q"] * 15).labels == ["p", "q"]

@@ -84,9 +84,15 @@ class _ScikitLearner(Learner):
 
 @contextlib.contextmanager
 def training_errors(name: str, examples: Examples) -> Iterator[None]:
-    """Re-raise a model's ValueError as ConfigError that names model and column."""
+    """Re-raise a model's ValueError as ConfigError that names model and column.
+
+    A warning of a model becomes a note.
+    """
     try:
-        yield
+        with warnings.catch_warnings(action="always", record=True) as caught:
+            yield
+        notes = [f"models.{name}: {warning.message}" for warning in caught or ()]
+        examples.notes.extend(note for note in notes if note not in examples.notes)
     except ValueError as error:
         reason = str(error).splitlines()[0]
         if examples.text and ("not a number" in reason or "could not convert" in reason):
