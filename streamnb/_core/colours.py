@@ -66,7 +66,7 @@ def read_colour(text: bytes) -> int:
     ('0xff00', '0xfaf0e6')
     """
     text = text.strip().lower()
-    match = COLOUR.match(text)
+    match = COLOUR.fullmatch(text)
     if match is None:
         return UNKNOWN if b"(" in text else INHERITED
     digits, function, arguments, name = match.groups()

@@ -255,6 +255,7 @@ cdef enum:
     HAS_TARGET = 1 << 20     # the element has a href
     HAS_OWN_COLOUR = 1 << 21
     IS_HIDDEN = 1 << 22      # the element has the attribute hidden
+    IS_BLOCK = 1 << 23       # its style separates it from the text around it
     HIDDEN_IN_DETAILS = 2    # value of `Element.hides`
     TAG_SLOTS = 512
 
@@ -329,7 +330,7 @@ cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
 
 
 cdef int HIDES = values.HIDES, SHRINKS = values.SHRINKS, ENLARGES = values.ENLARGES
-cdef int DISPLAYS = values.DISPLAYS, CLIPS_ALL = values.CLIPS | values.HAS_NO_SIZE
+cdef int DISPLAYS = values.DISPLAYS, BREAKS = values.BREAKS, CLIPS_ALL = values.CLIPS | values.HAS_NO_SIZE
 cdef int CONCEALS = values.CONCEALS, REVEALS = values.REVEALS, REMOVES = values.REMOVES
 cdef int INHERITED = values.INHERITED, UNKNOWN = values.UNKNOWN, TRANSPARENT = values.TRANSPARENT
 cdef int PARENT = values.PARENT, CURRENT = values.CURRENT, SAME_COLOUR = values.SAME_COLOUR
@@ -358,6 +359,11 @@ cdef inline bint similar(int32_t a, int32_t b) noexcept nogil:
 
 cdef inline bint is_hidden(const Element *e) noexcept nogil:
     return e.hides or e.shrinks or e.conceals or e.colour == TRANSPARENT or similar(e.colour, e.background)
+
+
+cdef inline bint is_inline_block(const Element *e) noexcept nogil:
+    """Return True if the style of an element ends a word that its tag does not end."""
+    return e.kind & (IS_BLOCK | SPECIAL) == IS_BLOCK
 
 
 cdef int32_t attribute_colour(const uint8_t *p, Py_ssize_t n) except? -9:
@@ -432,7 +438,9 @@ cdef int style_element(Element *e, style) except -1:
     if flags & (HIDES | REMOVES) or flags & CLIPS_ALL == CLIPS_ALL:
         e.hides = 1
     if flags & DISPLAYS:
-        e.kind &= ~<uint32_t> IS_HIDDEN
+        e.kind &= ~<uint32_t> (IS_HIDDEN | IS_BLOCK)
+        if flags & BREAKS:
+            e.kind |= IS_BLOCK
     if flags & (SHRINKS | ENLARGES):
         e.shrinks = flags & SHRINKS != 0
     if flags & (CONCEALS | REVEALS):
@@ -580,6 +588,7 @@ def hidden_spans(bytes page):
 
     The spans are (start, end) pairs in ascending order, as the bytes of an int64 array. They cover comments and hidden
     elements. An element is hidden by `hidden`, `style`, a style sheet, or a colour similar to the background.
+    A pair with the end 0 is no span: its start is the end of a tag that ends a word because of its style.
     """
     cdef HiddenText hidden_text = HiddenText(page, None)
     hidden_text.read_tags()
@@ -610,6 +619,7 @@ cdef class HiddenText:
     cdef object variables     # `styles.Variables`; None before the first style
     cdef set rule_tags
     cdef bint has_universal_rule, is_complete, is_in_head, has_late_sheet
+    cdef bint ends_word       # the last tag is that of an inline element with the style of a block
 
     def __cinit__(self, bytes page, rules):
         self.page, self.rules, self.is_complete = page, rules, rules is not None
@@ -649,8 +659,11 @@ cdef class HiddenText:
             i = self.next_tag(i, &tag)
             if i < 0:
                 break
+            self.ends_word = False
             i = self.read_end_tag(i, &tag) if tag.is_end else self.read_start_tag(i, &tag)
             self.begin_or_end_region(tag.start, i)
+            if self.ends_word:
+                self.hide(i, 0)
         return self.end_region(self.n)
 
     cdef inline int begin_or_end_region(self, Py_ssize_t tag_start, Py_ssize_t tag_end) except -1:
@@ -697,11 +710,15 @@ cdef class HiddenText:
     cdef inline Py_ssize_t read_end_tag(self, Py_ssize_t i, const Tag *tag) except -1:
         """Close an element; return the position after its end tag."""
         cdef Attribute attribute
+        cdef Py_ssize_t k, used
         while True:
             i = read_attribute(self.p, i, self.n, &self.quotes, &attribute)
             if attribute.name_end == attribute.name:
                 break
-        self.used = close_element(self.stack, self.used, tag.id, tag.kind)
+        used = close_element(self.stack, self.used, tag.id, tag.kind)
+        for k in range(used + 1, self.used + 1):
+            self.ends_word |= is_inline_block(&self.stack[k])
+        self.used = used
         return i + 1 if i < self.n and self.p[i] == c">" else i
 
     cdef inline Py_ssize_t read_start_tag(self, Py_ssize_t i, const Tag *tag) except -1:
@@ -714,6 +731,7 @@ cdef class HiddenText:
             attributes = {}
         i = self.read_attributes(i, tag, element, &sources, attributes)
         self.style_by_sources(element, tag, &sources, attributes)
+        self.ends_word = is_inline_block(element)
         self.stack[self.used].previous = element.own
         self.stack[self.used].earlier |= element.own
         if element.kind & IS_HIDDEN:

@@ -162,6 +162,8 @@ cdef class PairScanner:
         if spans is not None:
             span = <const int64_t *> PyBytes_AS_STRING(spans)
             for k in range(len(spans) // 16):
+                if span[2 * k + 1] == 0:  # the end of a tag
+                    continue
                 self.add_text(p + start, <Py_ssize_t> span[2 * k] - start)
                 start = <Py_ssize_t> span[2 * k + 1]
         self.add_text(p + start, len(data) - start)

@@ -770,7 +770,9 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
     cdef Quotes quotes = [n, n]
     scanner.plain.size = scanner.hidden.size = 0
     while i < n:
-        while k < count and span[2 * k + 1] <= i:
+        while k < count and span[2 * k] <= i and span[2 * k + 1] <= i:
+            if span[2 * k + 1] == 0:  # the style of the last tag ends a word
+                buffer_put(&scanner.plain, b" ", 1)
             k += 1
         out = &scanner.hidden if k < count and span[2 * k] <= i else &scanner.plain
         run = i
@@ -795,7 +797,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
             i = read_tag(scanner, unclosed, p, i + 1, n, &quotes, &raw_end)
             if scanner.attributes.size:
                 # A span that begins after a tag hides the tag's element.
-                while k < count and span[2 * k + 1] < i:
+                while k < count and span[2 * k] <= i and span[2 * k + 1] < i:
                     k += 1
                 if k < count and span[2 * k] <= i:
                     out = &scanner.hidden

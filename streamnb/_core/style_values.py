@@ -11,6 +11,7 @@ DISPLAYS = 64  # any other display
 CLIPS = 128  # overflow: hidden
 OVERFLOWS = 256  # overflow: visible
 HAS_NO_SIZE = 512  # no width or no height: hides clipped text
+BREAKS = 1024  # display: block, or another one that ends a word
 
 # Colours
 INHERITED = -1  # the colour is not set

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from streamnb._core.colours import COLOUR, read_colour
 from streamnb._core.selectors import unescape
 from streamnb._core.style_values import (
+    BREAKS,
     CLIPS,
     CONCEALS,
     CURRENT,
@@ -36,7 +37,7 @@ from streamnb._core.style_values import (
 _ALTERNATIVES = (  # the last one has effect
     SHRINKS | ENLARGES,
     CONCEALS | REVEALS,
-    REMOVES | DISPLAYS,
+    REMOVES | DISPLAYS | BREAKS,
     CLIPS | OVERFLOWS,
 )
 
@@ -70,6 +71,9 @@ _DISPLAYS = re.compile(
     rb"block|flex|grid|contents|list-item|flow|flow-root|run-in|math|inherit|unset|initial|revert"
     rb"|(?:inline|table|ruby|-webkit|-moz|-ms)(?:[ -].*)?|block .*"
 )
+_BREAKING_DISPLAYS = re.compile(
+    rb"block|flex|grid|list-item|flow-root|table.*|block .*|-(?:webkit|moz|ms)-(?!inline).*"
+)
 _NO_DISPLAYS = frozenset((b"none", b"table-column", b"table-column-group"))
 _CLIPPING = frozenset((b"hidden", b"clip", b"auto", b"scroll", b"overlay", b"hidden hidden"))
 _FONT_PERCENT = 0.16  # pixels
@@ -84,6 +88,14 @@ _IMPORTANT = re.compile(rb"!\s*important")
 _HACK = re.compile(rb"\xff[\x80-\xa0]")  # an escaped control character: for Internet Explorer only
 
 _PICTURE = re.compile(rb"url\(|image-set\(|element\(|cross-fade\(|paint\(|color-mix\(")
+# functions and what separates the words of a background
+_NOT_BACKGROUND_WORD = re.compile(
+    rb"(?:[\w-]*+\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)|[\s,/])++"
+)
+_BACKGROUND_WORD = re.compile(
+    rb"|[+-]?[\d.].*|none|(?:no-)?repeat(?:-[xy])?|space|round|scroll|fixed|local|left|right|top|bottom"
+    rb"|center|auto|cover|contain|(?:border|padding|content)-box|text|unset|revert(?:-layer)?"
+)
 _PLACES = frozenset((b"text-indent", b"left", b"top", b"right", b"bottom", b"inset"))
 _SIZES = re.compile(rb"(?:max-)?(?:width|height|inline-size|block-size)|line-height")
 
@@ -176,7 +188,10 @@ def _read_style(text: bytes) -> Style:
             valid_colour = read_colour(value)
             colour = colour if valid_colour == INHERITED else valid_colour
         elif name == b"-webkit-text-fill-color":
-            fill = read_colour(value)
+            valid_colour = read_colour(value)
+            fill = fill if valid_colour == INHERITED else valid_colour
+        elif name.startswith(b"background") and not _is_valid_background(name, value):
+            continue
         elif name == b"background-color":
             background = _background(value)
         elif name == b"background":
@@ -196,8 +211,9 @@ def _read_style(text: bytes) -> Style:
 def _flag(name: bytes, value: bytes) -> int:
     """Return the flag of a declaration, 0 if it does not change the visibility."""
     if name == b"display":
-        is_valid = _DISPLAYS.fullmatch(value) is not None
-        return REMOVES if value in _NO_DISPLAYS else DISPLAYS if is_valid else 0
+        if value in _NO_DISPLAYS or not _DISPLAYS.fullmatch(value):
+            return REMOVES if value in _NO_DISPLAYS else 0
+        return DISPLAYS | BREAKS if _BREAKING_DISPLAYS.fullmatch(value) else DISPLAYS
     if name == b"mso-hide":
         return REMOVES if value == b"all" else 0
     if name == b"visibility":
@@ -363,6 +379,16 @@ def _is_transparent(value: bytes) -> bool:
     except ValueError:
         return False
     return opacity < MIN_OPACITY
+
+
+def _is_valid_background(name: bytes, value: bytes) -> bool:
+    """Return whether browsers apply a declaration of a background or of its colour."""
+    if name == b"background-color":
+        return read_colour(value) != INHERITED
+    return all(
+        _BACKGROUND_WORD.fullmatch(word) or read_colour(word) != INHERITED
+        for word in _NOT_BACKGROUND_WORD.split(value)
+    )
 
 
 def _background(value: bytes) -> int:

@@ -300,6 +300,12 @@ SHOWING = [
     "<p style='--x:white;color:var(--x);color:black'>{}</p>",
     "<p style='background:linear-gradient(white,navy);color:white'>{}</p>",
     "<p style='background:white;background:linear-gradient(navy,navy);color:white'>{}</p>",
+    "<p style='background-color:black;background-color:foo;color:white'>{}</p>",
+    "<p style='background:black;background:foo bar;color:white'>{}</p>",
+    "<p style='background:black;background:red foo;color:white'>{}</p>",
+    "<p style='background:url(a.png) no-repeat center / cover, #000;color:white'>{}</p>",
+    "<p style='-webkit-text-fill-color:red;-webkit-text-fill-color:foo;color:white'>{}</p>",
+    "<p style='color:black;color:white black'>{}</p>",
     "<p hidden style='display:block'>{}</p>",
     "<span hidden style='display:inline'>{}</span>",
     "<p style='color:red' style='display:none'>{}</p>",
@@ -409,6 +415,28 @@ def test_tags_within_a_line_do_not_split_words(tag):
 @pytest.mark.parametrize("tag", ["br", "div", "img", "td", "li", "section", "hr", "input"])
 def test_tags_between_lines_split_words(tag):
     assert {"via", "gra"} <= set(tokens(f"now via<{tag}>gra"))
+
+
+@pytest.mark.parametrize(
+    "display", ["block", "BLOCK !important", "flex", "list-item", "table-cell", "-webkit-box"]
+)
+@pytest.mark.parametrize(
+    "page",
+    [
+        '<i style="display:{}">via</i>gra',
+        'via<i style="display:{}">gra</i>',
+        "<style>.x{{display:{}}}</style><i class=x><b>via</i>gra",
+        'via<a href="#" title="" style="color:red;display:{}">gra</a>',
+    ],
+)
+def test_elements_with_the_style_of_a_block_split_words(page, display):
+    assert {"via", "gra"} <= set(tokens(page.format(display)))
+
+
+@pytest.mark.parametrize("display", ["inline", "inline-block", "contents", "blok", "inherit"])
+def test_elements_with_the_style_of_text_do_not_split_words(display):
+    page = f'via<i style="display:block;display:{display}">gra</i>'
+    assert ("viagra" in tokens(page)) == (display != "blok")
 
 
 @pytest.mark.parametrize("page", HIDING)
