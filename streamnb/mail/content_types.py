@@ -16,9 +16,12 @@ _TYPE = lazy_pattern(
 _ANY_MULTIPART = lazy_pattern(rb"%b\"?multipart\b" % _BLANKS, re.I)
 _TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
 # Enriched text has tags like HTML. A drawing in SVG can be a page with links and scripts.
-_HTML = frozenset((
-    "text/html", "application/xhtml+xml", "text/enriched", "text/richtext", "image/svg+xml"
+ENRICHED_TYPES = frozenset(("text/enriched", "text/richtext"))
+_HTML = ENRICHED_TYPES | {"text/html", "application/xhtml+xml", "image/svg+xml"}
+CALENDAR_TYPES = frozenset((
+    "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory"
 ))  # fmt: skip
+FORMATTED_TYPES = ENRICHED_TYPES | CALENDAR_TYPES  # `text_formats` converts them
 # Reports are fields that mail programs show as text; application/ics is text/calendar by Google.
 _OTHER_TEXT = frozenset((
     "application/xhtml+xml", "image/svg+xml", "application/ics", "message/delivery-status",

@@ -9,7 +9,7 @@ from typing import Literal
 
 from streamnb._core import hidden_spans
 from streamnb.mail.charsets import decode_part, to_utf8
-from streamnb.mail.content_types import is_html, is_text
+from streamnb.mail.content_types import FORMATTED_TYPES, is_html, is_text
 from streamnb.mail.decode import (
     decode_percent,
     decode_transfer,
@@ -18,15 +18,9 @@ from streamnb.mail.decode import (
     parameters,
     transfer_encoding,
 )
-from streamnb.patterns import lazy_pattern
 
-_FOLDED_TYPES = frozenset((
-    "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory"
-))  # fmt: skip
 # All AMP pages have this style, until the mail program has loaded AMP.
 _AMP_STYLE = b"body{visibility:hidden}"
-_FOLD = lazy_pattern(rb"\r?\n[ \t]")
-_SPACE_AND_BREAK = lazy_pattern(rb" \r?\n")
 
 Fields = list[tuple[bytes, bytes]]
 Index = dict[bytes, bytes]  # lower-case name -> the first value
@@ -125,26 +119,23 @@ class Part:
         """The decoded text; "" if the part is not text."""
         if not self.is_text:
             return ""
-        return decode_part(self._unfolded(), self.charset, self.is_html, self.fallback)
+        return decode_part(self._unformatted(), self.charset, self.is_html, self.fallback)
 
-    def _unfolded(self) -> bytes:
-        """The content without line breaks within words, which some types of text have."""
-        content = self.content
-        if self.content_type in _FOLDED_TYPES:  # RFC 5545, 3.1
-            return _FOLD.sub(b"", content).replace(b"\\n", b"\n")
+    def _unformatted(self) -> bytes:
+        """The content as plain text or HTML, without line breaks within words."""
         value = self.index.get(b"content-type", b"")
-        if (
-            b"delsp" in value.lower() and self.parameters.get("delsp", "").lower() == "yes"
-        ):  # RFC 3676
-            return _SPACE_AND_BREAK.sub(b"", content)
-        return content
+        if self.content_type not in FORMATTED_TYPES and b"delsp" not in value.lower():
+            return self.content
+        from streamnb.mail.text_formats import convert_format  # here: few mails need it
+
+        return convert_format(self.content, self.content_type, self.parameters)
 
     @property
     def utf8(self) -> bytes:
         """The text as normalized (NFC) UTF-8; cached, because several views read it."""
         if self._utf8 is None:
             self._utf8 = (
-                to_utf8(self._unfolded(), self.charset, self.is_html, self.fallback)
+                to_utf8(self._unformatted(), self.charset, self.is_html, self.fallback)
                 if self.is_text
                 else b""
             )

@@ -29,8 +29,12 @@ from streamnb.patterns import lazy_pattern
 
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
-# Apple Mail's .emlx: a line with the size of the message, the message, and a property list.
-_EMLX = lazy_pattern(rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )")
+# Files with the size of the message before it, and data behind it: Apple Mail's .emlx, and files of
+# Dovecot's sdbox, whose size is hexadecimal.
+_SIZED = lazy_pattern(
+    rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )"
+    rb"|[0-9]+ M1e C[0-9a-f]+\n\x01\x02N {10}([0-9A-F]{16})\n"
+)
 _BLANK_LINES = lazy_pattern(BLANK_LINES, re.I)
 # The first two lines of a uuencoded file in plain text, and its last line.
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n[!-M][ -`]{2,90}+\n", re.M)
@@ -116,8 +120,9 @@ def _delimiters(
             line_end = data.find(b"\n", after, end)
             line_end = end if line_end < 0 else line_end
             suffix = data[after : min(line_end, after + 1000)].strip(b" \t")
-            if suffix in (b"", b"--"):
-                lines.append((position, min(line_end + 1, end), suffix == b"--"))
+            is_closing = suffix == b"--" or (suffix == b"-" and line_end >= end - 1)  # cut
+            if not suffix or is_closing:
+                lines.append((position, min(line_end + 1, end), is_closing))
             after = line_end
         similar += 1
         if similar - len(lines) > _MAX_SIMILAR:
@@ -404,6 +409,8 @@ class _Parser:
                     slices.append((data, begin, end, depth, "", "epilogue"))
                 is_closed = True
                 break
+            if number == len(lines) - 1 > 0 and not _VISIBLE.search(data, begin, end):
+                break  # the last boundary, without its end
             # The line end before a delimiter belongs to the delimiter.
             if stop < end and stop > begin and data[stop - 1] == 10:
                 stop -= 1
@@ -524,7 +531,7 @@ def unwrap(data: bytes) -> bytes:
     r"""Return a message with LF line ends, without wrappers that programs add.
 
     Removes byte order marks, NULs and blank lines before the header, and the envelope of Apple's
-    .emlx files.
+    .emlx files and of Dovecot's sdbox.
     CRLF, CR CR LF and bare CR become LF.
 
     Examples
@@ -538,8 +545,9 @@ def unwrap(data: bytes) -> bytes:
         data = data[match.end() :]
     if data[:1] in (b"\n", b"\r", b" ", b"\t") and (match := _BLANK_LINES.match(data)):
         data = data[match.end() :]
-    if data[:1].isdigit() and (match := _EMLX.match(data)):
-        data = data[match.end() : match.end() + int(match[1])]
+    if data[:1].isdigit() and (match := _SIZED.match(data)):
+        size = int(match[2], 16) if match[1] is None else int(match[1])
+        data = data[match.end() : match.end() + size]
     return _with_lf(data)
 
 

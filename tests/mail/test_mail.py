@@ -152,6 +152,9 @@ def test_nested_parts_in_their_order():
     ("data", "expected", "defect"),
     [
         (multipart(["\na", "\nb"], close=False), ["a", "b"], "last boundary"),
+        (multipart(["\na", "\nb"], close=False) + "--b\n\n", ["a", "b"], "last boundary"),
+        (multipart(["\na", "\nb"], close=False) + "--b-", ["a", "b"], ""),
+        (multipart(["\na", ""]), ["a", ""], ""),
         ("Content-Type: multipart/mixed\n\nabc", ["abc"], "without a boundary"),
         ("Content-Type: multipart/mixed; boundary=x\n\nabc", ["abc"], "not found"),
         (multipart(["\na"], boundary="b--"), ["a"], ""),

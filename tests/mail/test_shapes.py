@@ -236,12 +236,17 @@ def test_damaged_lines_of_a_header_are_defects_and_evidence():
     assert {"damaged:buy", "damaged:pills", "body"} <= set(tokens)
 
 
-def test_apple_mail_files_are_recognised():
+def test_files_of_apple_mail_and_dovecot_are_recognised():
     mail = b"Subject: hi\n\nlottery\n"
     wrapped = b"%-10d\n" % len(mail) + mail + b'<?xml version="1.0"?><plist><dict/></plist>\n'
     assert unwrap(wrapped) == mail
     assert digest(wrapped) == digest(mail)
     assert MailTokenizer().transform_one(wrapped) == MailTokenizer().transform_one(mail)
+    dbox = b"2 M1e C6b08b378\n\x01\x02N          %016X\n%b\n\x01\x03\nR6b08b378\nV42\n\n" % (
+        len(mail),
+        mail,
+    )
+    assert unwrap(dbox) == mail
     for other in (b"12\nhello\n", b"12", b"123456789012\nA: b\n\n"):
         assert unwrap(other) == other
 
@@ -391,7 +396,10 @@ def test_encoded_words_may_have_blanks_and_question_marks():
     ("kind", "body"),
     [
         (b"text/plain; format=flowed; DelSp=Yes", b"Via \ngra now\n"),
+        (b"text/plain; delsp=yes", b"> a\n>> Via \n>>  \n>> gra\n> now\n"),
+        (b"text/plain; delsp=yes", b"a \n>Via \n> gra\n-- \nnow"),
         (b"text/calendar", b"SUMMARY:Via\n gra\\nnow\n"),
+        (b"text/calendar", b"SUMMARY:Via\n gra\\Nnow\n"),
         (b"text/vcard", b"NOTE:Via\n\tgra now\n"),
     ],
 )
@@ -519,6 +527,19 @@ def test_tags_of_enriched_text_are_no_words(kind):
     tokens = set(MailTokenizer().transform_one(message.encode()))
     assert "Shown" in tokens
     assert "bold" not in tokens
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("enriched", "<color><param>red</param>Sho</color>wn <<b> &amp; <FontFamily><Param>Times</Param>a"),
+        ("richtext", "<comment>red Times</comment>Shown <lt>b> &amp;<nl>a"),
+    ],
+)  # fmt: skip
+def test_parameters_of_enriched_text_are_hidden(kind, body):
+    tokens = set(MailTokenizer().transform_one(f"Content-Type: text/{kind}\n\n{body}".encode()))
+    assert {"Shown", "b", "amp", "a", "hidden:red", "hidden:Times"} <= tokens
+    assert not {"red", "Times", "comment"} & tokens
 
 
 @pytest.mark.parametrize("joint", [" ", "; ", ";\n\t"])

@@ -1,0 +1,67 @@
+"""Conversion of calendars, address cards, enriched and flowed text to plain text or HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from streamnb.mail.content_types import CALENDAR_TYPES, ENRICHED_TYPES
+from streamnb.patterns import lazy_pattern
+
+_FOLD = lazy_pattern(rb"\r?\n[ \t]")
+_ENRICHED = lazy_pattern(rb"&|<<|<lt>|<(/?)(param|comment|nl|np)>", re.I)
+_SIGNATURE = b"-- "
+
+
+def convert_format(content: bytes, content_type: str, parameters: Mapping[str, str]) -> bytes:
+    r"""Return the content of a text part as plain text or HTML.
+
+    Examples
+    --------
+    >>> convert_format(b"DESCRIPTION:Long wo\n rd", "text/calendar", {})
+    b'DESCRIPTION:Long word'
+    >>> convert_format(b"Long wo \nrd", "text/plain", {"delsp": "yes"})
+    b'Long word'
+    >>> convert_format(b"<color><param>red</param>1 << 2</color>", "text/enriched", {})
+    b'<color><template> red</template>1 &lt; 2</color>'
+    """
+    if content_type in CALENDAR_TYPES:  # RFC 5545, 3.1 and 3.3.11
+        return _FOLD.sub(b"", content).replace(b"\\n", b"\n").replace(b"\\N", b"\n")
+    if content_type in ENRICHED_TYPES:
+        return _enriched_to_html(content)
+    return _join_lines(content) if parameters.get("delsp", "").lower() == "yes" else content
+
+
+def _enriched_to_html(content: bytes) -> bytes:
+    """Return enriched text (RFC 1896) or its predecessor (RFC 1341) as HTML.
+
+    Parameters and comments are invisible, as templates are in HTML.
+    """
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        if match[0] == b"&":
+            return b"&amp;"
+        if match[2] is None:
+            return b"&lt;"
+        if match[2].lower() in (b"nl", b"np"):
+            return b"<br>"
+        return b"</template>" if match[1] else b"<template> "
+
+    return _ENRICHED.sub(replace, content)
+
+
+def _join_lines(content: bytes) -> bytes:
+    """Join the lines of a paragraph of flowed text with DelSp (RFC 3676, 4)."""
+    pieces: list[bytes] = []
+    last_depth = -1  # quotes of the last line, -1 if it ends its paragraph
+    for line in content.replace(b"\r\n", b"\n").split(b"\n"):
+        text = line.lstrip(b">")
+        depth = len(line) - len(text)
+        text = text.removeprefix(b" ")  # a blank that protects the beginning of the line
+        is_flowed = text.endswith(b" ") and text != _SIGNATURE
+        if depth != last_depth or text == _SIGNATURE:
+            pieces.append(b"\n")
+            text = line
+        pieces.append(text.removesuffix(b" ") if is_flowed else text)
+        last_depth = depth if is_flowed else -1
+    return b"".join(pieces[1:])
