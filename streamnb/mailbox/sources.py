@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ class SourceMessage(NamedTuple):
 
 
 _LOOKED_AT = 1 << 13
+_MAX_NEIGHBOURS = 20  # files read to decide whether an empty file beside them is an mbox
 # Files of mail programs without mail: indexes and rules of Thunderbird, Dovecot, Cyrus and Apple
 # Mail, and removed messages of MH (`,12` and `#12`).
 _PROGRAM_FILES = lazy_pattern(
@@ -244,8 +245,18 @@ def _is_internal(path: Path, name: str, items: Mapping[str, bool]) -> bool:
     if _PROGRAM_FILES.fullmatch(name):
         return True
     with contextlib.suppress(FileNotFoundError):  # a removed file is an error of this file alone
-        # Thunderbird creates empty mboxes.
-        return f"{name}.msf" in items and not (path / name).lstat().st_size
+        # Mail programs create empty mboxes.
+        if not (path / name).lstat().st_size:
+            return f"{name}.msf" in items or _has_mbox(path, items)
+    return False
+
+
+def _has_mbox(path: Path, items: Mapping[str, bool]) -> bool:
+    """Return whether one of the first files of a folder with these items is an mbox."""
+    for name in islice((name for name in sorted(items) if not items[name]), _MAX_NEIGHBOURS):
+        head = _read(Entry(str(path / name), "", str(path / name)), False, _LOOKED_AT).content
+        if isinstance(head, bytes) and is_mbox(head):
+            return True
     return False
 
 

@@ -45,6 +45,13 @@ def test_empty_mboxes_of_thunderbird_are_skipped(tmp_path):
     ]
 
 
+def test_empty_files_beside_an_mbox_are_empty_mboxes(tmp_path):
+    for name in ("drafts", "sent"):
+        (tmp_path / name).touch()
+    (tmp_path / "inbox").write_bytes(b"From a@example.org Mon Jan  1 00:00:00 2024\n" + MAIL)
+    assert [entry.name for entry in messages(str(tmp_path))] == [str(tmp_path / "inbox")]
+
+
 def test_an_mbox_that_thunderbird_removes_does_not_hide_its_neighbours(tmp_path, monkeypatch):
     for name in ("Inbox", "Inbox.msf", "Sent"):
         (tmp_path / name).write_bytes(MAIL)

@@ -270,7 +270,9 @@ def test_a_damaged_list_of_keywords_changes_no_label(tmp_path, box, damage):
     [
         (b"0 $Label1\n1 work\n", b"0 other\n3 $label1\n", "RSd"),
         (b"0 $label1\n1 work\n", None, "RS"),
-        (None, b"0 other\n", "RSab"),  # of another program, with the same letters in all folders
+        (None, None, "RSab"),  # of another program, with the same letters in all folders
+        (None, b"0 other\n", "RS"),
+        (b"0 $label1\n", b"0 $label1\n1 other\n", "RSa"),
     ],
 )
 def test_a_moved_message_has_the_same_keywords(tmp_path, source, target, flags):

@@ -311,12 +311,17 @@ def _listed_keyword(flags: str, keywords: dict[str, bytes]) -> str:
 def _translate_flags(flags: str, source: dict[str, bytes], target: dict[str, bytes]) -> str:
     """Return flags with the letters that their keywords have in the target's folder.
 
-    A keyword that the target's folder does not have is left out.
+    A keyword that the target's folder does not have is left out. A letter without a keyword is left
+    out, too, if it could be another keyword in the target's folder.
     """
     letters = {keyword: letter for letter, keyword in target.items()}
-    return "".join(
-        sorted(letters.get(source[flag], "") if flag in source else flag for flag in flags)
-    )
+
+    def translate(flag: str) -> str:
+        if flag in source:
+            return letters.get(source[flag], "")
+        return "" if target and "a" <= flag <= "z" else flag
+
+    return "".join(sorted(map(translate, flags)))
 
 
 def _maildirs_in(path: Path) -> list[str]:
