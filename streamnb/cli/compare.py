@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
 @click.option("--positive", metavar="CLASS", help="Use the scores of CLASS.")
-@plot_option("them")
+@plot_option("the intervals")
 @json_object_option
 def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:
     """Compare RUNs over one stream: folders that `replay --out` wrote, or their results.txt.
@@ -32,8 +32,8 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
     one score for each message. `replay` prints them for each run.
 
     results.txt may come from another program. Each line is `NAME judge=CLASS class=CLASS
-    score=NUMBER`: true class, predicted class, and log-odds of the positive class (spam). With
-    more than two classes and none of them positive, it is the log-odds of the predicted class.
+    score=NUMBER`: true class, predicted class, and log-odds of the positive class (spam). If
+    there is no positive class, the score is the log-odds of the predicted class.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
       streamnb replay corpora/sample --set model.kind=multinomial --out plain
       streamnb compare plain default
 
-    Exit status: 0 success, 2 wrong option, 3 a run cannot be read, or is over another stream.
+    Exit status: 0 success, 2 wrong option, 3 a run cannot be read, or has other messages.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.evaluate.compare import compare as compare_runs
     from streamnb.evaluate.compare import read_run

@@ -58,7 +58,7 @@ def fit(
     If the columns of a table are not named label and text, or similarly, name them with
     --label-column and --text-column.
 
-    The model learns the messages one after the other, shuffled, while --jobs processes read them.
+    --jobs processes read the messages, and one model learns them one after the other, shuffled.
     The result does not depend on their number. Use --jobs for 10,000 mails or more; for short texts
     it saves no time.
 

@@ -144,7 +144,7 @@ class _NotEmpty(click.types.StringParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the text; fail if it is empty."""
         if value == "":
-            self.fail("it is empty; is a variable of the shell not set?", param, ctx)
+            self.fail("it is empty; is a shell variable unset?", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -127,7 +127,7 @@ def _report(outcomes: Iterable[tuple[str, bytes, Outcome]], as_json: bool) -> No
 @click.option(
     "--program",
     is_flag=True,
-    help="For rules and scripts: store the labels as a program's. They never replace a person's "
+    help="Store the labels as those of a program, such as a script. They never replace a person's "
     "labels.",
 )
 @binary_option
@@ -275,7 +275,7 @@ def forget(
     Example:
       streamnb forget message.eml
 
-    Exit status with --erase: 4 if nothing was stored of all named messages.
+    Exit status with --erase: 4 if the database has none of the messages.
     """  # noqa: D301 (\b tells click to keep the lines)
     if sender is not None and not erase:
         raise click.UsageError("--sender needs --erase")
@@ -304,8 +304,8 @@ def forget(
     missing_count = 0 if sender is not None else len(set(keys)) - erased
     if missing_count:
         options.notify(
-            f"nothing is stored of {message_count(missing_count)}; name the files that were "
-            "learned, their digests (--digest), or the sender (--sender)"
+            f"{message_count(missing_count)} not found in the database; name the learned files, "
+            "their digests (--digest), or the sender (--sender)"
         )
         if not erased and not errors:
             raise click.exceptions.Exit(4)
@@ -329,14 +329,15 @@ def _parse_digest(text: str) -> bytes:
 @options.database_options
 @options.json_option
 def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
-    """Learn your mail again in the database NEW, which has the views of this version.
+    """Learn your mail again in the database NEW, with the features of this version.
 
-    The views of a database never change. Each message of the SOURCEs (as for `streamnb learn`)
-    that has a label in the old database gets that label in NEW. The old database is only read. If
-    NEW exists from an interrupted upgrade, the command continues it.
+    A database never changes the kinds of features (views) with which it was created. SOURCE is as
+    for `streamnb learn`. NEW learns each message that has a label in the old database, with that
+    label, in the order of the SOURCEs. The old database is not changed. If NEW exists from an
+    interrupted upgrade, the command continues it.
 
-    NEW learns the messages in the order of the SOURCEs. `undo` cannot go back beyond the upgrade.
-    Use NEW with --db or STREAMNB_DB. Never move a database over one that is in use.
+    `undo` in NEW cannot go back beyond the upgrade. Use NEW with --db or STREAMNB_DB. Never move a
+    database over one that is in use.
 
     \b
     Example:

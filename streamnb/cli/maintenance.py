@@ -293,10 +293,10 @@ def _confirm(change: str) -> None:
 @database_options
 @json_object_option
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
-    """Drop features that only one message had, and with --ledger old history; shrink the file.
+    """Drop features that only one message had, and shrink the file.
 
-    Few verdicts change, because such features rarely occur again. To see the numbers first, use
-    --dry-run.
+    Few verdicts change, because such features rarely occur again. With --ledger, the command also
+    drops the history of old messages. To see the numbers first, use --dry-run.
 
     \b
     Example:
@@ -308,8 +308,8 @@ def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool
         result = compact_database(mailbox, rare_days, ledger, dry_run)
     would = "would be " if dry_run else ""
     text = (
-        f"features {would}dropped: {result.features:,}; messages that cannot be forgotten now: "
-        f"{result.retired:,}; earlier labels {would}dropped: {result.history:,}"
+        f"{would}dropped: rare features {result.features:,}, features of old messages (you "
+        f"cannot forget these messages) {result.retired:,}, earlier labels {result.history:,}"
     )
     echo_result(as_json, result._asdict(), text)
     if not (as_json or dry_run):
@@ -355,7 +355,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 def _result_line(result: MergeResult) -> str:
     return (
         f"added {result.rows_added:,}, unchanged {result.unchanged:,}, label replaced "
-        f"{result.overruling:,}, other label not imported {result.overruled:,}"
+        f"{result.overruling:,}, another label kept {result.overruled:,}"
     )
 
 

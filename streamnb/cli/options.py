@@ -241,7 +241,7 @@ def _is_read(output: str | Path, path: str) -> bool:
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Store a value for `shared_value`, so commands need no parameter for it."""
     if value == "":
-        raise click.BadParameter("it is empty; is a variable of the shell not set?", ctx, param)
+        raise click.BadParameter("it is empty; is a shell variable unset?", ctx, param)
     ctx.meta[f"streamnb.{param.name}"] = value
 
 

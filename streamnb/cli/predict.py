@@ -52,11 +52,11 @@ _OTHER_FORMATS = {
     "--format",
     "output_format",
     type=click.Choice(["csv", "tsv", "jsonl"]),
-    help="Format of the output; default: that of FILE's name, or of DATA.",
+    help="Format of the output. Default: by the suffix of --out, else the format of DATA.",
 )
 @judge_options
 @on_error_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON Lines: --format jsonl.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format jsonl.")
 @quiet_option
 def predict(
     model_file: str,
@@ -76,8 +76,8 @@ def predict(
     predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
-    review. A wrong label costs ALARM if it is the positive class (spam), otherwise MISS. So with
-    10 1 0.2, a label other than spam is sure if its probability is at least 0.8.
+    review. A wrong label costs ALARM if it is the positive class (spam), otherwise MISS. For
+    example, with the costs 10 1 0.2, "ham" is sure from a probability of 0.8 on.
 
     \b
     Examples:

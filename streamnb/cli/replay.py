@@ -134,7 +134,7 @@ def replay(
         for name, is_given in (("--plot", plot is not None), ("--details", details)):
             if is_given:
                 raise ConfigError(
-                    f"{name}: not supported by a sweep; replay one of its settings alone"
+                    f"{name}: not supported by a sweep; replay one setting, without `sweep`"
                 )
         _run_sweep(config, no_progress, as_json, quiet)
         return

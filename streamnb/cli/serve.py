@@ -74,7 +74,7 @@ _EXCLUDES = (
         "--users serves all databases of users; remove --db and --user",
     ),
     *(
-        ("--model", name, f"--model serves only by --http; remove {name}")
+        ("--model", name, f"--model works only with --http; remove {name}")
         for name in ("--lmtp or --smtp", "--milter", "--users", "--db or --user")
     ),
 )
@@ -163,7 +163,8 @@ def _networks(
 @click.option(
     "--aliases",
     metavar="FILE",
-    help="With --users: a file of lines ADDRESS USER, @DOMAIN USER or @DOMAIN @DOMAIN.",
+    help="With --users: a file that maps addresses to users. Each line is ADDRESS USER, @DOMAIN "
+    "USER or @DOMAIN @DOMAIN (the addresses of the first domain are those of the second).",
 )
 @click.option(
     "--delimiter",
@@ -213,9 +214,11 @@ def serve(**values: Any) -> None:
     token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
     /openapi.json returns the description of this API.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. If systemd opens a socket, its
-    FileDescriptorName must be lmtp, smtp, milter, http, or ask for the Unix socket. SIGTERM, SIGHUP
-    or Ctrl-C ends the server after the current messages.
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. SIGTERM,
+    SIGHUP or Ctrl-C ends the server after the current messages.
+
+    systemd can open the sockets. FileDescriptorName is then lmtp, smtp, milter or http; for the
+    Unix socket of streamnb's commands it is ask.
 
     \b
     Example:
@@ -233,8 +236,8 @@ def serve(**values: Any) -> None:
     passed = inherited_sockets()
     if unknown := set(passed) - {*_KINDS, "ask"}:
         raise ConfigError(
-            f"the socket {min(unknown)!r} is unknown; set FileDescriptorName to ask or one of "
-            f"{', '.join(_KINDS)}"
+            f"systemd passed a socket with the unknown name {min(unknown)!r}; set its "
+            f"FileDescriptorName to one of {', '.join([*_KINDS, 'ask'])}"
         )
     _check_options(settings.is_set(passed))
     configure_logging()
@@ -414,7 +417,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
             endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.8)
         ]
     return [
-        f"{name}: warning: streamnb reads no such variable; is {match[0]} meant?"
+        f"{name}: warning: unknown variable; did you mean {match[0]}?"
         for name, match in matches.items()
         if match
     ]

@@ -81,9 +81,12 @@ def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMe
             problem = ""
             if not binary and isinstance(content, bytes):
                 if message.name == name and name.lower().endswith(TABLE_SUFFIXES):
-                    problem = "a table; `streamnb fit` trains a model on it; --binary accepts it"
+                    problem = (
+                        "a table; train on it with `streamnb fit`, or add --binary to read the "
+                        "file as one message"
+                    )
                 elif is_binary(content):
-                    problem = "it has no header and is not text; --binary accepts it"
+                    problem = "binary data without a header; to read it as a message, add --binary"
             if problem:
                 problem = f"{message.name}: not a message: {problem}"
                 message = message._replace(content=CorpusError(problem))

@@ -23,8 +23,8 @@ def trec_run() -> None:
     """Run as a filter of the TREC toolkit, with one command for each step.
 
     Each of the toolkit's four scripts is one line, such as `exec streamnb trec-run classify "$@"`.
-    Each command reads and writes the whole filter. For thousands of messages use `streamnb
-    replay`, which gives the same scores.
+    Each command reads the filter from its file and writes it again. For thousands of messages use
+    `streamnb replay`, which gives the same scores.
 
     \b
     Example:
@@ -38,7 +38,7 @@ def trec_run() -> None:
 @trec_run.command()
 @_state
 def initialize(state: str) -> None:
-    """Write an empty filter."""
+    """Write the file of a filter that has learned nothing."""
     from streamnb.classifier import MailClassifier
 
     MailClassifier().save(state)

@@ -1,4 +1,4 @@
-"""`streamnb watch`: classify new mail, and learn from its owner's moves."""
+"""`streamnb watch`: classify new mail, and learn from the messages that its owner moves."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _parse_folders(
             raise click.BadParameter(f"{folder!r:.80} is given as the folder of two classes")
         labels[folder] = label if label == "?" else parse_label(label)
     if any(label == "?" and folder.upper() != "INBOX" for folder, label in labels.items()):
-        raise click.BadParameter("? is only for the inbox: name no other folder that has no class")
+        raise click.BadParameter("? is only for the inbox: write ?=INBOX for mail without a class")
     return labels
 
 
@@ -151,7 +151,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     "others",
     multiple=True,
     metavar="NAME",
-    help="Another folder to list, to detect moves out of it. Default: all folders except those "
+    help="Also watch messages that leave this folder. Default: all folders except those "
     "that a server marks as trash, drafts or sent.",
 )
 @click.option("--unsure", metavar="FOLDER", help="Folder for unsure mail.")
@@ -207,7 +207,7 @@ def watch(
     every: float,
     scans_once: bool,
 ) -> None:
-    """Classify new mail in SOURCE and learn from its owner's moves.
+    """Classify new mail in SOURCE, and learn from the messages that you move.
 
     SOURCE is a Maildir, a folder of Maildirs, or imap://USER@HOST. Each folder of --folders is a
     class.
@@ -284,7 +284,7 @@ def _folder_plan(
             f"--unsure {unsure}: choose a folder of its own, not the inbox or a class's folder"
         )
     if ham == "spam":
-        raise ConfigError("--folders: spam cannot be the inbox, the folder of new mail")
+        raise ConfigError("--folders: the inbox cannot be the folder of spam; name another folder")
     if not classes:
         raise ConfigError("--folders: name at least one folder besides the inbox")
     return FolderPlan(

@@ -134,7 +134,7 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     folder = tempfile.mkdtemp(prefix="streamnb-")
     _copy_folders.append(folder)
     copy = Path(folder) / ("stdin" if is_input else path.name)
-    failure = f"{label}: no copy can be written to {folder} (see TMPDIR)"
+    failure = f"{label}: cannot be copied to {folder}; set TMPDIR to a folder with enough space"
     with convert_os_errors(CorpusError, failure), open(copy, "wb") as file:
         file.write(head)
         file.writelines(_read_parts(None if is_input else path, label))

@@ -78,7 +78,7 @@ class SqlCounts(Places):
         if not len(self.labels) == len(self.weights) == len(self.totals):
             raise ValueError("labels, weights and totals do not match")
         if not 0 <= self.features <= self.places < MOST_PLACES:
-            raise ValueError("more features than places")
+            raise ValueError("the number of features exceeds the number of places")
         self._forget()
 
     @property

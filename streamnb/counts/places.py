@@ -165,7 +165,7 @@ class Places:
         places[missing] = self._find(fingerprints[missing])
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block has another feature there
-            raise corrupted(self.database.path, "a feature's place is not valid")
+            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
         located = locate_features(fingerprints, places, page)
@@ -176,7 +176,7 @@ class Places:
         """Raise StateError unless each feature is in its block at its place."""
         lying = located.fingerprints[located.places >= 0]
         if (located.page.keys[located.rows] != lying).any():
-            raise corrupted(self.database.path, "a feature's place is not valid")
+            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
 
     def _note(self, located: LocatedFeatures) -> LocatedFeatures:
         self._last_read = self.version, located
@@ -212,11 +212,11 @@ class Places:
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise corrupted(self.database.path, "a feature's place is not valid")
+            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise corrupted(self.database.path, "a feature's place is not valid")
+            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
         if looks <= _LOOKS:
             self._note(LocatedFeatures(fingerprints, places, page, rows))
         return fingerprints
@@ -266,9 +266,11 @@ class Places:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite columns can have any type
-            raise corrupted(self.database.path, "a feature's place is not valid") from None
+            raise corrupted(
+                self.database.path, "a feature refers to a wrong place in its block"
+            ) from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
-            raise corrupted(self.database.path, "a feature's place is not valid")
+            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
         return checked
 
     def _first_blocks(self, count: int) -> tuple[Ints, list[Any]]:

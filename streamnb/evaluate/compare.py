@@ -230,7 +230,7 @@ def compare(runs: list[RunResults], resamples: int = RESAMPLES) -> Comparison:
 
 
 def _check_same_stream(baseline: RunResults, run: RunResults) -> None:
-    problem = f"{run.path}: another stream than {baseline.path}"
+    problem = f"{run.path}: its messages differ from those of {baseline.path}"
     pairs = (zip(results.names, results.labels, strict=True) for results in (baseline, run))
     for line_no, (expected, actual) in enumerate(zip(*pairs, strict=False), 1):
         if expected != actual:

@@ -193,8 +193,9 @@ def _what_to_name(database: Database, places: Sequence[_Places], model: TextMode
         return "no row of its ledger can be recovered; no database was created"
     counts = ", ".join(str(messages[k]) for k in range(min(max(messages) + 1, _MOST_COUNTS)))
     return (
-        "the names of the classes are lost; name all of them in the order in which they were first "
-        f"learned, as --class ham --class spam (messages left of each, in this order: {counts})"
+        "the names of the classes are lost; name all classes in the order in which they were first "
+        "learned, such as --class ham --class spam. In this order, the numbers of their readable "
+        f"messages are {counts}"
     )
 
 
@@ -311,7 +312,7 @@ def _row(
             )
             kept_count, feature_count = sum(map(len, tokens)), sum(map(len, row.tokens))
             if 2 * kept_count < feature_count:
-                raise ValueError("the places of a message's features are lost")
+                raise ValueError("most features of a message are lost")
             if kept_count < feature_count and row.removed_at is None:
                 losses["some features of a message"] += 1
             row = row._replace(tokens=tokens)

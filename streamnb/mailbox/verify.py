@@ -46,11 +46,11 @@ def _recounted(mailbox: StoredClassifier) -> list[str]:
 
 _STATES = {
     "recalibration": "the recalibration",
-    "noise": "the estimate of wrong labels",
-    "turns": "the credits of the classes",
-    "runs": "the record of runs",
-    "corrections": "the record of corrections",
-    "record": "the record of calls",
+    "noise": "the label noise",
+    "turns": "the weight of runs of one class",
+    "runs": "the length of runs of one class",
+    "corrections": "the sum of consecutive mistakes",
+    "record": "the reliability of the classes",
 }
 
 
@@ -77,8 +77,9 @@ def _compared(view: int, counts: Counts, stored: SqlCounts) -> list[str]:
     differ = ~np.isclose(expected, cells, rtol=1e-9, atol=1e-9).all(axis=1) | (is_counted == 0)
     if differ.any() or len(cells) != counts.features:
         problems.append(
-            f"view {view}: the counts of {int(differ.sum())} features are not the ledger's, "
-            f"{counts.features - len(cells) + int((is_counted == 0).sum())} are missing"
+            f"view {view}: the counts of {int(differ.sum())} features differ from the ledger; "
+            f"{counts.features - len(cells) + int((is_counted == 0).sum())} features of the ledger "
+            "have no counts"
         )
     return problems
 

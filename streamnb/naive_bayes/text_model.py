@@ -61,8 +61,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         if not self.discriminative:
             return ""
         return (
-            f"a {type(self).__name__} depends on the order of messages, so parts of the stream "
-            "cannot give it exactly; set shards= for an approximation"
+            f"a {type(self).__name__} depends on the order of messages, so it cannot be computed "
+            "exactly from parts of the stream; set shards= for an approximation"
         )
 
     @property

@@ -256,7 +256,9 @@ def _model_at_block(spec: str, block: int, prefix: Iterable[PartialCounts]) -> A
     if not unpacked:
         raise ModelFileError(f"block {block}: the counts of the blocks before it are missing")
     if any(header.get("block") != block for header, _ in unpacked):
-        raise ModelFileError(f"block {block}: the prefix belongs to another block")
+        raise ModelFileError(
+            f"block {block}: the counts of earlier blocks were computed for another block"
+        )
     views = view_counts(learner)
     for view, parts in enumerate(group_by_view(unpacked, len(views))):
         if isinstance(views[view], TabularNB):

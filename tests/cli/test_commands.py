@@ -317,7 +317,7 @@ def test_a_full_folder_of_temporary_files_is_named(tmp_path):
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
-    assert f"standard input: no copy can be written to {tmp_path}/".encode() in done.stderr
+    assert f"standard input: cannot be copied to {tmp_path}/".encode() in done.stderr
 
 
 def test_output_that_is_closed_and_numbers_without_end(tmp_path):
@@ -346,7 +346,7 @@ def test_wrong_options_are_one_line(sample, tmp_path):
         (["replay", sample, "--ordr", "name"], "no such option"),
         (["replay", sample, "--jobs", "0"], "--jobs"),
         (["undo", "--since", "2x", "--db", tmp_path / "db"], "is not a time"),
-        (["learn", "", sample, "--db", tmp_path / "db"], "is a variable of the shell not set?"),
+        (["learn", "", sample, "--db", tmp_path / "db"], "is a shell variable unset?"),
         (["nothing"], "no such command"),
         (["classfy", sample], "did you mean 'classify'?"),
         (["undo", "--db", tmp_path / "db"], "one of --since"),
@@ -414,7 +414,7 @@ def test_what_is_no_message_is_refused(tmp_path):
     mail.write_bytes(b"To: ann@example.org\n\n\0 but a message")
     status, out, error = streamnb_command("learn", "--db", db, "ham", binary, mail)
     assert (status, out) == (3, f"{mail}: learned\n")
-    assert f"{binary}: not a message: it has no header and is not text; --binary accepts" in error
+    assert f"{binary}: not a message: binary data without a header;" in error
     status, _, error = streamnb_command("classify", "--db", db, binary)
     assert status == 3
     assert "not a message" in error

@@ -247,7 +247,7 @@ def test_a_block_that_holds_another_feature_is_damage(tmp_path):
     )
     with Mailbox(path) as box:
         assert box.verify() != []
-        with pytest.raises(StateError, match="a feature's place"):
+        with pytest.raises(StateError, match="a wrong place in its block"):
             box.classify(SPAM)
 
 
@@ -381,7 +381,7 @@ def test_a_compaction_does_not_take_damage_into_the_ledger(sample, tmp_path):
         "UPDATE blocks_2 SET cells = (SELECT cells FROM blocks_2 WHERE block = 1) WHERE block = 0",
     )
     with Mailbox(path) as box:
-        with pytest.raises(StateError, match="a feature's place"):
+        with pytest.raises(StateError, match="a wrong place in its block"):
             compact(box, rare_days=None)
         assert placed(box) == [60, 0]
 
@@ -460,7 +460,7 @@ def test_what_is_damaged_in_blocks_goes_nowhere_else(sample, tmp_path):
     Mailbox(new).close()
     status, _, error = streamnb_command("merge", path, "--db", new)
     assert (status, "a.db" in error) == (4, True)
-    with Mailbox(path) as box, pytest.raises(StateError, match="a feature's place"):
+    with Mailbox(path) as box, pytest.raises(StateError, match="a wrong place in its block"):
         rebuild(box)
 
 

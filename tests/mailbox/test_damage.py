@@ -298,7 +298,7 @@ def test_lost_names_of_classes_are_asked_for_only_if_they_help(tmp_path, is_empt
         damage(path, "UPDATE ledger SET receipt = 'x'")
     status, _, error = streamnb_command("recover", new, "--db", path)
     assert (status, error.count("\n")) == (4, 1)
-    assert ("--class" in error, "(messages left of each, in this order: 6, 5)" in error) == (
+    assert ("--class" in error, "the numbers of their readable messages are 6, 5" in error) == (
         not is_empty, not is_empty
     )  # fmt: skip
     assert ("no database was created" in error) == is_empty

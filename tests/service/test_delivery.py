@@ -235,8 +235,8 @@ def test_mail_is_passed_on_where_there_is_no_memory(trained, megabytes):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, message)
-    text = f"streamnb: passed on unmarked: {megabytes} MB of memory are too few without a server: "
-    assert done.stderr.decode() == f"{text}allow 128 (ulimit -v), or run `streamnb serve`\n"
+    text = f"streamnb: passed on unmarked: the memory limit of {megabytes} MB is too low: "
+    assert done.stderr.decode() == f"{text}allow 128 MB (ulimit -v), or run `streamnb serve`\n"
 
 
 def test_classify_exits_as_bogofilter_does(sample, trained, tmp_path):

@@ -341,7 +341,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
         ("", ("--folders", "spam=../a"), "cannot be the name of a folder"),
         ("", ("--folders", "work=.Junk,spam=Junk"), "the folder of two classes"),
         ("", ("--unsure", "Junk"), "a folder of its own"),
-        ("", ("--spam-folder", "INBOX"), "cannot be the inbox"),
+        ("", ("--spam-folder", "INBOX"), "the inbox cannot be the folder of spam"),
         ("", ("--pin", "a@b=Work", "--never", "a@b"), "in both"),
         ("", ("--never", "a@@b"), "not ADDRESS"),
         ("folders: [", (), "w.yaml:1"),

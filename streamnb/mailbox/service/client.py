@@ -29,8 +29,8 @@ def _check_memory() -> None:
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if 0 <= allowed < _LEAST_MEMORY:
         raise StateError(
-            f"{allowed >> 20} MB of memory are too few without a server: allow "
-            f"{_LEAST_MEMORY >> 20} (ulimit -v), or run `streamnb serve`"
+            f"the memory limit of {allowed >> 20} MB is too low: allow {_LEAST_MEMORY >> 20} MB "
+            "(ulimit -v), or run `streamnb serve`"
         )
 
 

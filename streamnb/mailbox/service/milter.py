@@ -285,7 +285,9 @@ async def _packet(reader: asyncio.StreamReader) -> bytes:
     async with asyncio.timeout(_IDLE):
         (size,) = struct.unpack("!L", await reader.readexactly(4))
         if not 0 < size <= _LARGEST:
-            raise StreamNBError(f"a packet of {size} bytes is longer than any of a mail server")
+            raise StreamNBError(
+                f"a packet has the invalid length of {size} bytes; is the client a mail server?"
+            )
         return await reader.readexactly(size)
 
 

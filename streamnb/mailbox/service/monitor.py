@@ -123,7 +123,7 @@ class Monitor:
         )
         self._stale = gauge(
             "streamnb_stale_files",
-            "Files whose earlier content is used, because the new one is damaged.",
+            "1 if a changed file is damaged, so its earlier content is used.",
             ["file"],
         )
 

@@ -144,7 +144,7 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
         return _listen_at(address.path, mode)
     except (OSError, ValueError) as error:
         is_default = (address.path or "").endswith(".sock")
-        hint = "; STREAMNB_SOCKET names another place" if is_default else ""
+        hint = "; set STREAMNB_SOCKET to another path" if is_default else ""
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             hint = "; stop the other program or choose another address"
         raise ListenError(f"{address}: cannot listen: {root_cause(error)}{hint}") from None

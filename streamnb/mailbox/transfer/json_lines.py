@@ -193,8 +193,9 @@ def _check_whole(path: str, name: str) -> None:
         is_whole = False
     if not is_whole:
         raise StateError(
-            f"{name}:{number}: the file is truncated, or lines were added or removed; use another "
-            'backup, or delete the last line, and "ends" in the first line, to import the others'
+            f"{name}:{number}: the last line does not have the number of lines: the file is "
+            "truncated or was edited; use another backup. To import the other lines, delete the "
+            'last line, and "ends" in the first line'
         )
 
 
