@@ -249,6 +249,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
         rows = self._count_many(X)
         labels = labels_of_rows(y, len(rows))
+        self._check_positive([*self.labels, *labels])
         weights = as_weights(sample_weight, len(labels))
         order = list(range(len(labels)))
         random.Random(seed).shuffle(order)  # noqa: S311 (an order, not a secret)
@@ -256,6 +257,15 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         model.learn_many([rows[i] for i in order], [labels[i] for i in order], weights[order])
         object.__setattr__(self, "model", model)
         return self
+
+    def _check_positive(self, labels: Iterable[Label]) -> None:
+        """Raise ValueError if the positive class is not one of the labels, unless it is default."""
+        default = self.parameter_table["positive"].default
+        known_labels = list(dict.fromkeys(labels))
+        if self.positive == default or self.positive in known_labels:
+            return
+        names = ", ".join(f"{label!r:.40}" for label in known_labels[:20])
+        raise ValueError(f"positive: {self.positive!r:.80} is none of the labels ({names})")
 
     def partial_fit(
         self, X: Any, y: Any, classes: Iterable[Label] | None = None, sample_weight: Any = None

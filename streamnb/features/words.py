@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from streamnb.mail.normalization import normalize_nfc
 from streamnb.parameters import (
     Boolean,
     Choice,
+    Constraint,
     Integer,
     IntegerRange,
     NameList,
@@ -179,7 +181,10 @@ class WordParametersMixin:
 
     casefold: bool = parameter(Boolean(), "counts", "True to ignore case.", default=True)
     inner: str = parameter(
-        Text(),
+        Constraint(
+            lambda value: isinstance(value, str) and set(value) <= set(string.punctuation),
+            "a text of ASCII punctuation marks",
+        ),
         "counts",
         "ASCII characters that are part of a word if word characters are on both sides.",
         default="'-.$!",

@@ -17,6 +17,7 @@ from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
 from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
+from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
@@ -629,13 +630,17 @@ class MiniBatchMixin(PredictManyMixin):
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Remove everything that was learned, then learn the rows of X."""
+        """Remove everything that was learned, then learn the rows of X.
+
+        A `prior` that is a dict must have a share for each class, and no others.
+        """
         labels = as_labels(y)
         check_labels(labels, of_rows=True)
         try:
             classes = sorted(set(labels))
         except TypeError:
             classes = list(dict.fromkeys(labels))
+        check_whole_prior(getattr(self, "prior", "learned"), classes)
         with self.lock:
             before = vars(self).copy()
             self._reset()

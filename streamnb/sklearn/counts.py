@@ -89,6 +89,8 @@ class _CountsEstimator(Estimator):
 
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
+        if reset:
+            self._copy_tokenizer()
         on: Any = getattr(self.tokenizer, "on", None)  # the column of the texts
         are_dicts = on is not None and _is_list_of_dicts(X)
         is_column = are_dicts or (on is not None and hasattr(X, "columns"))
@@ -104,7 +106,7 @@ class _CountsEstimator(Estimator):
                 f"X must be {'text' if self.text_ else 'a matrix'}, too"
             )
         if texts is not None:
-            tokenizer = self._fitted_tokenizer(reset)
+            tokenizer = self._fitted_tokenizer()
             rows: Any = (
                 as_list(tokenizer.transform_many(X))
                 if is_column
@@ -120,15 +122,16 @@ class _CountsEstimator(Estimator):
             self.text_ = texts is not None
         return rows
 
-    def _fitted_tokenizer(self, reset: bool) -> Any:
+    def _copy_tokenizer(self) -> None:
+        """Copy the tokenizer for `fit`; raise ValueError if it is not one, even for a matrix."""
+        self._tokenizer_of_fit = copy_value(self.tokenizer)
+        self._counting_tokenizer: Any = as_tokenizer(
+            Tokenizer() if self.tokenizer is None else self._tokenizer_of_fit
+        )
+
+    def _fitted_tokenizer(self) -> Any:
         """Return the tokenizer of `fit`; raise ValueError if the parameter has changed since."""
-        if reset:
-            self._tokenizer_of_fit = copy_value(self.tokenizer)
-            if self.tokenizer is None:
-                self._counting_tokenizer: Any = Tokenizer()
-            else:
-                self._counting_tokenizer = as_tokenizer(self._tokenizer_of_fit)
-        elif not is_same_value(self.tokenizer, self._tokenizer_of_fit):
+        if not is_same_value(self.tokenizer, self._tokenizer_of_fit):
             raise ValueError(
                 "tokenizer has changed since fit, and the counts are those of the old tokens; "
                 "call fit again"

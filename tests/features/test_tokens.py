@@ -362,3 +362,11 @@ def test_half_a_character_in_a_header_is_no_error(charset, word):
         assert MailClassifier(preset=views).tokenizer.count(mail)
     body = b"Content-Type: text/html; charset=" + charset + b"\n\n+2AA- <b>\xed\xa0\x80\n"
     assert MailClassifier().tokenizer.count(body)
+
+
+@pytest.mark.parametrize("kind", [Tokenizer, MailTokenizer])
+def test_characters_within_words_are_punctuation_marks(kind):
+    for wrong in ("abc", "é", 5, None):
+        with pytest.raises(ValueError, match=r"inner: .* is not a text of ASCII punctuation marks"):
+            kind(inner=wrong)
+    assert kind(inner="").inner == ""

@@ -203,3 +203,30 @@ def test_a_wrong_count_of_a_frame_is_named_by_its_column(library, name):
     frame = library({"price": [1.0, float("nan")], "size": [2.0, 1.0]})
     with pytest.raises(ValueError, match="row 1, 'price': the value is nan"):
         getattr(streamnb, name)().fit(frame, ["x", "y"])
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("wrong", [5, "words", ["a"], object()])
+def test_a_wrong_tokenizer_is_refused_for_matrices_too(name, wrong):
+    model = getattr(estimators, name)(tokenizer=wrong)
+    with pytest.raises(ValueError, match=r"tokenizer: .* is not a tokenizer of streamnb"):
+        model.fit(ROWS, ["x", "y"] * 6)
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *TABLES])
+@pytest.mark.parametrize("module", [streamnb, estimators])
+def test_fit_refuses_a_prior_with_a_class_that_does_not_occur(module, name):
+    if name == "LazyBayesianRules":  # it has no prior
+        return
+    model = getattr(module, name)(prior={"x": 0.5, "y": 0.3, "z": 0.2})
+    with pytest.raises(ValueError, match="prior: no example is of class 'z'"):
+        model.fit(ROWS, ["x", "y"] * 6)
+
+
+@pytest.mark.parametrize("module", [streamnb, estimators])
+def test_fit_refuses_a_positive_class_that_does_not_occur(module):
+    labels = ["spam", "ham"] * 6
+    with pytest.raises(ValueError, match="positive: 'spma' is none of the labels"):
+        module.TextClassifier(positive="spma").fit(TEXTS, labels)
+    module.TextClassifier(positive="ham").fit(TEXTS, labels)
+    module.TextClassifier().fit(TEXTS, ["x", "y"] * 6)  # no label is the default one
