@@ -21,7 +21,10 @@ _ENCODED_WORD = lazy_pattern(
     rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=))*+)\?="
 )
 _CUT_BYTE = lazy_pattern(rb"=[0-9A-Fa-f]?\Z")  # an encoded byte whose digits are in the next word
-_FOLDED_BREAK = lazy_pattern(rb"(?<!\?)=\n[ \t]++")  # a soft line break in a folded word
+_SOFT_BREAK = lazy_pattern(rb"=\n[ \t]++")
+_BROKEN_WORD = lazy_pattern(  # an encoded word with soft line breaks
+    rb"=\?[^?\s]{1,64}\?[qQ]\?[^?\n]*+(?:(?<=[^?]=)\n[ \t]++[^?\n]*+)++"
+)
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 )
@@ -126,7 +129,7 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     'Grüße aus Köln!'
     """
     if b"=?" in value and b"=\n" in value:
-        value = _FOLDED_BREAK.sub(b"", value)
+        value = _BROKEN_WORD.sub(lambda word: _SOFT_BREAK.sub(b"", word[0]), value)
     value = value.replace(b"\n", b"")
     if b"=?" not in value:
         return normalize_nfc(decode_text(value, "", fallback))

@@ -44,7 +44,8 @@ def add_field(message: bytes, choice: int) -> bytes:
     """Add a field at the beginning of the header, or at its end."""
     field = b"%b: %b\n" % ADDED[choice % len(ADDED)]
     if choice % 2:
-        return field + message
+        separators, head, body = _split(message)
+        return separators + field + head + body
     head, blank, body = message.partition(b"\n\n")
     return head + b"\n" + field.rstrip(b"\n") + blank + body
 

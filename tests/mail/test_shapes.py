@@ -387,6 +387,18 @@ def test_all_types_of_html_are_read_as_html(kind):
     assert {"hidden:no", "yes"} <= set(tokens)
 
 
+@pytest.mark.parametrize(
+    ("subject", "text"),
+    [
+        ("=?utf-8?q?via=\n gra=\n\t_now?=", "viagra now"),
+        ("1 +=\n 1 =?utf-8?q?is?= 1 =\n 1", "1 += 1 is 1 = 1"),
+        ("a?b=\n c =?utf-8?b?ZA==?=\n e=\n f", "a?b= c d e= f"),
+    ],
+)
+def test_soft_line_breaks_are_within_encoded_words(subject, text):
+    assert parse(f"Subject: {subject}\n\n".encode()).get("subject") == text
+
+
 def test_encoded_words_may_have_blanks_and_question_marks():
     assert parse(b"Subject: =?utf-8?Q?really? yes?= now\n\n").get("subject") == "really? yes now"
 
