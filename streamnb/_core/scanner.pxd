@@ -59,6 +59,8 @@ cdef class Scanner:
     cdef Py_ssize_t scan_ideographs(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1
     cdef Py_ssize_t url_after(self, const uint8_t *p, Py_ssize_t begin, Py_ssize_t i, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1
+    cdef int scan_targets(self, const uint8_t *p, Py_ssize_t n) except -1
+    cdef Py_ssize_t scan_host(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t end) except -1
     cdef int scan_path(self, const uint8_t *p, Py_ssize_t n) except -1
     cdef int scan_characters(self, const uint8_t *p, Py_ssize_t n, const uint8_t *prefix, Py_ssize_t prefix_size) except -1
     cdef int scan(self, text, bytes prefix, bint html, bytes spans=*) except -1

@@ -22,7 +22,7 @@ from streamnb._core.buffers cimport (
 from streamnb._core.hashing cimport PyUnicode_IS_ASCII, read_key, snb_copy, snb_siphash13, snb_siphash13_padded, utf8
 from streamnb._core.markup cimport (
     Attribute, Quotes, comment_end, find_bytes, has_encoded_word, lowered_bytes, read_attribute,
-    read_entity, unescaped,
+    read_entity, slice_of, unescaped,
 )
 from streamnb._core.table cimport table_find, table_free, table_row
 
@@ -428,13 +428,41 @@ cdef class Scanner:
         return -1
 
     cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
-        """Count the host, its parent domains and the words of the path; return the end."""
-        cdef Py_ssize_t end = i, host, host_end, dot, level, words, line
-        cdef uint8_t[256] name
+        """Count the host, its parent domains, the words of the path, and the addresses in it; return the end."""
+        cdef Py_ssize_t end = i, words, line
         while end < n and p[end] > 32 and p[end] != c'"' and p[end] != c"<" and p[end] != c">" and p[end] != c"`":
             end += 1
-        host = i
-        host_end = i
+        i = self.scan_host(p, i, end)
+        if i < end:
+            # n-grams of the surrounding text must not contain words of the path.
+            words = self.words
+            line = self.line.size
+            self.scan_path(p + i, end - i)
+            self.scan_targets(p + i, end - i)
+            self.words = words
+            self.line.size = line
+        return end
+
+    cdef int scan_targets(self, const uint8_t *p, Py_ssize_t n) except -1:
+        """Count the hosts of the addresses to which a path or a query leads, and the words of encoded addresses."""
+        cdef Py_ssize_t scheme = find_bytes(p, 0, n, b"://")
+        cdef bytes decoded
+        while scheme >= 0:
+            self.scan_host(p, scheme + 3, n)
+            scheme = find_bytes(p, scheme + 3, n, b"://")
+        if find_bytes(p, 0, n, b"%3a%2f%2f") >= 0 or find_bytes(p, 0, n, b"%253a") >= 0 or find_bytes(p, 0, n, b"-3a__") >= 0:
+            from streamnb._core.links import decoded_targets  # imported late: few links need it
+
+            for decoded in decoded_targets(slice_of(p, 0, n)):
+                p, n = <const uint8_t *> PyBytes_AS_STRING(decoded), len(decoded)
+                scheme = self.scan_host(p, 0, n)
+                self.scan_path(p + scheme, n - scheme)
+        return 0
+
+    cdef Py_ssize_t scan_host(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t end) except -1:
+        """Count the host at p[i] and its parent domains; return the start of the path."""
+        cdef Py_ssize_t host = i, host_end = i, dot, level
+        cdef uint8_t[256] name
         while host_end < end and p[host_end] != c"/" and p[host_end] != c"\\" and p[host_end] != c"?" and p[host_end] != c"#":
             if p[host_end] == c"@":  # skip a user name before the host, as in phishing
                 host = host_end + 1
@@ -457,14 +485,7 @@ cdef class Scanner:
             while dot < host_end and p[dot] != c".":
                 dot += 1
             dot += 1
-        if i < end:
-            # n-grams of the surrounding text must not contain words of the path.
-            words = self.words
-            line = self.line.size
-            self.scan_path(p + i, end - i)
-            self.words = words
-            self.line.size = line
-        return end
+        return i
 
     cdef int scan_path(self, const uint8_t *p, Py_ssize_t n) except -1:
         """Count the runs of word characters in a path, case unchanged."""

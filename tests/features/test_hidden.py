@@ -375,6 +375,26 @@ def test_host_of_a_link_is_that_to_which_browsers_go(link):
     assert "url:evil.example" in tokens(f"<a href='{link}'>x</a>")
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://eur01.safelinks.protection.example/?url=https%3A%2F%2Fwww.evil.example%2Fpath%2Fx&data=04%7C",
+        "https://urldefense.example/v2/url?u=https-3A__www.evil.example_path_x-2Dy&d=DwMF",
+        "https://urldefense.example/v3/__https://www.evil.example/path__;!!abc$",
+        "https://search.example/url?q=http://www.evil.example/path&sa=D",
+        "http://rd.example/x/*http://ann@www.evil.example:80/path",
+        "https://a.example/?r=http%253A%252F%252FWWW.evil.example%252Fpath",
+        "https://a.example/?r=http%3a%2f%2fb.example&s=HTTPS%3a%2F%2fwww.evil.example%2fpath",
+    ],
+)  # fmt: skip
+def test_target_of_a_redirect_is_read_as_its_plain_address(link):
+    target = {"url:www.evil.example", "url:evil.example", "url:example"}
+    assert target <= set(tokens(f"<a href='{link.replace('&', '&amp;')}'>x</a>"))
+    text = set(tokens(f"see {link} now"))
+    assert target | {"see", "now"} <= text
+    assert {"url:path", "url:path__"} & text
+
+
 @pytest.mark.parametrize("link", ["/evil.example/y", "mailto:a@evil.example", "evil.example", "#x"])
 def test_links_without_a_host_have_none(link):
     assert "url:evil.example" not in tokens(f"<a href='{link}'>x</a>")
