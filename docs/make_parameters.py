@@ -35,7 +35,7 @@ def page() -> str:
         lines += [
             f"## {model_class.__name__}",
             "",
-            "| parameter | default | role | |",
+            "| parameter | default | role | meaning |",
             "|---|---|---|---|",
         ]
         for name, parameter in model_class.parameter_table.items():
