@@ -131,7 +131,7 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
         known_names.add(name)  # an advice can explain the values of the foreign name
     is_model = hasattr(cls, "predict_proba")
     if is_model:
-        known_names.add("sample_weight")  # of `fit`
+        known_names.add("sample_weight")  # a parameter of `fit`
     own = [advice for advice in alternatives if advice and _advised(advice) <= known_names]
     if own:
         return f"{message}: {', or '.join(own)}"

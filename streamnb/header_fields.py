@@ -1,4 +1,7 @@
-"""The definition of a header field, for all code that reads headers; `filter` imports no more."""
+"""The definition of a header field, for all code that reads headers.
+
+`filter` imports this small module and no other module of `streamnb.mail`.
+"""
 
 # Some programs write NULs and byte order marks before the name of a field.
 FIELD_START = rb"(?:\0|\xef\xbb\xbf)*+"

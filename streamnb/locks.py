@@ -1,8 +1,8 @@
 """Locks that a forked process can use, even if other threads held them during the fork.
 
 A fork copies all locks, but only the forking thread. A lock held by another thread would stay
-locked in the child. So every lock of this module is acquired before a fork, and the child gets
-objects between two calls of their methods.
+locked in the child. So a fork first acquires every lock of this module. No method of the protected
+objects then runs, so the child gets them in a consistent state.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Parameters as data: each is declared once, in its class.
 
-A declaration has a default, a constraint, a role and a line of help. Derived from it are the
-constructor with its checks and documentation, the keys of the YAML configuration, and the
-reference page. So are the values in model files, and the rules for sweeps and for changes after
-training.
+A declaration has a default, a constraint, a role and a line of help. It determines
+
+- the constructor, with its checks and its documentation;
+- the keys of the YAML configuration, and the reference page;
+- the values in model files;
+- the rules for sweeps, and for changes after training.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ def _value_hint(name: str, value: Any) -> str:
 
 
 class Number(Constraint):
-    """A number from `low` to `high`; with `below`, not `high` itself."""
+    """A number from `low` to `high`; with `below`, less than `high`."""
 
     def __init__(
         self, low: float = 0.0, high: float = 1e100, below: bool = False, *, none: bool = False
@@ -254,7 +256,7 @@ class ClassPrior(Constraint):
 
 
 def has_method(method: str, description: str) -> Constraint:
-    """Return the constraint that an object has a method. `description` names such objects."""
+    """Return the constraint that an object has a method; `description` is for errors."""
 
     def fits(value: Any) -> bool:
         # str also has a method `count`.

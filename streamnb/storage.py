@@ -87,7 +87,7 @@ def _open_stream(path: str, content: str) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.filename is not None:  # of another file, such as an input
+        if error.filename is not None:  # the error of another file, such as an input
             raise
         raise _write_error(path, content, error) from None
 

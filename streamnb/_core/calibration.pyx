@@ -273,8 +273,8 @@ def class_run_step(
         if k == class_index:
             own_limit = credit_limit(memory * max(mean, share))
         elif k in has_messages:
-            # Rounded down: an old mean reaches 0, and the receipt then omits the class.
-            # A mean is negative if a message before others was undone.
+            # Rounded down, so the mean of a class without new runs reaches 0, and receipts omit the class.
+            # A mean can be negative after an undo of an early message.
             after = max(floor((mean + (length - mean) / memory) / RUN_STEP) * RUN_STEP, 0.0)
             run_changes += [<double> k, 0 - length, after - mean]
             changes[k + 1] = credit_limit(memory * max(after, share)) - <double> credits[k]

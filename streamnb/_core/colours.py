@@ -86,9 +86,9 @@ def read_colour(text: bytes) -> int:
 
 
 def read_attribute_colour(text: bytes) -> int:
-    """Return the colour of an attribute such as bgcolor; any text is a colour there.
+    """Return the colour of an attribute such as bgcolor.
 
-    The rules are those of the HTML standard for legacy colours.
+    By the HTML standard's rules for legacy colours, any text stands for a colour.
 
     Examples
     --------

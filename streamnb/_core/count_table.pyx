@@ -131,7 +131,8 @@ cdef class CountTable:
     cdef int find_again(self, const uint64_t *f, Py_ssize_t n) except -1:
         """Repeat a look-up; reuse the last one if it has the same features.
 
-        A message is often learned just after it was classified. Only rows of -1 can be outdated then.
+        A message is often learned just after it was classified. Of its rows, only those of unseen features (-1) can
+        have changed.
         """
         cdef Py_ssize_t i
         cdef int64_t row
@@ -173,7 +174,7 @@ cdef class CountTable:
         return row_get(&self.table, table_at(&self.table, row), k)
 
     cdef int foresee(self, Py_ssize_t k, double after) except -1:
-        """Add an entry to the histogram for a count that follows."""
+        """Allocate the entry of the histogram for a count, before the count is added."""
         cdef uint64_t bits
         cdef Py_ssize_t value
         if after != 0:
@@ -194,7 +195,7 @@ cdef class CountTable:
         return 0
 
     cdef int put(self, Py_ssize_t row, Py_ssize_t k, double amount) except -1:
-        """Add to a count. Its cell must exist."""
+        """Add an amount to a count, whose cell must exist."""
         cdef double *cell = row_cell(&self.table, table_at(&self.table, row), k)
         cdef double before = cell[0]
         cell[0] = before + amount

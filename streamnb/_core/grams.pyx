@@ -167,8 +167,8 @@ cdef class GramScanner:
     cdef nested(self, Py_ssize_t used):
         """Return the n-grams of all lengths in the first `used` bytes, with their counts.
 
-        An n-gram counts once for each distinct n-gram of n bytes of which it is a suffix. In the first n - 1 bytes of
-        the text, the longest n-gram at each position takes the place of one of n bytes.
+        An n-gram counts once for each distinct n-gram of n bytes of which it is a suffix. At the first
+        n - 1 bytes of the text, no n-gram of n bytes ends: the longest one that ends there is counted instead.
         """
         cdef Py_ssize_t i, count = 0, slot, mask = self.slot_count - 1
         cdef Py_ssize_t sizes = self.n // self.step

@@ -197,7 +197,7 @@ cdef inline double exact_about(const int64_t *s, const int64_t *a, const int64_t
     back = sum - v[0]
     sum += (v[0] - (sum - back)) - (p + back) + (v[1] - error)
     if fabs(sum) > 1e-12 * fabs(v[0]) or (v[0] == 0 and p == 0):
-        return sum  # double pairs were precise enough
+        return sum  # the result of the pairs of doubles is precise
     memset(limbs, 0, sizeof(limbs))
     exact_multiply(n, s, width, 1, limbs)
     exact_multiply(a, b, width, -1, limbs)

@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 _BEFORE_PATH = re.compile(rb"(?:[a-z][a-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)", re.I)
 _MAX_HOST = 1000  # bytes; a host has at most 253 characters
-_DELIMITERS = frozenset("/\\?#@")  # no host has them
+_DELIMITERS = frozenset("/\\?#@")  # characters that a host cannot have
 _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # browsers read these as a dot
 # An encoded address within another one. Proofpoint writes - for % and _ for / (URL Defense 2).
 _TARGET = re.compile(rb"https?(?:(%(?:25)*3a%(?:25)*2f%(?:25)*2f)|-3a__)([^&?#]{3,2000})", re.I)

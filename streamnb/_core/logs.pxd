@@ -78,10 +78,10 @@ cdef enum:
 cdef class LogSums:
     cdef Py_ssize_t n_alphas, width, held, used
     cdef bint complement
-    cdef double amount          # of the row of the last entry
-    cdef double[HELD] numbers   # of rows of `width` classes; with more than DENSE classes, of entries
-    cdef double[HELD] amounts   # of rows, or of entries that begin a row
-    cdef uint32_t[HELD] columns # of entries; `width` begins a row
+    cdef double amount          # count in the message of the row that is being read
+    cdef double[HELD] numbers   # [held, width]; with more than DENSE classes, [held] for single entries
+    cdef double[HELD] amounts   # by row; with more than DENSE classes, by the entry that begins a row
+    cdef uint32_t[HELD] columns # class of each entry; `width` for an entry that begins a row
     cdef double *alphas         # [n_alphas]
     cdef double *base           # [n_alphas]
     cdef double *cells          # [HELD * n_alphas], like logs

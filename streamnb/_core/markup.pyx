@@ -752,7 +752,7 @@ cdef class HiddenText:
         return i
 
     cdef inline Element *begin_element(self, const Tag *tag) noexcept:
-        """Close the elements that a start tag ends; return its element, above the stack, with inherited values."""
+        """Close the elements that a start tag ends; return its new element, not yet on the stack."""
         cdef Element *parent
         cdef Element *element
         self.used = close_implied(self.stack, self.used, tag.id, tag.kind)
@@ -776,7 +776,7 @@ cdef class HiddenText:
                                            dict attributes) except -1:
         """Read the attributes of a start tag; return the position after them.
 
-        `attributes` receives those that selectors of the style sheets compare; None for no such selector.
+        `attributes` gets the attributes that selectors compare; it is None if no selector compares one.
         """
         cdef const uint8_t *p = self.p
         cdef const uint8_t *name
@@ -845,7 +845,7 @@ cdef class HiddenText:
 
     cdef Py_ssize_t read_raw_text(self, Py_ssize_t i, const Tag *tag, const Element *element,
                                   const StyleSources *sources) except -1:
-        """Hide the text at i of an element in which tags are text, and read style sheets; return its end."""
+        """Read an element whose content has no tags, such as a style sheet; return its end. Hide its text if invisible."""
         cdef bytes name = lowered_bytes(self.p + tag.name, tag.name_end - tag.name)
         cdef Py_ssize_t end
         cdef bint is_shown

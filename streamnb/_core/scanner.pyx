@@ -194,7 +194,7 @@ cdef class Scanner:
 
     cdef int emit(self, const uint8_t *token, Py_ssize_t size, const uint8_t *prefix, Py_ssize_t prefix_size,
                   Py_ssize_t room=0) except -1:
-        """Count one token. `room` bytes from its first byte on are readable, and 16 of the prefix."""
+        """Count one token. `room` bytes can be read from the start of the token, and 16 from that of the prefix."""
         cdef uint8_t *name
         cdef double *count
         cdef uint64_t hash

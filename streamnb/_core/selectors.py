@@ -34,13 +34,13 @@ _NAMED_POSITIONS = {
 _ROOT = re.compile(rb"(?:html)?:root\b", re.I)
 _SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)", re.I)
 _ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?|\n|(.)|\Z)", re.I | re.S)  # for example, \64 is d
-# An escaped character is no syntax. It is marked by a byte that UTF-8 does not have.
+# An escaped character is text, not syntax. A byte that UTF-8 does not have marks it.
 _SYNTAX = re.compile(rb"[^\w\x80-\xff-]")
 _MARKED = re.compile(rb"\xff(.)", re.S)
 
 
 def identifier(name: bytes) -> bytes:
-    r"""Return the name of a class or an id as selectors have it after `unescape`.
+    r"""Return the name of a class or an id in the form that `unescape` gives to names.
 
     Examples
     --------

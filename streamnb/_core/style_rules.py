@@ -32,7 +32,7 @@ _MAX_SELECTORS = _MAX_SHEETS // 2  # selectors of a page: nested rules repeat ou
 _MAX_CLASSES = 16  # classes of an element
 _MAX_ANCESTORS = 62  # tags, classes and ids of ancestors in selectors: one bit of a mask each
 _MAX_NESTING = 8  # levels of rules with @
-_MAX_CHECKS = 1 << 18  # comparisons of a rule with an element of a page: about 50 ms
+_MAX_CHECKS = 1 << 18  # comparisons of rules with elements of a page; they take 50 ms
 _MAX_CACHED = 4096  # styles of elements of a page
 _PHONE_WIDTH, _SCREEN_WIDTH = 320, 1920  # pixels: windows of all readers are between these widths
 
@@ -115,7 +115,7 @@ class StyleRules:
         self._selectors_left = _MAX_SELECTORS
         self._order = 0
         self._checks = 0
-        self._check_cost = 1  # of comparing a rule with an element
+        self._check_cost = 1  # cost of comparing a rule with an element
 
     def add_sheet(self, sheet: bytes) -> bool:
         """Add the rules of a style sheet, up to the page's limit; return True if there are any."""
@@ -197,12 +197,12 @@ class StyleRules:
                 if atom not in self._bits and len(self._bits) == _MAX_ANCESTORS:
                     return None
                 masks[relation] |= self._bits.setdefault(atom, 1 << len(self._bits))
-        if any(b"html" in compound.atoms for compound in compounds[1:]):  # nothing is around it
+        if any(b"html" in compound.atoms for compound in compounds[1:]):  # html is the outermost
             return None
         return masks[b" "], masks[b">"], masks[b"+"], masks[b"~"]
 
     def mask_of(self, atom: bytes) -> int:
-        """Return the mask of an atom, such as the tag of an element that the page implies."""
+        """Return the mask of an atom, such as that of the tag `body` in a page without this tag."""
         return self._bits.get(atom, 0)
 
     def styles(
@@ -213,7 +213,7 @@ class StyleRules:
         ancestors: int,
         context: Context = _NO_CONTEXT,
     ) -> _Styles:
-        """Return the effects of the rules on an element with these ancestors, and its own mask."""
+        """Return the mask of an element, and the effects of the rules on it."""
         if context is not _NO_CONTEXT:
             context = self._used_context(*context)
         key = (tag, classes, element_id, ancestors, context)
@@ -242,7 +242,7 @@ class StyleRules:
         )
 
     def _first_position(self, position: int) -> int:
-        """Return the first position that meets the same conditions as a position."""
+        """Return a position for which the same conditions hold, equal for all such positions."""
         if not self._positions or self._checks > _MAX_CHECKS:
             return 0
         self._checks += 4 * len(self._positions)
@@ -258,7 +258,7 @@ class StyleRules:
         atoms.update(b"." + identifier(name) for name in names)
         if self._conditions and self._checks <= _MAX_CHECKS:
             values = dict(attributes)
-            self._checks += 4 * len(self._conditions)  # each takes as long as four rules
+            self._checks += 4 * len(self._conditions)  # a condition takes as long as four rules
             atoms.update(item for item in self._conditions if holds(item, values, position))
         mask = 0
         for atom in atoms:

@@ -149,7 +149,7 @@ def without_comments(text: bytes) -> bytes:
 
 
 def _separator_for(comments: re.Match[bytes]) -> bytes:
-    """Return a blank for comments within a word, because the word ends there; else nothing."""
+    """Return the text that replaces a comment: a blank if it separates two words, else b""."""
     start, end = comments.span()
     neighbours = comments.string[start - 1 : start] + comments.string[end : end + 1]
     return b" " if _NEIGHBOURS.fullmatch(neighbours) else b""
@@ -288,7 +288,7 @@ def _sum(expression: bytes, percent: float) -> float | None:
 
 
 def _font_size(name: bytes, value: bytes) -> int:
-    """Return the flag of a font or its size; 0 without a size, or with the parent's size."""
+    """Return the flag of a font size; 0 if the element has the size of its parent."""
     values = value.partition(b"/")[0].split() if name == b"font" else [value]
     for text in values:
         size = _pixels(text, _FONT_PERCENT)
@@ -419,7 +419,7 @@ def _is_similar(colour: int, other: int) -> bool:
 
 
 def _combine(flags: int, further_flags: int) -> int:
-    """Return flags combined with later ones; of alternatives, the later one has effect."""
+    """Return flags combined with later ones; a later flag replaces its alternatives."""
     for alternatives in _ALTERNATIVES:
         if further_flags & alternatives:
             flags &= ~alternatives
@@ -471,8 +471,8 @@ def split_importance(declarations: bytes) -> tuple[bytes, bytes]:
 class Variables:
     """The custom properties (`--name`) of the elements of a page.
 
-    A scope is the number of a set of properties. Scope 0 is empty; an element inherits the scope of
-    its parent.
+    A scope is a number that identifies a set of properties. Scope 0 is empty. An element inherits
+    the scope of its parent.
     """
 
     def __init__(self) -> None:

@@ -17,7 +17,9 @@ def feature_name(feature: Feature) -> str:
     if isinstance(feature, bytes):
         return "bytes " + repr(feature)[1:]
     if isinstance(feature, tuple) and len(feature) == 2 and isinstance(feature[0], int):
-        return feature_name(feature[1])  # from a later view that has a feature of the same name
+        return feature_name(
+            feature[1]
+        )  # the number of a view, and a feature that other views have too
     return printable(str(feature))
 
 

@@ -69,6 +69,6 @@ def main() -> None:
         from streamnb.cli import group
 
         group.main()
-    except KeyboardInterrupt:  # before or after the part of `group.main` that handles it
+    except KeyboardInterrupt:  # not within the part of `group.main` that handles it
         sys.stderr.write("streamnb: interrupted\n")
         sys.exit(130)

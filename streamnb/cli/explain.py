@@ -91,7 +91,7 @@ def _reference_class(verdict: Verdict) -> tuple[object, int]:
     """Return the class whose log-odds are printed, and the sign of its log-odds.
 
     The class is spam if there are only ham and spam, and otherwise the predicted class. A model
-    that has not learned spam counts as one with only ham and spam.
+    that has learned only ham is one of the former.
     """
     reference = "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
     return reference, 1 if reference == verdict.label else -1
@@ -227,7 +227,7 @@ def _print_tokens(tokens: dict[str, list[dict[str, Any]]], labels: list[str]) ->
 def _separate_model(
     names: Iterable[str], model_file: str | None, is_model: Callable[[str], bool]
 ) -> tuple[str | None, list[str]]:
-    """Return the first name of a model file, unless --model is given, and the other names."""
+    """Return the model file (--model, or else the first name of one), and the other names."""
     others = []
     for name in names:
         if model_file is None and is_model(name):

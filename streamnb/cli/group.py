@@ -94,7 +94,9 @@ class ContextGroup(click.Group):
         except click.UsageError as error:
             name = ctx.invoked_subcommand
             command = self.get_command(ctx, name or "")
-            if error.ctx is None and command is not None:  # as for an option without value
+            if (
+                error.ctx is None and command is not None
+            ):  # an error of the parser, such as an option without value
                 error.ctx = click.Context(command, ctx, name)
             raise
 

@@ -15,7 +15,9 @@ from streamnb.corpus.tabular import to_cell
 from streamnb.errors import ConfigError
 
 _RESULT_NAMES = ("label", "probability", "unsure")
-_LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others are bytes of a file
+_LONE_SURROGATE = re.compile(
+    "[\ud800-\udc7f\udd00-\udfff]"
+)  # without the escapes of bytes that are not UTF-8
 _BLANKS = str.maketrans("\t\r\n", "   ")
 
 

@@ -246,7 +246,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def shared_value(name: str) -> Any:
-    """Return the value of a shared option of the command that runs; `db` also for --user."""
+    """Return the value of a shared option; `db` is the database of --db or --user."""
     return click.get_current_context().meta[f"streamnb.{name}"]
 
 

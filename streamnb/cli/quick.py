@@ -86,7 +86,7 @@ def _classify_file(client: MailboxClient, path: str) -> int | None:
             return None
         with client:
             verdict = client.classify(message)
-    except BusyError as error:  # click would wait again
+    except BusyError as error:  # the command of click would wait a second time
         sys.stderr.write(f"streamnb: {printable(str(error))}\n")
         return error.exit_code
     except Exception:  # the command of click tries again and reports the error

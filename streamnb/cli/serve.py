@@ -350,8 +350,8 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
     """Return the only mailbox.
 
     If it is damaged or its server cannot be reached, mail passes unmarked until it can be opened.
-    A server without mail fails instead. So does any server if the site's model that --base or
-    STREAMNB_BASE names is damaged: its path may be misspelt.
+    A server without mail raises the error. If --base or STREAMNB_BASE names a damaged site's model,
+    any server raises the error, because the path may be misspelt.
     """
     from streamnb.mailbox.location import base_path, default_path, is_url
     from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -447,7 +447,7 @@ def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
         try:
             _ = base.version
         except StreamNBError as error:
-            if named_path:  # perhaps a misspelt option; without one, mail must flow after a crash
+            if named_path:  # the path may be misspelt; a default path is not, and mail must pass
                 raise
             monitor.warn(f"the site's model is not used: {error}")
         return base

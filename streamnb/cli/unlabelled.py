@@ -121,7 +121,7 @@ def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> Unlabe
 
 
 def _detect_text_column(table: Table) -> tuple[Table, str | None]:
-    """Return a table of two columns and its column of texts, as `fit` would read it."""
+    """Return a table, and the name of its column of texts if `fit` would detect this column."""
     if not {*LABEL_COLUMNS, *TEXT_COLUMNS}.isdisjoint(normalize_names(table.names)):
         return table, None
     detected = detect_columns(without_header(table))

@@ -171,7 +171,10 @@ def _is_known_header(names: Sequence[str]) -> bool:
 def _choose_columns(
     table: Table, label: str | None, text: str | None, has_header: bool | None
 ) -> tuple[Table, int, int]:
-    """Return the columns of labels and texts, and the table, now perhaps without header."""
+    """Return the table, and the indices of the columns of labels and texts.
+
+    If the first line is data, the returned table has no header.
+    """
     is_numbered = any(
         name is not None and name.isdecimal() and name not in table.names for name in (label, text)
     )
@@ -224,7 +227,7 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
 def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
     """Return whether a header of two columns, one of them known, determines the other.
 
-    A known name above the same word, or above single letters, may be data.
+    The first line may be data if its unknown name repeats below, or its known name is a letter.
     """
     if len(table.names) != 2:
         return False
@@ -267,8 +270,8 @@ def _with_unknown_header(table: Table, label_index: int) -> Table:
 def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     """Return whether the first row names columns: few words, and no label of another row.
 
-    A name is one word, or at most `MAX_NAME_WORDS` words without digits and full stops. The text in
-    a first row of several words is shorter than most texts.
+    A name is one word, or at most `MAX_NAME_WORDS` words without digits and full stops. If names
+    have several words, the row must be shorter than most rows.
     """
     labels = [row[label_index].strip() for row in rows]
     counts = Counter(labels[1:])

@@ -50,7 +50,7 @@ _LOCK_TIMEOUT_S = 5.0  # seconds; deliveries take less
 # Seconds without a change after which a message without an empty line at its end is complete.
 # Programs without a lock write the next block of a message earlier.
 _QUIET_S = 1.0
-_PARAGRAPH_S = 0.5  # the same for an empty line at the end, which may end a paragraph only
+_PARAGRAPH_S = 0.5  # as `_QUIET_S`, after an empty line, which can end a paragraph or the message
 _STALE_LOCK_S = 600.0  # seconds; mail programs remove older lock files
 _OVERLAP = 2048  # bytes; longer than a separator with the name of a field
 
@@ -183,7 +183,7 @@ def _find_mbox_messages(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _unlocked_size(file: BinaryIO, path: Path) -> tuple[int, bool]:
-    """Return the size of an mbox while it is not locked, and whether that moment came.
+    """Return the size of an mbox as soon as it is not locked, and whether it was unlocked in time.
 
     Mail programs lock an mbox by a file with the suffix .lock, by fcntl, or by both. Messages that
     they append later are beyond this size.

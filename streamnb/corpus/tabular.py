@@ -378,10 +378,10 @@ def _detect_quoting(lines: list[str], delimiter: str) -> str:
 
 
 def _lacks_header(table: Table) -> bool:
-    """Return whether the first row is like the others: it has a number above numbers.
+    """Return whether the first row is data: it has a number above a column of numbers.
 
-    Names of columns are rarely numbers. If they may be years, the table has no header only if cells
-    of its other columns repeat.
+    Names of columns are rarely numbers, except years. So the cells of the first row that are not
+    numbers must occur again in columns with repeated texts.
     """
     rows = [row.cells for row in islice(_read_csv_rows(table), HEAD_ROWS)]
     if len(rows) < 2:

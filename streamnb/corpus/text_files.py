@@ -138,7 +138,7 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     with convert_os_errors(CorpusError, failure), open(copy, "wb") as file:
         file.write(head)
         file.writelines(_read_parts(None if is_input else path, label))
-    os.utime(copy, (0, 0))  # old time: readers of an mbox do not wait for further changes
+    os.utime(copy, (0, 0))  # an old time, so readers of an mbox do not wait for changes
     if not copy.stat().st_size:
         raise CorpusError(f"{label}: it is empty")
     return copy

@@ -189,7 +189,7 @@ class Places:
             cached, places = self._place_cache
             if cached is fingerprints:
                 return places
-            indices, is_cached = positions(cached, fingerprints)  # in order after `take_in`
+            indices, is_cached = positions(cached, fingerprints)  # finds few in an unsorted array
             if len(cached) and is_cached.all():
                 return places[indices]
         self._place_cache = fingerprints, self._find(fingerprints)

@@ -137,8 +137,8 @@ class DelayedByTime(FeedbackPolicy):
     """Release each label some seconds after its message, in a stream ordered by date.
 
     The stream's clock is the median date of the last 51 messages, because a single date can be
-    wrong. No label is released until nine messages had a date. The median lags the newest date by
-    half the window, so the clock shows the time of a message 25 messages later.
+    wrong. No label is released until nine messages had a date. The median is half the window
+    behind the newest date: the clock reaches the date of a message 25 messages after it.
     """
 
     needs_envelope = True

@@ -35,8 +35,8 @@ class Figure(NamedTuple):
     needs_two_classes
         Whether it is defined only for two classes.
     needs_class_numbers
-        Whether it needs the true and the predicted class of each message, as means over classes and
-        comparisons with guessing do.
+        Whether it needs the true and the predicted class of each message. Means over classes and
+        kappa do.
     as_percent
         Whether it is a fraction, printed as percent.
     lower_is_better
@@ -147,7 +147,7 @@ class Outcomes:
 
     @property
     def proportions(self) -> dict[str, tuple[NDArray[np.bool_], float]]:
-        """The cases of each figure that is a proportion, and the unit of the figure."""
+        """For each figure that is a proportion: a bool for each case, and a factor (100 for %)."""
         cases: dict[str, tuple[NDArray[np.bool_], float]] = {"accuracy": (self.correct, 1.0)}
         if self.positive is not None and self.predicted_positive is not None:
             cases["hm_percent"] = self.predicted_positive[~self.positive], 100.0

@@ -171,7 +171,7 @@ def _other_labels(label: str) -> Iterator[str]:
 
 
 def _reduced_names(letters: str) -> Iterator[str]:
-    """Yield known names that consist of these letters and digits and other signs."""
+    """Yield the known names that have these letters and digits, regardless of other signs."""
     if letters in _OTHER_NAMES:
         yield _OTHER_NAMES[letters]
     elif page := _CODE_PAGE.fullmatch(letters):
@@ -184,7 +184,7 @@ def _reduced_names(letters: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _names_by_letters() -> dict[str, str]:
-    """Return each known name by its letters and digits."""
+    """Return the known names by key; the key has only the letters and digits of the name."""
     from webencodings.labels import LABELS
 
     names = (*sorted(_PYTHON_NAMES), *sorted(LABELS))
@@ -298,7 +298,8 @@ def _decode_ascii(data: bytes) -> str:
 def _is_evident(text: str, codec: _Codec | None) -> bool:
     """Return True if valid UTF-8 is unlikely to be text of a single-byte charset.
 
-    A word in Thai or Hebrew can be one valid sequence by chance, but hardly three, or a letter.
+    A word in Thai or Hebrew can be a valid sequence by chance, but rarely three sequences, and
+    rarely one that is a letter.
     """
     if codec is None or codec.name in _LATIN:
         return True
@@ -307,7 +308,7 @@ def _is_evident(text: str, codec: _Codec | None) -> bool:
 
 
 def _decode_by(codec: _Codec, data: bytes) -> str:
-    """Decode by a codec; use UTF-8 for a double-byte label on text that is evidently UTF-8."""
+    """Decode by a codec; text that is evidently UTF-8 in spite of a double-byte label is UTF-8."""
     if codec.is_single_byte:
         return codec.decode(data, "replace")[0]
     with_utf8 = None if data.isascii() else _utf8_or_none(data)

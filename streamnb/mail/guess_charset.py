@@ -9,9 +9,11 @@ from streamnb.patterns import lazy_pattern
 _RUN = lazy_pattern(rb"[A-Za-z]?[\x80-\xff]++[A-Za-z]?")
 _SAMPLE = 1 << 14  # bytes of the text that are tried
 _MIN_CHARACTERS = 8  # beyond ASCII; fewer prove nothing
-_MIN_RUN = 3.2  # mean size of a run with the letters beside it; in Latin text, nearly always 3
-_MAX_LATIN = 0.3  # share of runs of such bytes beside an ASCII letter; in Latin text, nearly all
-_MIN_SCORE = 0.5  # share of the characters that are frequent, as a part of the number below
+_MIN_RUN = (
+    3.2  # bytes: mean size of a run with an ASCII letter on each side; Latin text has about 3
+)
+_MAX_LATIN = 0.3  # share of runs beside an ASCII letter; nearly 1 in Latin text
+_MIN_SCORE = 0.5  # share of frequent characters, divided by their highest share below
 _MAX_DAMAGED = 0.02  # share of characters that a charset may leave undecoded
 _MIN_DISTINCT = 4  # frequent characters; a bullet in a list is one
 # a small letter before a capital; the Greek sigma for ends of words inside a word

@@ -53,7 +53,7 @@ _OPAQUE = {
 # Bytes to parse, a message, a part or its content: bytes, start, end, depth, default content type,
 # and "part" or the role of a leaf without a header. An object would take a microsecond.
 _Slice = tuple[bytes, int, int, int, str, str]
-# Attached messages; some of them are cut behind the header.
+# Attached messages; some programs attach only the header.
 _MESSAGES = frozenset((
     "message/rfc822", "message/global", "message/news", "message/partial",
     "text/rfc822-headers", "text/rfc822-header", "text/rfc822", "message/rfc822-headers",
@@ -73,7 +73,7 @@ _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*
 # number of lines that begin like a delimiter above which another search is faster
 _MAX_SIMILAR = 1000
 _MAX_DELIMITERS = 1 << 16  # maximum number of parts of a container; a million would take a second
-_CONTAINER_SCANS = 8  # maximum bytes to search for delimiters, in sizes of the message
+_CONTAINER_SCANS = 8  # limit of the bytes searched for delimiters, as a multiple of the message
 _IDENTITY_FIELDS = tuple(b"message-id date from subject to cc reply-to".split())
 _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds half of `Limits.size`
 # bytes of a container that are read to decide whether its declared encoding is wrong
@@ -149,8 +149,8 @@ def _matching_delimiters(
 def _within_size(fields: Fields, index: Index, size: int) -> tuple[Fields, Index]:
     """Return the first fields up to a size in bytes, and their index.
 
-    The index has all Content- fields. Both have the fields that identify a message, truncated to a
-    limit.
+    The index also has all later Content- fields. Both also have the later fields that identify a
+    message, truncated to `_CUT_FIELD` bytes.
     """
     sizes = accumulate(len(name) + len(value) for name, value in fields)
     first_fields = [item for item, total in zip(fields, sizes, strict=True) if total <= size]

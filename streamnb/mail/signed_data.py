@@ -1,4 +1,4 @@
-"""The content of opaque S/MIME signatures, which mail programs show like that of clear ones."""
+"""The content of opaque S/MIME signatures, which mail programs show to readers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNTIL_END = 0x80  # a length that an end mark replaces
 
 
 def signed_content(data: bytes) -> bytes:
-    """Return the signed content of a PKCS #7 file; b"" if it has none, as encrypted data.
+    """Return the signed content of a PKCS #7 file; b"" without one, such as encrypted data.
 
     Examples
     --------

@@ -37,7 +37,8 @@ class LabelledMessage(NamedTuple):
     source: str | None = None
 
 
-MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]  # a LabelledMessage is one
+# Such as a `LabelledMessage`.
+MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]
 
 
 class Counted(NamedTuple):
@@ -163,9 +164,9 @@ def _prepare_all(
     """Prepare labelled messages.
 
     Users often learn a folder again, and a query of the ledger takes a tenth of the time of
-    tokenizing. In a run of new messages, only some are looked up.
+    tokenizing. In a run of new messages, only the messages 0, 1, 2, 4, 8, ... are looked up.
     """
-    new = 0  # messages in a row
+    new = 0  # number of consecutive messages that the ledger does not have
     for lesson in lessons:
         item = _prepare(mailbox, lesson, search_ledger=new & (new - 1) == 0)
         new = new + 1 if item.counted else 0

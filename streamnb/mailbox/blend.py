@@ -4,11 +4,12 @@ The score of a class is gain_0 times the score of the user's mailbox, plus gain_
 site's model. The two gains are fitted to the latest learned messages by log loss with the step
 sizes of AdaGrad. Both start at 1, so a new user gets the site's scores unchanged.
 
-The site often has fewer classes than the user, such as spam and ham. Its best class other than spam
-is then the host of each class that only the user has. The site's evidence against spam counts for
-the host and these classes, and the user's mailbox decides between them. The messages that the site
-learned of the host count in the prior, so a class with one message does not make all ham unsure. A
-class that only the site has gets the score of the user's best class that the site lacks.
+The site often has fewer classes than the user: for example, spam and ham, while the user divides
+ham into work and lists. The site's most probable class other than spam is then the *host* of the
+classes that only the user has. The host and these classes get the site's score of the host, and the
+scores of the user's mailbox decide between them. The prior includes the site's messages of the
+host, so a class with one message does not make all ham unsure. A class that only the site has gets
+the score of the user's most probable class that the site does not have.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ GAINS = (1.0, 1.0)
 _LEARNING_RATE = 0.1
 _MIN_GAIN = 0.01
 _MAX_STORED = 200  # number of messages to which the gains are fitted
-# Number of the site's messages in the prior of the host, if the user's mailbox knows the host.
+# Largest number of the site's messages in the prior of the host, if the mailbox has the host, too.
 # Simulation: a site with 1,000 messages of another corpus; a user with 30 messages each of spam,
 # ham and a mailing list. Of 120 ham messages, 83 get a sure verdict, and of 120 messages of the
 # list, 27. With 50, the numbers are 80 and 29; with 200, 86 and 25.

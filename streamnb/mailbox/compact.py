@@ -153,7 +153,7 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
 def _lay_out(mailbox: Mailbox) -> int:
     """Rewrite all features that have a count, within a transaction. Nothing is dropped.
 
-    The ledger must be packed by fingerprints before; rows that `_repack` has packed are skipped.
+    Places change, so rows of the ledger that are packed by place are packed by fingerprint first.
     """
     mailbox.ledger.repack(mailbox.ledger.packed(by_place=True), by_place=False)
     for counts in mailbox.counts:
@@ -237,7 +237,7 @@ def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]
         sums, classes = mailbox.database.connection.execute(
             f"SELECT count(*), count(DISTINCT label) FROM ledger WHERE {IS_RETIRED}"  # noqa: S608
         ).fetchone()
-    if removed_count or sums > classes:  # true after an interrupted compaction, too
+    if removed_count or sums > classes:  # a later compaction continues one that was interrupted
         _do_part(mailbox, merge)
     return retired, removed_count
 

@@ -342,5 +342,5 @@ class Ledger:
         self.database.store_value(_COMMANDS, spans[-_MAX_COMMANDS:])
 
     def command_spans(self) -> list[tuple[float, float]]:
-        """Return, for each recent command, the moments before its first change and of its last."""
+        """Return the moments just before the first and at the last change of recent commands."""
         return [(start, end) for start, end in self.database.read_value(_COMMANDS) or ()]

@@ -221,7 +221,7 @@ class Mailbox(StoredClassifier):
                     f"SELECT 1 FROM ledger WHERE digest = ? AND removed_at {condition} LIMIT 1",  # noqa: S608
                     (key,),
                 ).fetchone()
-                for condition in ("IS NULL", "IS NOT NULL")  # those of the two indices
+                for condition in ("IS NULL", "IS NOT NULL")  # one query for each index of the table
             )
 
     def label_of(self, key: bytes) -> tuple[Label, str, str] | None:

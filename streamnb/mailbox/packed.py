@@ -6,8 +6,9 @@ features and counts, the features, and the counts. A feature is a fingerprint of
 Most features have a place in `streamnb.counts.database`, which takes a quarter of the bytes. If
 some features are written by place, the first byte has the flags `PLACED`, and zlib compresses the
 other bytes. Then the features of a view are sorted by place, and those without a place come first.
-Each is written as its difference of 1 + place from the previous one; all lowest bytes come first.
-The fingerprints of the features without a place follow.
+A feature is written as the difference of its 1 + place from that of the previous feature. The
+lowest bytes of all differences come first, then the next bytes. The fingerprints of the features
+without a place follow.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _MAX_PLACE_BYTES = 4
 # The first byte is the number of views. These two flags are added to it if the features are stored
 # by place, and compressed.
 _PLACED = 0xC0
-PLACED = bytes([_PLACED])  # least first byte of features with places, for queries
+PLACED = bytes([_PLACED])  # in queries: features with places begin with this byte or a larger one
 # limit in bytes of a message's features; the largest message needs a tenth of it
 _MAX_BYTES = 1 << 28
 

@@ -82,7 +82,7 @@ class _Learned(NamedTuple):
     receipts: dict[int, Receipt]
 
     def unlearn(self, row: Row, labels: Sequence[Label], receipt: Receipt) -> None:
-        """Subtract the message of a row, which added the changes of a receipt."""
+        """Subtract the message of a row, given the receipt of learning it."""
         views = row.tokens or ()
         self.model.unlearn(self.model.join_views(views), labels[row.label], receipt)
         self.tally(views, receipt, -1)
@@ -98,7 +98,7 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: StoredClassifier) -> Any:
-    """Return values that change with operations that `_catch_up` cannot apply."""
+    """Return a value that differs after another process made changes `_catch_up` cannot apply."""
     sums = mailbox.ledger.numbers(_IS_ACTIVE_SUM)
     return sums, mailbox.compactions, mailbox.database.read_value("identity")
 
@@ -110,7 +110,7 @@ def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
     model = learned.model
     for number in sorted(removed_ids):
         rows = mailbox.ledger.find("id = ?", (number,))
-        if not rows:  # undone
+        if not rows:  # `undo` deleted the row
             return False
         learned.unlearn(rows[0], mailbox.labels, learned.receipts.pop(number))
     for member in model.view_models:
@@ -158,7 +158,7 @@ def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -
 
 
 def _mixed(mailbox: StoredClassifier) -> list[int]:
-    """Return the rows' ids in mixed order: row i of n of a class, by digest, at i / n."""
+    """Return the rows' ids in mixed order: row i of the n rows of a class is at i / n."""
     place = (
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS DOUBLE PRECISION) "
         "/ count(*) OVER (PARTITION BY label)"

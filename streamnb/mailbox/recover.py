@@ -280,7 +280,7 @@ def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence
 
 
 def _agreed(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
-    """Return the places for which all pairs have the same fingerprint, sorted, and that one."""
+    """Return the places with one fingerprint in all pairs, sorted, and these fingerprints."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
         axis=0,

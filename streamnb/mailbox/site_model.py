@@ -55,7 +55,7 @@ class SiteModel:
     """The model or mailbox of a site, opened at the first use and never changed.
 
     A file that has changed is read again. If it is damaged, its earlier content is used. A damaged
-    database has no earlier content.
+    database cannot be used.
 
     Parameters
     ----------

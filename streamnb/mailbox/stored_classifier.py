@@ -476,7 +476,8 @@ class StoredClassifier:
         condition = "digest = ? AND removed_at = ? AND id < ?"
         for old in self.ledger.find(condition, (key, row.added_at, row.id))[-1:]:
             if old.tokens is not None and (back_to is None or self.labels[old.label] in back_to):
-                # This row was added after the removed one ended, so it did not correct that row.
+                # A new moment, so the restored row corrects none: a further retraction restores no
+                # label.
                 self.add_row(old._replace(id=0, added_at=self.moment(timestamp), removed_at=None))
         return Outcome("forgotten", label)
 

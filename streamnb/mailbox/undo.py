@@ -63,9 +63,9 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
 def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
     """Return the moment of the ledger for a time by the clock, in seconds since 1970.
 
-    Moments always increase (`StoredClassifier.moment`). If the clock was ahead once, moments stay
-    ahead until the clock reaches them. Until then, the result is the moment of the first row in the
-    latest run of rows with a time of at least `timestamp`.
+    Moments always increase (`StoredClassifier.moment`). If the clock was once ahead, moments stay
+    ahead until the clock reaches them. Until then, the times of the rows decide: the result is the
+    first moment after which all rows have a time of at least `timestamp`.
     """
     now = time.time()
     with mailbox.reading():

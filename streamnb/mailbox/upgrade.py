@@ -24,7 +24,7 @@ _OWNER_SETTINGS = ("positive", "costs", "label_noise", "preset", "keep_names", "
 
 
 def create_upgraded(old: Mailbox, new: str | Path, wait: float = WAIT) -> Mailbox:
-    """Create a mailbox with the views of this version and the settings of `old`.
+    """Create a mailbox with the current views and the settings of `old`.
 
     The settings are costs, positive class, tokenizer of words, preset, label noise, limits of the
     log of verdicts, and the state of `watch`.

@@ -52,9 +52,9 @@ CREATE TABLE IF NOT EXISTS verdicts(
 _COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
 _MAX_FIELD_LENGTH = 200  # characters of a sender or subject
 _MAX_WAIT_S = 1.0  # seconds to wait for other writers before a verdict is dropped
-# The age of entries ends at the latest one that is older than this share of the maximum age: a day,
-# if that is 30 days. So a wrong clock deletes nothing if it is corrected within that time. With
-# twice the share, entries stay two days longer.
+# The age of entries is measured from the latest entry that is older than this share of the maximum
+# age: a day, if that is 30 days. So a clock that is ahead deletes nothing if it is corrected within
+# that time. With twice the share, entries stay two days longer.
 _GRACE_SHARE = 1 / 30
 _MAX_NAME_BYTES = 1 << 14  # bytes of the names of a message
 
@@ -205,7 +205,8 @@ class VerdictLog:
     def _expiry(connection: Any, limits: LogLimits) -> float | None:
         """Return the time before which entries are too old; None if the first entry is not.
 
-        Entries of a clock that was ahead are not the first: they would keep all later entries.
+        Entries with a time in the future, from a clock that was ahead, are ignored. As the first
+        entry, such an entry would keep all later ones.
         """
         now, age_s = time.time(), limits.days * 86400
         (first,) = connection.execute(

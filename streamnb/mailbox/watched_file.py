@@ -27,8 +27,8 @@ class WatchedFile(Generic[T]):
     state
         Returns a value that differs if the file has changed. None for device, inode, size and time.
     is_independent
-        Returns whether a content can still be used if the file is damaged. If not, `content` raises
-        the error. None for contents that can.
+        Returns whether a content can still be used after the file was damaged. If not, `content`
+        raises the error. None if all contents can be used.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class WatchedFile(Generic[T]):
         self._content = read(path)
 
     def _current_state(self) -> tuple[int, ...]:
-        """Return the state of the file, () if it is missing: `read` has the better error."""
+        """Return the state of the file; () if it is missing, because `read` raises the error."""
         with suppress(StreamNBError):
             return self._state_of(self.path)
         return ()

@@ -25,9 +25,9 @@ class ClassRuns(OnlineEstimator):
     the weight min(1, credit), which is subtracted from the credit. While only one class has
     messages, the credit is 0.
 
-    r is the number of messages of the class for each message of another class, in a mixed stream:
-    1 / (K - 1), or the mean length of about its last 20 runs if that is larger. So messages of a
-    class with a share of 99 % have full weight, too, in a mixed stream.
+    r is the expected length of a run of the class in a mixed stream. It is 1 / (K - 1), or the mean
+    length of about the last 20 runs of the class if that is larger. So a frequent class, with a
+    share of 99 %, has full weight in a mixed stream, too.
 
     `messages_in_runs` is the sum of 1 minus the weight of each message. A run of up to a tenth of
     all messages is not counted, because small data sets have such runs by chance.

@@ -440,7 +440,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             self.counts.add_matrix(rows.features, sums, distinct, class_weights)
 
     def _check_columns(self, rows: Rows, is_learning: bool) -> None:
-        """Check that columns have names, or numbers, as the learned ones have."""
+        """Check that columns have names if the learned ones have names, else numbers."""
         counts = self.counts
         if not counts.features or not len(rows.features):
             return

@@ -100,7 +100,7 @@ class LabelNoise(OnlineEstimator):
         return min(max(mean, 0.0), self._MAX_RATE)
 
     def rates(self, active: list[int], *, has_floor: bool = False) -> list[float]:
-        """Return the rate e of each active class; with `has_floor`, each is at least 1 / n."""
+        """Return the rate e of each active class; with `has_floor`, e_t is at least 1 / n_t."""
         if self.fixed is not None:
             return [self.fixed] * len(active)
         self._widen(active[-1] + 1)

@@ -1,4 +1,4 @@
-"""Model files: arrays and JSON. Reading checks all of them."""
+"""Model files: arrays and JSON, which are checked when they are read."""
 
 from __future__ import annotations
 

@@ -140,9 +140,9 @@ class Recalibration:
     intercepts of their own, which are added to the shared ones.
 
     In a run of one class, intercepts would only learn the frequency of this class. So updates are
-    multiplied by `mix_weight` (`ClassRuns`). A tenth of the remaining weight updates the common
-    scale of all slopes. If the user labels mistakes only, slopes learn from the conditional
-    likelihood (`SelectiveFeedback`).
+    multiplied by `mix_weight` (`ClassRuns`). The factor that all slopes have in common is still
+    updated, with the weight 0.1 (1 - `mix_weight`). If the user labels mistakes only, slopes learn
+    from the conditional likelihood (`SelectiveFeedback`).
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ class SelectiveFeedback(OnlineEstimator):
 
     A corrected message is selected because the predicted class m is wrong. Given the selection,
     its likelihood is p_y / (1 - p_m) (compare Heckman 1979). With two classes it is 1, so slopes
-    learn nothing. Intercepts learn as from other messages, as in a perceptron, until mistakes of
-    both classes have occurred.
+    learn nothing. Intercepts learn from corrections as from other messages. They move until
+    mistakes of both classes occur, as in a perceptron.
 
     References
     ----------

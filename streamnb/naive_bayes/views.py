@@ -34,15 +34,15 @@ from streamnb.scores import best_index, probabilities
 # Calibration counts each message once, regardless of its weight. It skips a message with at most
 # this fraction of the total learned weight.
 _NEGLIGIBLE_WEIGHT = 1e-10
-# Messages. If `decay` forgets faster, label noise counts less, because the user expects classes to
-# change.
+# Number of messages. If `decay` forgets faster, label noise counts less, because the user expects
+# classes to change.
 _SHORT_MEMORY = 1000.0
 # Entry of a receipt: 1 if the label probably corrected a wrong prediction; 0 if the caller passed
 # feedback="all".
 _CORRECTED = "corrected"
 # Inside a run of one class, models soon expect that class: 1 - P is small, and the run adds few
-# counts. So the update weight of its first messages is 1 - .7 P, with a half of the difference to
-# 1 - P after `ClassRuns.MEMORY` messages. Chosen on six streams of texts that are sorted by class.
+# counts. So the update weight is 1 - .7 P at the start of a run, and approaches 1 - P: the
+# difference halves within `ClassRuns.MEMORY` messages. Chosen on six streams sorted by class.
 _RUN_UPDATE = 0.3
 _FEEDBACK = {None: None, 0: "all", 1: "errors"}
 
@@ -161,7 +161,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def __post_init__(self) -> None:
         models: list[CountingNB] = list(self.models or [DiscriminativeMultinomialNB()])
-        if len({model.decay for model in models}) > 1:  # a receipt has one number for all
+        if len({model.decay for model in models}) > 1:  # a receipt stores one decay for all views
             raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
         self._view_models = models
@@ -302,7 +302,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
         relearned = self.learn(x, y, 1.0, feedback)
         if feedback is None and _CORRECTED in relearned.deltas:
-            # In this order, wrong predictions differ from those that the user corrected.
+            # In another order, other predictions are wrong. They tell nothing about corrections.
             deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
             relearned = relearned._replace(deltas=deltas)
         return relearned

@@ -37,7 +37,7 @@ def evaluate_model(
     Returns
     -------
     Report
-        As of `replay_corpus`, with 0 messages learned.
+        As from `replay_corpus`, with 0 messages learned.
 
     Raises
     ------

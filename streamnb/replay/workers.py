@@ -177,7 +177,7 @@ def _count_chunk(entries: list[Entry]) -> _Packed:
 
 
 def _context() -> Any:
-    """Return the fork context if forking is safe: starting an interpreter takes 0.1 s."""
+    """Return the fork context if forking is safe, because spawning a process takes 0.1 s."""
     import multiprocessing
 
     is_safe = sys.platform == "linux" and threading.active_count() == 1

@@ -37,7 +37,7 @@ def is_same_value(first: Any, second: Any) -> bool:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy of a value with parameters of its own; return other values unchanged."""
+    """Return a copy of a value that has parameters, such as a tokenizer; else the value."""
     return clone(value) if hasattr(value, "get_params") else value
 
 
@@ -82,7 +82,7 @@ def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _keep_labels(y: Any) -> Any:
-    """Return labels that numpy would change as an array of their Python values; others unchanged.
+    """Return labels as an array of Python values if numpy would change them, else unchanged.
 
     numpy drops a mask, and reads the nullable numbers and truth values of pandas as floats. It
     cannot read an iterator.
@@ -193,11 +193,11 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         return self
 
     def _default_of(self, name: str) -> Any:
-        """Return the object that replaces None as a parameter's value, or None."""
+        """Return the default object for a parameter that is None, such as a tokenizer, or None."""
         return None
 
     def _model_value(self, name: str, classes: list[Label]) -> Any:
-        """Return the model's value of a parameter; a `prior` can be shares in sorted order."""
+        """Return the model's value of a parameter; a list of shares as `prior` becomes a dict."""
         value = getattr(self, name)
         if name != "prior" or isinstance(value, str | Mapping):
             return value

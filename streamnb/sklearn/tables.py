@@ -194,7 +194,7 @@ class CategoricalNB(PriorParameter, LevelParameters, _TableEstimator, model=tabl
     """
 
     def _levels(self) -> list[list[Hashable]]:
-        """Return the levels of each feature, sorted, or in order of arrival if they cannot be."""
+        """Return the levels of each feature, sorted; in order of arrival if they have no order."""
         counts = self._fitted_model().statistics
         all_levels = []
         for name in self._column_names():

@@ -36,7 +36,7 @@ _FEATURE = 1 << 31  # flag in a key: the lower bits are the index of a feature, 
 
 
 def _key(a: Ints, b: Ints) -> Keys:
-    """Return keys of pairs: a parent's level with another level, or with a feature."""
+    """Return the key of each pair: the level of a parent (a), and a level or a feature (b)."""
     return ((a << 32) | b).astype(np.uint64)
 
 
@@ -58,9 +58,10 @@ def _renumbered(keys: Keys, levels: Ints, features: Ints) -> Keys:
 class PairCounts(LevelCounts):
     """Counts of levels, and of pairs of a parent's level with another level of the same row.
 
-    A pair is one entry of a count table. The denominator of a pair's probability is an entry, too:
-    a parent's level with a feature at any level. For sparse rows, the table counts only the
-    parent's own feature, and the pair of a level with itself counts the other features.
+    The table has two kinds of entries. An entry for two levels is the numerator of a probability.
+    An entry for a parent's level and a feature is the denominator: the weight of the rows with this
+    level and any level of the feature. For sparse rows, the feature is only the parent's own. The
+    entry for a level and itself then has the weight of all other features of its rows.
 
     Parameters
     ----------
@@ -350,5 +351,5 @@ _SMALLEST = 1e-300  # replaces a probability of 0
 def _fingerprint(name: Hashable) -> int:
     try:
         return _core.fingerprint(name)
-    except (TypeError, ValueError):  # a name whose type no other name has
+    except (TypeError, ValueError):  # a name of a type that has no fingerprint
         return _core.fingerprint(repr(name))

@@ -81,7 +81,7 @@ class Statistics(Protocol):
         """Raise ValueError if the statistics cannot be merged."""
 
     def merge(self, other: Any, places: list[int]) -> None:
-        """Add other statistics; their class k is class places[k] here."""
+        """Add other statistics; their class k has the index places[k] in this object."""
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Return the whole state: JSON values and arrays."""
@@ -293,7 +293,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return self._score(self.statistics.read(table))
 
     def _check_columns(self, table: Columns, is_learning: bool) -> None:
-        """Check that columns have names, or numbers, as the learned ones have."""
+        """Check that columns have names if the learned ones have names, else numbers."""
         known_names = self.statistics.feature_names()
         if known_names and table.names:
             has_known = not known_names.isdisjoint(table.names)

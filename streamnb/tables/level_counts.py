@@ -18,7 +18,7 @@ from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
-MISSING, UNSEEN = -1, -2  # marks a missing level in place of its index
+MISSING, UNSEEN = -1, -2  # in place of the index of a level
 # A feature of more distinct numbers is a measured one. With 10, months would be; with 40, ages of
 # pupils would not.
 MANY_NUMBERS = 20

@@ -146,7 +146,7 @@ class Mailboxes:
         file
             Required device and inode of the database. None for any.
         writes
-            Whether the block writes. Then a lock of another process is not an outage, because
+            Whether the block writes. A lock of another process then does not begin an outage:
             messages can still be classified.
 
         Raises

@@ -1,8 +1,8 @@
 """A milter: Postfix and Sendmail request a verdict while the sending client waits.
 
 The protocol is libmilter's (Sendmail's `include/libmilter/mfdef.h`): packets of a length, a letter
-and data. Of the envelope, streamnb reads only the recipients, as bytes: for the log, and to find
-the databases of users. It asks the mail server to omit the other data, and skips data that comes
+and data. streamnb reads only the recipients of the envelope, as bytes: for the log, and to find the
+databases of users. It asks the mail server to omit the other data, and skips data that comes
 anyway. So an invalid name or address cannot end the session and leave a message without a verdict.
 (The library kilter reads all data, and closes the connection if a name is not valid IDNA.)
 """

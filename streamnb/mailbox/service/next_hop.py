@@ -65,7 +65,7 @@ class HopClient:
     Attributes
     ----------
     turn
-        Lock that the thread that uses the connection holds.
+        Lock for the thread that uses the connection.
     is_begun
         True from an accepted MAIL to the end of its transaction.
     forwarded
@@ -300,7 +300,7 @@ def _is_local(address: Address, connection: socket.socket | None) -> bool:
 
 
 def _accepted(extensions: dict[str, str], options: Sequence[str]) -> list[str] | None:
-    """Return the options that a server with these extensions accepts, without further hints.
+    """Return the options that a server with these extensions accepts; other hints are omitted.
 
     Return None if it does not accept an option that changes the message's meaning.
     """

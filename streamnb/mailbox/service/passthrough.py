@@ -91,7 +91,7 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
         lines.position = blank_lines.end()
     while line := lines.next():
         if last_read in b"\r\n":
-            is_cut_run = last_read == b"\r" == line[:1]  # a run of CRs in two pieces
+            is_cut_run = last_read == b"\r" == line[:1]  # two pieces of one run of CRs
             is_empty = not is_cut_run and line.lstrip(b"\r") == b"\n"
             is_continued = is_cut_run or line[:1] in (b" ", b"\t")
             # An mbox separator stays first. A continuation line before the first field stays first,

@@ -146,7 +146,7 @@ class _Connection(SMTP):
     line_length_limit = _LONGEST_LINE
     command_size_limit = _LONGEST_COMMAND
     command_size_limits: dict[str, int] = defaultdict(lambda: _LONGEST_COMMAND)  # noqa: RUF012
-    parameters: Sequence[str] = ()  # of the current MAIL or RCPT
+    parameters: Sequence[str] = ()  # those of the current MAIL or RCPT
     closed: asyncio.Future[None]
     activity: Activity
     memory: MessageMemory
@@ -227,7 +227,7 @@ class _Connection(SMTP):
             await self.push(self.event_handler.forward(argument or ""))
 
     def _restart_timeout(self) -> None:
-        """Wait for the client's next line; the library waits from its last command.
+        """Restart the time limit at each line of the client, not only at each command.
 
         While the next hop works on a message, there is no time limit, whatever the client sends.
         """
@@ -453,7 +453,7 @@ class _Relay:
 
     async def handle_exception(self, error: Exception) -> str:
         """Return the reply after an error of the program: the client sends the message again."""
-        if isinstance(error, TLSSetupException):  # of the client; the connection is closed
+        if isinstance(error, TLSSetupException):  # the client's error; the library disconnects
             self.monitor.warn("a client's TLS handshake failed", error.__cause__ or "")
         else:
             self.monitor.warn(f"a message was deferred: {type(error).__name__}", error)

@@ -86,7 +86,7 @@ def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -
     Raises
     ------
     StreamNBError
-        If the database cannot be read. If the mailbox has learned nothing, also if the site's model
+        If the database cannot be read. If the mailbox has learned nothing, and the site's model
         cannot be read.
     """
     from streamnb.classifier.verdict import feature_name  # here: a client starts without numpy

@@ -302,8 +302,8 @@ class _Connections:
                 await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
                 is_waited_for = waiting.done()
             finally:
-                # Wait for its end, because at its end it removes the socket's reader, even that of
-                # another task.
+                # Wait until the task has ended: at its end, it would remove the reader that a
+                # later task adds to the socket.
                 waiting.cancel()
                 await asyncio.wait({waiting})
             if is_waited_for and len(self.tasks) >= self.listener.limit:

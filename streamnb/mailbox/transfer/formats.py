@@ -115,8 +115,8 @@ def import_file(
     kind
         One of `FORMATS`; None to detect it.
     replace
-        Whether to remove the earlier import after this one: that of a file with this name, or of
-        the only imported file. Use it for counts without messages, such as bogofilter's.
+        Whether to remove an earlier import once this one is added: the import of a file with this
+        name, or the only import. Use it for counts without messages, such as bogofilter's.
 
     Raises
     ------

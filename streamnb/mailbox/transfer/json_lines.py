@@ -174,7 +174,7 @@ def read_lines(path: str, name: str) -> LedgerExport:
         row_of_line = partial(_row_of, label_index=label_index, model=classifier.model)
         return _converted(path, name, "digest", row_of_line)
 
-    if sum("digest" in line for _, line in _numbered(path, name)):  # each line is one
+    if sum("digest" in line for _, line in _numbered(path, name)):  # each True counts 1
         return LedgerExport(name, classifier, labels, rows, names)
     tables = _tables(path, name, label_index, views)
     return export_of_counts(name, classifier, labels, weights, tables, names, file_digest(path))
@@ -193,8 +193,8 @@ def _check_whole(path: str, name: str) -> None:
         is_whole = False
     if not is_whole:
         raise StateError(
-            f"{name}:{number}: the last line does not have the number of lines: the file is "
-            "truncated or was edited; use another backup. To import the other lines, delete the "
+            f"{name}:{number}: the file is truncated or was edited (its last line does not "
+            "have the number of lines); use another backup. To import the other lines, delete the "
             'last line, and "ends" in the first line'
         )
 

@@ -215,7 +215,8 @@ def _check_same(mailbox: Mailbox, export: LedgerExport) -> None:
 def _check_retired(mailbox: Mailbox, export: LedgerExport) -> None:
     """Raise StateError if the counts of messages without features would be added twice.
 
-    Rows of sums have these counts. If the mailbox has all of them, nothing is added.
+    `compact` drops the features of old messages, and adds their counts to rows of sums. If the
+    mailbox has all rows of sums of the export, no count is added.
     """
     has_known_message = has_new_sum = False
     for row in export.rows():

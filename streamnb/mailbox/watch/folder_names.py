@@ -62,7 +62,7 @@ def decode_folder_name(name: str) -> str:
 def names_by_text(encoded: Iterable[str]) -> dict[str, str]:
     """Map the text of each folder's name to the name as it is stored.
 
-    If two names have the same text, the later name is mapped from its stored form.
+    If two names have the same text, the key of the later name is its stored form.
 
     Examples
     --------

@@ -514,8 +514,8 @@ class ImapAccount:
     def _idle(self, seconds: float, should_stop: Callable[[], bool]) -> bool:
         """Idle for `seconds`, and return whether the server reported a change.
 
-        A report that arrives with the answer to IDLE stays in a buffer until idling ends, so steps
-        are short.
+        A report that arrives together with the answer to IDLE is returned only when idling ends, so
+        `wait` idles in short steps.
         """
         end = time.monotonic() + seconds
         reports: list[Any] = []

@@ -21,8 +21,8 @@ class MessageLocation(NamedTuple):
     keyword
         Its keyword, as in `ListedMessage`.
     moved_to
-        None if a person may have put the message here; "" if a program did. Otherwise the folder to
-        which streamnb moves it; the inbox itself if the server refused a move from there.
+        None if a person may have put the message here; "" if a program did. Otherwise the target of
+        streamnb's own move. If the server refused a move out of the inbox, it is the inbox.
     first_seen
         Time at which it was first seen here, in seconds since 1970.
     gone_at
@@ -140,7 +140,7 @@ class LocationTable:
     def has_keywords(self) -> bool:
         """Return whether the stored keywords were read from the messages.
 
-        Databases of earlier states of streamnb have no keywords of a Maildir.
+        A database can lack the keywords of a Maildir, if an older streamnb listed it.
         """
         if not self.account.startswith("maildir:"):
             return True

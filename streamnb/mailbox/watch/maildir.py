@@ -175,7 +175,9 @@ class MaildirAccount:
                 os.scandir(folder_path / part) as items,
             ):
                 names = [item.name for item in items if not item.is_dir(follow_symlinks=False)]
-            keywords = _read_keywords(folder_path)  # after the names, so it has most of theirs
+            keywords = _read_keywords(
+                folder_path
+            )  # read after the names, so it has the keywords of most names
             for name in names:
                 unique_name, separator, flags = split_maildir_flags(name)
                 self._separator = separator or self._separator

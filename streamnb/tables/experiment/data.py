@@ -267,10 +267,12 @@ def _transpose(
     lines: list[int],
     is_decimal_comma: bool | None,
 ) -> _Cells:
-    """Return the cells of a table whose first column names features, one example a column."""
+    """Return the cells of a table that has a feature in each row and an example in each column."""
     features = [row[0] for row in rows]
     if len(set(features)) != len(features) or names[0] in features:
-        raise CorpusError(f"{path}: transposed, a name in its first column occurs twice")
+        raise CorpusError(
+            f"{path}: a name in the first column of the transposed table occurs twice"
+        )
     examples = [[row[j] for row in rows] + [names[j]] for j in range(1, len(names))]
     return _Cells(
         path,
