@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-__all__ = ["Tinted", "html_table"]
+__all__ = ["Html", "Tinted", "html_table", "tint_text"]
 
 _TINTS = {True: "0,120,60", False: "190,60,30"}  # red, green, blue of evidence for and against
 _FULL_TINT = 4.0  # nats of log-odds with the darkest tint
 _MAX_OPACITY = 0.4  # opacity at which both black and white text are readable
+
+
+class Html(str):
+    """HTML that a notebook shows as a page, not as a text."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(self)
 
 
 class Tinted(str):
@@ -32,12 +42,36 @@ class Tinted(str):
         return tinted
 
 
+def _span(text: Tinted) -> str:
+    opacity = _MAX_OPACITY * min(abs(text.log_odds) / _FULL_TINT, 1.0)
+    line = "" if text.log_odds >= 0 else ";text-decoration:underline dotted"
+    colour = f"rgba({_TINTS[text.log_odds >= 0]},{opacity:.2f})"
+    return f'<span style="background:{colour}{line}">{escape(text)}</span>'
+
+
+def tint_text(text: str, evidence: Mapping[str, float]) -> str:
+    """Return a text as HTML, in which words have the tint of their log-odds.
+
+    Examples
+    --------
+    >>> tint_text("Free <b>", {"free": 4.0})
+    '<span style="background:rgba(0,120,60,0.40)">Free</span> &lt;b&gt;'
+    """
+    words = sorted(filter(None, evidence), key=len, reverse=True)  # "free offer" before "free"
+    if not words:
+        return escape(text)
+    pattern = rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)"
+    pieces = re.split(pattern, text, flags=re.IGNORECASE)
+    for i in range(1, len(pieces), 2):
+        log_odds = evidence.get(pieces[i], evidence.get(pieces[i].casefold()))
+        pieces[i] = escape(pieces[i]) if log_odds is None else _span(Tinted(pieces[i], log_odds))
+    pieces[::2] = map(escape, pieces[::2])
+    return "".join(pieces)
+
+
 def _cell(value: object) -> str:
     if isinstance(value, Tinted):
-        opacity = _MAX_OPACITY * min(abs(value.log_odds) / _FULL_TINT, 1.0)
-        line = "" if value.log_odds >= 0 else ";text-decoration:underline dotted"
-        colour = f"rgba({_TINTS[value.log_odds >= 0]},{opacity:.2f})"
-        return f'<td><span style="background:{colour}{line}">{escape(value)}</span></td>'
+        return f"<td>{_span(value)}</td>"
     if isinstance(value, float):
         return f'<td style="text-align:right">{value:.4g}</td>'
     return f"<td>{escape(str(value))}</td>"

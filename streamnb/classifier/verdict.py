@@ -109,12 +109,33 @@ class Verdict:
         return f"for {others[0]}" if len(others) == 1 else f"against {self.label}"
 
     def _repr_html_(self) -> str:
-        """Return the verdict and its reasons as an HTML table for notebooks."""
-        from streamnb.markup import Tinted, html_table  # here: only notebooks need it
+        return self.to_html()
+
+    def to_html(self, text: str = "") -> str:
+        """Return the verdict and its reasons as an HTML table, which a notebook shows.
+
+        Parameters
+        ----------
+        text
+            The message. If given, it stands above the table, and its words have the tint of their
+            evidence. A verdict does not store its message.
+
+        Examples
+        --------
+        >>> verdict = Verdict("spam", 0.9, 2.2, False, {"spam": 0.9}, [Reason("free", 4.0, {})])
+        >>> verdict.to_html("Free <b>")[:65]
+        '<p><span style="background:rgba(0,120,60,0.40)">Free</span> &lt;b'
+        """
+        from streamnb.markup import Html, Tinted, html_table, tint_text  # here: for notebooks only
 
         labels = list(self.probabilities)
         unsure = ", unsure" if self.unsure or not self.ready else ""
-        return html_table(
+        evidence: dict[str, float] = {}
+        for reason in self.reasons:
+            word = str(reason.feature).strip('"')  # a view of pairs has words in quotes
+            evidence[word] = evidence.get(word, 0.0) + reason.log_odds
+        paragraph = f"<p>{tint_text(text, evidence)}</p>" if text else ""
+        table = html_table(
             f"{self.label}{unsure}, probability {self.probability:.4g}",
             ["word", "evidence", *(f"in {label}" for label in labels)],
             [
@@ -126,6 +147,7 @@ class Verdict:
                 for reason in self.reasons
             ],
         )
+        return Html(paragraph + table)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict as JSON values.

@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import abbreviate
+from streamnb.markup import Html
 from streamnb.pictures import draw
 from streamnb.pictures.read import ReadRun, read_folder
-from streamnb.pictures.style import COLOURS, new_figure, save, styled
+from streamnb.pictures.style import COLOURS, as_svg, new_figure, save, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +102,27 @@ def _panel(items: Iterable[Picture], title: str) -> Figure:
     for cell, (_, draw_into) in zip(axes, pictures, strict=False):
         draw_into(cell)
     return figure
+
+
+def show_results(folder: str, title: str = "") -> Html:
+    """Return the pictures of a replay or an experiment, read from its folder, for a notebook.
+
+    Parameters
+    ----------
+    folder
+        The folder that `--out` named.
+    title
+        The title above the pictures; "" for the folder.
+
+    Raises
+    ------
+    CorpusError
+        If the folder does not have such results.
+    """
+    run = read_folder(folder)
+    pictures = pictures_of_run(run) if isinstance(run, ReadRun) else pictures_of_experiment(run)
+    with styled():
+        return Html(as_svg(_panel(pictures, title or folder), folder))
 
 
 def draw_run(folder: str, title: str, path: str) -> bool:

@@ -99,7 +99,13 @@ def save(figure: Figure, path: str) -> bool:
         if kind != "svg":
             warnings.filterwarnings("always", message=_MISSING_LETTER)
         figure.savefig(file, format=kind, dpi=150, metadata=_DATELESS.get(kind, {}))
-    return any(re.match(_MISSING_LETTER, str(warning.message)) for warning in caught)
+    is_missing = [bool(re.match(_MISSING_LETTER, str(warning.message))) for warning in caught]
+    for warning, is_letter in zip(caught, is_missing, strict=True):
+        if not is_letter:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    return any(is_missing)
 
 
 def as_svg(figure: Figure, name: str) -> str:

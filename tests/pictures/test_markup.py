@@ -61,6 +61,18 @@ def test_verdicts_reports_and_comparisons_of_hostile_mail(hostile):
     assert hostile in check(comparison._repr_html_())
 
 
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_text_above_its_verdict_has_tinted_words(hostile):
+    texts, labels = ["free pills", "lunch at noon"] * 9, ["spam", "ham"] * 9
+    verdict = streamnb.TextClassifier().fit(texts, labels).classify("Pills lunch")
+    page = verdict.to_html(f"{hostile} Pills, lunch pillsbury")
+    paragraph, table = page.split("</p>", 1)
+    assert paragraph.startswith("<p>")
+    assert re.findall(r"<span [^>]*>(\w+)</span>", paragraph) == ["Pills", "lunch"]
+    assert hostile in check(paragraph[3:])
+    assert table == verdict.to_html() == verdict._repr_html_() == page._repr_html_()[-len(table) :]
+
+
 def test_evidence_against_is_underlined():
     text = html_table("", ["word"], [[Tinted("up", 9.0)], [Tinted("down", -9.0)]])
     assert re.findall(r"underline[^>]*>(\w+)", text) == ["down"]

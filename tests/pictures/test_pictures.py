@@ -16,7 +16,7 @@ from commands import streamnb_command
 from matplotlib.figure import Figure
 
 from streamnb.errors import ConfigError, CorpusError, OutputError
-from streamnb.pictures import check_target, draw, style, write_report
+from streamnb.pictures import check_target, draw, show_results, style, write_report
 from streamnb.pictures.read import ReadRun, read_folder
 
 
@@ -134,7 +134,18 @@ def test_other_warnings_report_no_missing_letters(tmp_path, suffix):
         figure.subplots().set_title("wider than the figure")
         with pytest.warns(UserWarning, match="constrained_layout not applied"):
             figure.savefig(tmp_path / "warns.png")
-        assert not style.save(figure, str(tmp_path / f"a.{suffix}"))
+        with pytest.warns(UserWarning, match="constrained_layout not applied"):
+            assert not style.save(figure, str(tmp_path / f"a.{suffix}"))
+
+
+@pytest.mark.parametrize("name", ["default", "weather"])
+def test_a_notebook_shows_the_pictures_of_a_folder(runs, name):
+    page = show_results(str(runs / name), "A & B")._repr_html_()
+    root = ET.fromstring(page)
+    assert root.tag.endswith("svg")
+    assert "A & B" in "".join(root.itertext())
+    with pytest.raises(CorpusError):
+        show_results(str(runs / "nothing"))
 
 
 def test_experiments_show_their_points(runs):

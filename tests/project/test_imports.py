@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
     "replay": ("classifier", "config", "corpus", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),
     "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "storage", "tables"),
-    "pictures": ("errors", "evaluate", "storage"),
+    "pictures": ("errors", "evaluate", "markup", "storage"),
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),
     "cli": ("any_model", "classifier", "config", "corpus", "errors", "evaluate", "mailbox", "naive_bayes", "pictures", "replay", "scores", "spark", "storage", "tables", "tables.experiment", "web"),
     "__main__": ("cli",),
