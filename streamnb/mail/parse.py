@@ -216,6 +216,9 @@ class _Parser:
         if text not in self.mail.defects:
             self.mail.defects.append(text)
 
+    def add_size_defect(self) -> None:
+        self.add_defect(f"more than {self.limits.size} bytes of text")
+
     def spend(self, size: int, role: str = "body") -> int:
         """Return the number of `size` bytes that can be read, and subtract it from the budget.
 
@@ -226,7 +229,7 @@ class _Parser:
         if role != "body" and role != "message":
             limit = min(limit, self.limits.size // _UNSHOWN_SHARE)
         if size > limit:
-            self.add_defect(f"more than {self.limits.size} bytes of text")
+            self.add_size_defect()
             size = limit
         self.budget -= size
         return size
@@ -240,8 +243,10 @@ class _Parser:
             fields, index, repeated, stop, damaged, is_cut = split_header(
                 data, start, delimiter, self.limits.fields
             )
-        if stop - start > self.budget // 2:
-            fields, index = _within_size(fields, index, self.spend(stop - start))
+        if stop - start > (limit := self.budget // 2):  # a header cannot hide the body
+            self.add_size_defect()
+            fields, index = _within_size(fields, index, limit)
+            self.budget -= limit
         else:
             self.budget -= stop - start
         if is_cut:

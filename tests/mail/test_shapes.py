@@ -525,6 +525,13 @@ def test_the_first_boundary_may_follow_the_header_at_once(mark):
     assert not {"p", "damaged:b"} & tokens
 
 
+@pytest.mark.parametrize("size", [700_000, 5_000_000])
+def test_a_huge_header_does_not_hide_the_body(size):
+    field = "X-Filler: " + "a b " * (size // 4)
+    message = f"{field}\nSubject: hi\nContent-Type: text/html\n\n<p>Shown</p>\n"
+    assert {"subject:hi", "Shown"} <= set(MailTokenizer().transform_one(message.encode()))
+
+
 @pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
 def test_files_in_utf16_are_read(codec):
     mark = "" if codec == "utf-16" else "\ufeff"
