@@ -43,7 +43,7 @@ LONG_TESTS = re.compile(
     r"|test_stored_and_seed_inputs_pass\[listeners|test_commands_that_are_marked_run\[replay"
     r"|test_a_line_without_end_is_not_kept\[many"
     r"|test_a_page_that_is_lost_takes_few_rows_with_it\[1\]"
-    r"|test_whatever_is_done_the_ledger_says_where_its_features_lie\[[1-3]\]"
+    r"|test_the_ledger_has_correct_places_after_any_operations\[[1-3]\]"
     r"|test_pictures_of_the_commands\[p|test_a_sweep_gives_what_single_runs_give\[feedback[12]"
 )
 

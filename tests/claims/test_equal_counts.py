@@ -8,7 +8,7 @@ from streamnb import MultinomialNB
 
 
 @pytest.mark.parametrize("labels", [[1, "1"], ["b", "a", "c"], [2.5, "2.5", 2], [True, "True", 0]])
-def test_counts_are_equal_whatever_the_order_of_their_classes(labels):
+def test_counts_are_equal_in_any_order_of_classes(labels):
     models = []
     for order in permutations(labels):
         model = MultinomialNB()

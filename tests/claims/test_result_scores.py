@@ -21,7 +21,7 @@ def log_odds_of(positive, scores):
 
 @pytest.mark.parametrize("classes", [2, 3, 4, 20])
 @pytest.mark.parametrize(("positive", "name"), [("c1", "c1"), (None, "spam"), ("spam", "spam")])
-def test_scores_are_of_the_positive_class_whatever_the_number_of_classes(positive, name, classes):
+def test_scores_are_of_the_positive_class_for_any_number_of_classes(positive, name, classes):
     """Classes arrive one after the other, so a run begins with fewer of them."""
     rng = np.random.default_rng(classes)
     labels = ["c0", name, *(f"d{k}" for k in range(classes - 2))]

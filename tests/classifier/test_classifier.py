@@ -181,7 +181,7 @@ def test_unlearning_without_a_receipt_is_refused(model):
 @pytest.mark.parametrize("model", MODELS)
 @given(stream=streams, size=st.integers(1, 10))
 @settings(max_examples=60)
-def test_a_window_knows_the_last_messages_only(model, stream, size):
+def test_a_window_has_only_the_last_messages(model, stream, size):
     windowed = WindowNB(model(), size)
     for x, y in stream:
         windowed.learn_one(x, y)
@@ -239,7 +239,7 @@ def test_many_decaying_messages_are_one_after_the_other(model):
     assert many.counts.scale == item.counts.scale
 
 
-def test_what_must_not_be_read_is_in_no_view():
+def test_dropped_header_fields_are_in_no_view():
     hidden = MailClassifier(words=MailTokenizer(binary=True, drop_headers=("X-Label",)))
     bare = MailClassifier(words=MailTokenizer(binary=True, headers=False))
     for classifier, same in ((hidden, b"X-Label: spam"), (bare, b"From: a@b")):
@@ -248,7 +248,7 @@ def test_what_must_not_be_read_is_in_no_view():
         assert plain == other
 
 
-def test_ageing_costs_nothing_a_message():
+def test_decay_does_not_change_the_stored_counts():
     counts = trained_views().models[0].counts
     before = counts.table.arrays()[1].tobytes()
     assert before
@@ -388,7 +388,7 @@ def z_top(scores):
     ],
     ids=str,
 )
-def test_views_are_what_the_formulas_say(options, stream):
+def test_views_follow_the_formulas(options, stream):
     complement = options.get("complement", False)
     views = [DiscriminativeMultinomialNB(complement=complement) for _ in range(2)]
     model = ViewsNB(views, **{k: v for k, v in options.items() if k != "complement"})
@@ -433,7 +433,7 @@ def test_rounding_does_not_decide_between_classes_of_equal_score(stream):
     _check_views([(x, swapped[y]) for x, y in stream])
 
 
-def test_views_are_what_the_formulas_say_of_many_small_streams():
+def test_views_follow_the_formulas_in_many_small_streams():
     """Streams of few words, often repeated: many of them have ties."""
     numbers = random.Random(38)
 
@@ -468,7 +468,7 @@ def test_the_first_of_equal_classes_is_predicted_everywhere():
 
 
 @pytest.mark.parametrize("make", [MultinomialNB, ComplementNB, BernoulliNB])
-def test_features_of_equal_standing_are_treated_alike(make):
+def test_equal_scores_give_the_first_class_everywhere(make):
     """Every way of asking for the class gives the same answer where classes tie."""
     model = make()
     words = [f"w{i}" for i in range(7)]
@@ -481,7 +481,7 @@ def test_features_of_equal_standing_are_treated_alike(make):
 
 
 @pytest.mark.parametrize("rare", [0.02, 0.5])
-def test_views_are_what_the_formulas_say_of_a_rare_class_and_weights(rare):
+def test_views_follow_the_formulas_with_a_rare_class_and_weights(rare):
     rng, stream = np.random.default_rng(4), []
     for i in range(400):
         y = "rare" if rng.random() < rare else "common"
@@ -553,7 +553,7 @@ def test_the_first_message_of_a_third_class_changes_little_for_the_others():
     assert after == pytest.approx(before, abs=0.1)
 
 
-def test_with_decay_what_has_changed_is_not_taken_for_wrong_labels():
+def test_a_drift_with_decay_is_not_taken_for_wrong_labels():
     numbers, model = random.Random(1), TextClassifier(decay=0.99)
     right = [0] * 8
     for i in range(4000):
@@ -570,7 +570,7 @@ def test_with_decay_what_has_changed_is_not_taken_for_wrong_labels():
     assert min(right) > 0.85
 
 
-def test_what_is_sure_and_wrong_after_a_change_is_learned():
+def test_sure_mistakes_after_a_change_are_learned():
     """Views whose evidence is not bounded: no probability is too small for a label to be believed."""
     model = ViewsNB([MultinomialNB(alpha=1e-3), MultinomialNB(alpha=1e-3)], bound=None)
     numbers, right = random.Random(1), []
@@ -584,7 +584,7 @@ def test_what_is_sure_and_wrong_after_a_change_is_learned():
     assert sum(right[3500:]) > 475
 
 
-def test_what_weighs_next_to_nothing_changes_next_to_nothing():
+def test_tiny_weights_change_little():
     numbers = random.Random(2)
     data = [
         (f"w{k}x{numbers.randrange(30)} c{numbers.randrange(50)} c{numbers.randrange(50)}", "ab"[k])
@@ -627,7 +627,7 @@ def some_telling_words(numbers, k):
 
 
 @pytest.mark.parametrize(("classes", "most"), [(2, 0.6), (6, 1.2)])
-def test_who_corrects_mistakes_alone_gets_sound_probabilities(classes, most):
+def test_corrections_alone_give_calibrated_probabilities(classes, most):
     """Each label contradicts the model then, which says nothing of how strong evidence is."""
     numbers, model, losses = random.Random(3), TextClassifier(), []
     for _ in range(3000):
@@ -641,7 +641,7 @@ def test_who_corrects_mistakes_alone_gets_sound_probabilities(classes, most):
     assert model.model.noise.rate < 0.12
 
 
-def test_mistakes_after_many_messages_leave_what_those_showed():
+def test_a_few_corrections_do_not_undo_the_calibration():
     numbers, model = random.Random(5), TextClassifier()
     for i in range(1000):
         model.learn_one(some_telling_words(numbers, i % 2), i % 2)
@@ -832,7 +832,7 @@ def test_each_class_has_its_rate_of_wrong_labels(wrong):
     assert noise.rates(active) == pytest.approx(list(wrong), abs=0.03)
 
 
-def test_taking_wrong_labels_back_leaves_what_can_be_read_and_learned_again(tmp_path):
+def test_unlearning_wrong_labels_leaves_a_usable_model(tmp_path):
     chance, model, wrong = random.Random(2), TextClassifier(), []
     texts = ["buy cheap pills {}", "lunch at noon {}"]
     for i in range(1000):
@@ -853,7 +853,7 @@ def test_taking_wrong_labels_back_leaves_what_can_be_read_and_learned_again(tmp_
     assert views.noise.rate == pytest.approx(share, abs=0.01)
 
 
-def test_no_label_is_doubted_if_the_user_says_that_all_are_right():
+def test_no_label_is_doubted_with_label_noise_0():
     posterior, _ = LabelNoise(0.0).posterior([1e-300, 1 - 1e-16], [0, 1], 0)
     assert posterior == [1.0, 0.0]
 
@@ -906,7 +906,7 @@ def test_labels_have_the_probability_of_wrong_ones():
     assert ViewsNB().label_proba_one({"a": 1}) == {}
 
 
-def test_a_small_class_that_overlaps_is_not_given_up():
+def test_a_small_overlapping_class_is_still_predicted():
     """Recall of a class of 6 %, beside that of a model that believes every label."""
     recalls = []
     for label_noise in (None, 0.0):
@@ -1005,7 +1005,7 @@ def slow_share(gram, k, table, totals, step, alpha=0.1, spread=3.0):
     st.text("abcd ", min_size=6, max_size=30),
     st.sampled_from([(6, 2), (4, 2), (6, 3)]),
 )
-def test_contexts_are_what_the_formula_says(texts, question, sizes):
+def test_contexts_follow_the_formula(texts, question, sizes):
     n, step = sizes
     grams = ByteGrams(n, step=step, mail=False)
     table, totals = defaultdict(lambda: [0, 0]), [0, 0]
@@ -1059,7 +1059,7 @@ def test_pairs_are_those_of_python(raw, most):
         assert len(names) == len(set(names))
 
 
-def test_byte_grams_leave_out_what_filters_stamped():
+def test_byte_grams_leave_out_fields_of_filters():
     raw = b"Subject: hi\nX-Spam-Flag: YES\n folded\nx-bogosity: Spam\nTo: you\n\nX-Spam: text"
     clean = b"Subject: hi\nTo: you\n\nX-Spam: text"
     grams = ByteGrams(5)
@@ -1148,13 +1148,13 @@ def test_costs_decide(costs, label, unsure):
         ({"spam": 60, "ham": 60, "slip": 0}, False),  # which was taken back
     ],
 )
-def test_how_much_is_known_of_the_other_classes_decides(messages, unsure):
+def test_a_verdict_depends_on_the_messages_of_other_classes(messages, unsure):
     scores = dict.fromkeys(messages, -12.0) | {"spam": 0.0}
     label, _, result = MailClassifier().decide(scores, Costs(), messages)
     assert (label, result) == ("spam", unsure)
 
 
-def test_what_decides_among_many_classes():
+def test_the_unsure_rule_follows_its_formula_with_many_classes():
     """Against the formula as it is written, a label at a time."""
     chance = random.Random(5)
     for k in (1, 2, 3, 40):
@@ -1171,7 +1171,7 @@ def test_what_decides_among_many_classes():
             assert result[label] == pytest.approx((unlike + new) / (1 + new + own), rel=1e-9)
 
 
-def test_what_decides_where_one_class_outweighs_all_others():
+def test_the_unsure_rule_is_stable_with_a_huge_class():
     result = _chances_of_others({"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 1e17, "b": 1.0, "c": 1.0})
     assert all(0 < chance < 1 for chance in result.values())
 
@@ -1280,7 +1280,7 @@ def test_a_classifier_is_saved_whole(tmp_path, make):
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
 
 
-def test_a_model_without_a_tokenizer_is_no_classifier(tmp_path):
+def test_a_model_without_a_tokenizer_is_not_loaded_as_a_classifier(tmp_path):
     MultinomialNB().save(tmp_path / "m")
     with pytest.raises(ModelFileError, match="without its tokenizer"):
         Classifier.load(tmp_path / "m")
@@ -1317,7 +1317,7 @@ def test_a_window_over_views():
         assert model.counts.features == 0
 
 
-def test_what_was_remembered_of_a_message_ends_with_the_counts():
+def test_the_cache_of_a_message_ends_with_the_counts():
     tokens = Tokenizer().count("free")
     model = DiscriminativeMultinomialNB()
     model.fit(np.eye(2), ["a", "b"])
@@ -1363,7 +1363,7 @@ def test_explanations_keep_views_apart():
         assert explanation.base[label] + parts == pytest.approx(score)
 
 
-def test_what_has_shaped_the_counts_is_fixed():
+def test_parameters_that_determined_the_counts_are_fixed():
     classifier = trained_mail()
     for name, value in {"ngram_max": 3, "views": ("words",), "discriminative": False}.items():
         with pytest.raises(ValueError, match=f"{name}: cannot change"):
@@ -1460,13 +1460,13 @@ class OwnClassifier(TextClassifier):
     ],
     ids=lambda own: type(own).__name__,
 )
-def test_what_could_not_be_read_again_is_not_written(own, tmp_path):
+def test_a_file_that_could_not_be_read_again_is_not_written(own, tmp_path):
     with pytest.raises(OutputError, match=r"model\.snb: .*Own\w+"):
         own.save(tmp_path / "model.snb")
     assert not (tmp_path / "model.snb").exists()
 
 
-def test_the_priors_of_views_are_neither_asked_nor_explained():
+def test_the_priors_of_view_models_are_not_used():
     plain = ViewsNB([MultinomialNB(), MultinomialNB()])
     with_priors = ViewsNB([MultinomialNB(prior={"spam": 1}), MultinomialNB(prior="uniform")])
     for model in (plain, with_priors):
@@ -1698,7 +1698,7 @@ def test_a_window_is_as_ready_as_its_model():
     assert model.messages_in_runs == model.model.messages_in_runs
 
 
-def test_a_window_has_no_defaults_where_its_model_says_something():
+def test_a_window_delegates_to_its_model():
     fresh, model = WindowNB(trained_views(), size=50), WindowNB(trained_views(), size=50)
     views, receipt = model.model, model.learn(({"a": 1}, {"b": 1}), "spam")
     assert receipt.deltas
@@ -1716,7 +1716,7 @@ def test_a_window_has_no_defaults_where_its_model_says_something():
     }
 
 
-def test_merged_models_take_back_what_both_have_learned(tmp_path):
+def test_merged_models_unlearn_messages_of_both(tmp_path):
     """The estimate of wrong labels is that of one of them: it never counted the other's labels."""
     learned = []
     models = [ViewsNB([DiscriminativeMultinomialNB()]) for _ in range(2)]

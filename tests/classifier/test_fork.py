@@ -126,7 +126,7 @@ def test_threads_that_wait_for_each_other_do_not_stop_a_fork():
         thread.join()
 
 
-def test_what_another_thread_holds_too_long_is_refused_in_the_child(monkeypatch):
+def test_an_object_locked_too_long_is_refused_in_the_child(monkeypatch):
     monkeypatch.setattr(locks, "MAX_WAIT_S", 0.1)
     model = streamnb.MultinomialNB()
     model.learn_one({"a": 1}, "x")

@@ -119,7 +119,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_key_that_is_not_there_is_named_with_those_that_are(read):
+def test_an_error_names_the_missing_key_and_the_present_keys(read):
     with pytest.raises(ValueError, match="no key 'body'; it has 'title', 'text'"):
         read({"title": "a", "text": "b"})
     with pytest.raises(TypeError, match="with on='body' a message is a dict"):

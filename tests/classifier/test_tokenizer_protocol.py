@@ -118,7 +118,7 @@ def test_estimators_take_the_same(name, kind):
 
 
 @pytest.mark.parametrize("tokens", ["text", b"bytes", None, 3], ids=repr)
-def test_results_that_are_no_tokens_are_refused(tokens):
+def test_results_that_are_not_tokens_are_refused(tokens):
     classifier = streamnb.Classifier(lambda text: tokens, MultinomialNB())
     with pytest.raises(TypeError, match="expected the tokens"):
         classifier.learn_one("free", "spam")

@@ -138,7 +138,7 @@ def test_models_of_every_kind_explain(sample, tmp_path):
         (["replay", "{sample}", "--save", "{dir}/no/such"], 5, "cannot be written"),
     ],
 )
-def test_what_goes_wrong_is_said_in_a_line(sample, model, tmp_path, arguments, status, message):
+def test_errors_are_one_line(sample, model, tmp_path, arguments, status, message):
     names = {"dir": tmp_path, "model": model, "sample": sample / "index"}
     results, _, error = streamnb_command(*(argument.format(**names) for argument in arguments))
     assert (results, "Traceback" in error) == (status, False)
@@ -171,7 +171,7 @@ def test_a_key_of_the_message_is_for_programs(sample, tmp_path):
         assert streamnb_command(*command, tmp_path / "m")[0] == 0
 
 
-def test_results_are_not_written_through_what_lies_there(sample, tmp_path):
+def test_results_are_not_written_through_existing_links(sample, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "kept").write_text("kept")
     (tmp_path / "run" / "summary.json.partial").symlink_to(tmp_path / "kept")
@@ -245,7 +245,7 @@ def test_commands_on_a_database_print_one_json_object(sample, tmp_path):
     assert results["recover"] == {"rows_added": 2, "losses": []}
 
 
-def test_being_ended_leaves_nothing_half_written(sample, tmp_path):
+def test_termination_leaves_no_partial_file(sample, tmp_path):
     """SIGTERM when a part of a mailbox is written."""
     with Mailbox(tmp_path / "db") as mailbox:
         for number in range(300):
@@ -361,7 +361,7 @@ def test_wrong_options_are_one_line(sample, tmp_path):
     assert "Usage: " in streamnb_command()[2]
 
 
-def test_bogofilters_dump_says_which_classes_it_leaves_out(sample, tmp_path):
+def test_export_to_bogofilter_names_the_omitted_classes(sample, tmp_path):
     db = ["--db", tmp_path / "db"]
     for label, name in (("ham", "001"), ("spam", "005"), ("work", "002"), ("lists", "003")):
         streamnb_command("learn", label, sample / "data" / f"{name}.eml", *db)
@@ -408,7 +408,7 @@ def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):
     assert streamnb_command("trec-run", "finalize", *state) == (0, "", "")
 
 
-def test_what_is_no_message_is_refused(tmp_path):
+def test_a_value_that_is_not_a_message_is_refused(tmp_path):
     db, binary, mail = tmp_path / "m.db", tmp_path / "program", tmp_path / "mail.eml"
     binary.write_bytes(b"\x7fELF\0\0" + bytes(5000))
     mail.write_bytes(b"To: ann@example.org\n\n\0 but a message")

@@ -160,7 +160,7 @@ def test_a_table_is_not_taken_for_a_message(tmp_path, suffix, command):
     assert out.count("\n") == 1
 
 
-def test_a_long_line_of_a_form_is_no_header(tmp_path):
+def test_a_long_line_of_a_form_is_not_a_header(tmp_path):
     lines = [f"some words of text {i},{'spam' if i % 2 else 'ham'}" for i in range(60)]
     for count in (3, 40):
         table = tmp_path / "form.csv"

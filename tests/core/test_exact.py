@@ -95,7 +95,7 @@ def test_products_are_those_of_fractions(stream):
 @pytest.mark.parametrize("pairs", [False, True])
 @given(a=rows, b=rows, seed=st.randoms())
 @settings(max_examples=60)
-def test_what_is_added_can_be_taken_away_in_any_order(pairs, a, b, seed):
+def test_sums_can_be_subtracted_in_any_order(pairs, a, b, seed):
     total_sums = summed([*a, *b], pairs)
     merged = summed(a, pairs)
     merged.merge(summed(b, pairs))
@@ -142,7 +142,7 @@ def test_variance_far_from_zero(base, step, pairs):
     assert result == pytest.approx(spread, rel=1e-14, abs=0)
 
 
-def test_equal_sums_are_equal_arrays_whatever_they_have_been_through():
+def test_equal_sums_give_equal_arrays_after_any_operations():
     large, half = ExactSums(), ExactSums()
     no_values, first_label = np.empty((1, 0)), np.zeros(1, np.int64)
     half.add(no_values, first_label, 0, np.array([3.0 * 2**30]))
@@ -162,7 +162,7 @@ def test_equal_sums_are_equal_arrays_whatever_they_have_been_through():
     others=st.lists(st.tuples(of_any_size, st.floats(1e-100, 1e100)), max_size=3),
     times=st.integers(1, 5),
 )
-def test_what_was_added_is_possible(pairs, x, w, others, times):
+def test_added_sums_are_possible(pairs, x, w, others, times):
     sums = ExactSums(pairs)
     sums.grow(1)
     for value, weight in [*others, *[(x, w)] * times]:
@@ -182,7 +182,7 @@ def test_merging_with_itself_over_and_over():
         assert sums.moments()[:, 0].tolist() == [2.0 * 2.0**doublings, 2.0, 2.0 * 2.0**doublings]
 
 
-def test_what_has_grown_in_vain_can_be_cut():
+def test_unused_features_of_sums_can_be_cut():
     for pairs in (False, True):
         sums = summed([(0, 1.0, (1.0, 2.0, 3.0))], pairs)
         before = sums.copy()

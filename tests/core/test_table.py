@@ -150,7 +150,7 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
         assert shuffled == ([sums], used)
 
 
-def test_what_was_looked_up_is_learned_only_where_it_is_the_same():
+def test_a_table_does_not_reuse_the_rows_of_another_look_up():
     """A table remembers the rows of the last look-up: they are a guess, not the truth."""
     table = _core.CountTable(2, False)
     ones = np.ones(3)
@@ -270,14 +270,14 @@ def test_room_for_no_number_of_features_is_refused():
     assert table.__sizeof__() > size  # the room is still there
 
 
-def test_features_without_counts_say_nothing():
+def test_features_without_counts_have_no_evidence():
     table = _core.CountTable(3, False)
     table.load(u64([1, 2]), None, None, np.zeros((2, 3)), [0.0, 0.0, 0.0])
     assert table.log_likelihood_grid(u64([1]), np.ones(1), [1.0]) == ([[-math.log(2)] * 3], 1)
 
 
 @pytest.mark.parametrize("classes", [2, 9])
-def test_counts_are_those_of_the_features_that_are_asked_for(classes):
+def test_counts_are_those_of_the_requested_features(classes):
     """A look-up is used again only for the same features in the same order, if nothing changed."""
     table = _core.CountTable(classes, False)
     keys = [*range(1, 9), *alike(4)]

@@ -233,7 +233,7 @@ def test_tabs(tmp_path):
     )  # fmt: skip
 
 
-def test_what_is_for_training_comes_first(tmp_path):
+def test_the_training_part_of_a_split_comes_first(tmp_path):
     write(tmp_path, {"test.txt": "a\t2\n", "train.txt": "a\t1\n"})
     assert [name for name, _, _ in listed(tmp_path)[1]] == ["train.txt:1", "test.txt:1"]
 
@@ -274,7 +274,7 @@ def test_csv(tmp_path):
         ({"t.csv": 'label,text\nham,a\nham,"x\nspam,y\n'}, "t.csv", "t.csv:3: not CSV"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path, files, target, message):
+def test_errors_of_a_corpus_are_one_line(tmp_path, files, target, message):
     write(tmp_path, files)
 
     def read_all():
@@ -289,7 +289,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, files, target, message):
 
 @pytest.mark.parametrize("charset", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
-def test_utf_16_without_mark_is_called_so(tmp_path, charset, name):
+def test_utf_16_without_mark_is_reported(tmp_path, charset, name):
     (tmp_path / name).write_bytes("label\ttext\nham\tlunch\n".encode(charset))
     with pytest.raises(CorpusError, match="perhaps in UTF-16"):
         open_corpus(tmp_path / name)
@@ -305,7 +305,7 @@ def test_zeros_are_not_taken_for_utf_16(tmp_path):
         open_corpus(tmp_path / "zeros")
 
 
-def test_folders_that_are_not_read_are_told(tmp_path):
+def test_folders_that_are_not_read_are_reported(tmp_path):
     write(tmp_path, {"ham/1": "h", "spam/2": "s", "spam/2023/3": "s", "junk/2024/4": "s"})
     corpus = open_corpus(tmp_path)
     assert [entry.name for entry in corpus] == ["ham/1", "spam/2"]
@@ -371,7 +371,7 @@ def test_the_sample_is_what_its_generator_writes(tmp_path, repository):
         assert (tmp_path / path).read_bytes() == (sample / path).read_bytes()
 
 
-def test_a_pipe_nobody_writes_to_does_not_hold_the_replay_up(tmp_path):
+def test_a_pipe_without_a_writer_does_not_block_the_replay(tmp_path):
     import os
 
     os.mkfifo(tmp_path / "pipe")
@@ -381,7 +381,7 @@ def test_a_pipe_nobody_writes_to_does_not_hold_the_replay_up(tmp_path):
         read(entry)
 
 
-def test_what_cannot_be_read_in_a_class_folder_is_not_passed_over(tmp_path):
+def test_unreadable_mail_in_a_class_folder_is_retried(tmp_path):
     write(tmp_path, {"ham/1": "x"})
     (tmp_path / "ham" / "2").symlink_to("nowhere")
     assert [entry.name for entry in open_corpus(tmp_path)] == ["ham/1", "ham/2"]
@@ -445,7 +445,7 @@ def test_reading_csv_leaves_the_limit_of_the_process_alone(tmp_path):
     assert [entry.text for entry in entries] == ["b"]
 
 
-def test_text_that_no_file_can_be_called_is_no_index(tmp_path):
+def test_text_that_cannot_be_a_file_name_is_not_an_index(tmp_path):
     for line in (b"am " + b"x" * 5000, b"am a\0b", b"am \xff" + b"y" * 300):
         path = tmp_path / "mail"
         path.write_bytes(line + b"\nham mail\n")
@@ -462,7 +462,7 @@ def test_text_that_no_file_can_be_called_is_no_index(tmp_path):
         '\n\ntext\tn\tlabel\nbuy now\t1\tspam\nlunch "at" noon\t2\tham\n',
     ],
 )
-def test_names_of_columns_are_no_message(tmp_path, text):
+def test_a_line_with_the_names_of_columns_is_not_a_message(tmp_path, text):
     write(tmp_path, {"a.tsv": text.encode(), "b/a.tsv": text.encode()})
     expected = [("spam", "buy now"), ("ham", 'lunch "at" noon')]
     for path in ("a.tsv", "b"):
@@ -496,7 +496,7 @@ def test_lines_of_csv_may_end_with_a_carriage_return(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["id\rx,foo\n", "id\rx;foo\n"])
-def test_columns_that_cannot_be_told_are_refused(tmp_path, text):
+def test_ambiguous_columns_are_refused(tmp_path, text):
     write(tmp_path, {"a.csv": text.encode()})
     with pytest.raises(CorpusError, match="cannot tell which columns"):
         open_corpus(tmp_path / "a.csv")
@@ -520,7 +520,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
         open_corpus(tmp_path / "a.csv")
 
 
-def test_of_a_long_field_of_csv_the_beginning_is_read(tmp_path):
+def test_the_beginning_of_a_long_field_of_csv_is_read(tmp_path):
     long = "word " * 400_000
     for text in (long, f'"{long}, and a comma"', '"' + "line\n" * 400_000 + '"'):
         write(tmp_path, {"a.csv": f"label,text\nspam,{text}\nham,lunch\n".encode()})
@@ -578,7 +578,7 @@ def test_an_index_may_begin_with_a_byte_order_mark(tmp_path):
         ("index", "spam m\nham m\nbroken\nspam m\nham m\n", [3]),
     ],
 )
-def test_lines_that_are_no_message_are_skipped_if_told_so(tmp_path, name, text, bad):
+def test_lines_that_are_not_messages_can_be_skipped(tmp_path, name, text, bad):
     write(tmp_path, {name: text, "m": "Subject: x\n\ny"})
     status, _, error = streamnb_command("replay", tmp_path / name, "--quiet")
     assert (status, f"{name}:{bad[0]}: " in error, "--on-error skip" in error) == (3, True, True)

@@ -376,7 +376,7 @@ def test_every_entrance_refuses_a_missing_label(tmp_path, entrance, cell):
 
 @pytest.mark.parametrize("header", ["label,text", "class,message", "kind,words", None])
 @pytest.mark.parametrize(("label", "text"), [("1", "2"), (None, "2"), ("1", None)])
-def test_a_header_is_no_message_if_columns_are_numbered(tmp_path, header, label, text):
+def test_a_header_is_skipped_if_columns_are_numbered(tmp_path, header, label, text):
     rows = [f"{'ab'[i % 2]},text {i}" for i in range(12)]
     (tmp_path / "t.csv").write_text("\n".join([header, *rows] if header else rows))
     if header == "kind,words" or header is None:
@@ -514,7 +514,7 @@ def test_headers_are_detected(tmp_path, content, has_header, names):
 
 
 @pytest.mark.parametrize("size", [1, 5, 8190, 8191, 8192])
-def test_utf_16_is_read_whole_whatever_a_part_ends_with(size):
+def test_utf_16_is_decoded_at_any_end_of_a_chunk(size):
     text = "a" * 8190 + "中" * 50 + "😀" * 50
     stream = io.BufferedReader(_FromUtf16(io.BytesIO(text.encode("utf-16"))), 64)
     parts = iter(lambda: stream.read(size), b"")

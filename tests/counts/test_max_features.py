@@ -97,7 +97,7 @@ def test_the_rarest_are_evicted(classes):
     assert sum(counts.totals) == sum(totals[word] for word in remaining)
 
 
-def test_features_that_stay_rare_are_evicted_in_the_end_and_those_that_recur_are_kept():
+def test_recurring_features_outlast_rare_ones_in_evictions():
     model = MultinomialNB(max_features=100)
     for i in range(3000):
         model.learn_one({f"new {i}": 1, f"old {i % 20}": 1}, "a")
@@ -107,7 +107,7 @@ def test_features_that_stay_rare_are_evicted_in_the_end_and_those_that_recur_are
 
 
 @pytest.mark.parametrize("name", SAVED)
-def test_a_copy_goes_on_as_the_model_does(name, tmp_path):
+def test_a_copy_learns_and_predicts_like_the_model(name, tmp_path):
     first, later = messages(100), messages(150, seed=2)
     model = teach(MODELS[name](), first)
     model.save(tmp_path / "model.snb")
@@ -173,7 +173,7 @@ def test_a_merged_model_has_the_limit_and_is_the_same_whichever_was_read_from_a_
 
 
 @pytest.mark.parametrize("make", [MultinomialNB, TextClassifier, MailClassifier])
-def test_a_limit_that_is_set_later_holds_at_once(make):
+def test_a_new_limit_applies_at_once(make):
     model = make()
     for i in range(50):
         x = f"free offer number {i} of today" if make is not MultinomialNB else {str(i): 1, "x": 1}
@@ -204,7 +204,7 @@ def test_estimators_and_classifiers_take_the_limit():
         assert all(model.counts.features <= 50 for model in models)
 
 
-def test_where_no_feature_may_be_missing_the_limit_is_refused(tmp_path):
+def test_max_features_is_refused_if_every_feature_is_needed(tmp_path):
     with pytest.raises(ValueError, match="ngram_step=0"):
         MailClassifier(ngram_max=6, ngram_step=2, max_features=10)
     with pytest.raises(ValueError, match="shards need all counts"):

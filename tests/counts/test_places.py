@@ -156,7 +156,7 @@ def placed(mailbox):
         return [len(mailbox.ledger.packed(by_place)) for by_place in (True, False)]
 
 
-def test_the_ledger_takes_less_than_half_of_what_fingerprints_do(sample, tmp_path):
+def test_the_ledger_takes_less_than_half_of_the_fingerprints(sample, tmp_path):
     with Mailbox(tmp_path / "a.db") as single, Mailbox(tmp_path / "b.db") as together:
         for content, label in mails(sample):
             single.learn(content, label)
@@ -172,7 +172,7 @@ def test_the_ledger_takes_less_than_half_of_what_fingerprints_do(sample, tmp_pat
         assert exported(single, False) == exported(together, False)
 
 
-def test_features_that_never_were_counted_lie_nowhere(tmp_path):
+def test_features_without_counts_have_no_place(tmp_path):
     """A weight near 0 is not learned, and unlearning it is allowed."""
     with Mailbox(tmp_path / "db") as box:
         box.learn(SPAM, "spam")
@@ -188,7 +188,7 @@ def test_features_that_never_were_counted_lie_nowhere(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_is_done_the_ledger_says_where_its_features_lie(tmp_path, sample, seed):
+def test_the_ledger_has_correct_places_after_any_operations(tmp_path, sample, seed):
     """And every part of the program that reads it reads the same as of fingerprints."""
     draw = random.Random(seed)
     content = mails(sample, 30)
@@ -217,7 +217,7 @@ def test_whatever_is_done_the_ledger_says_where_its_features_lie(tmp_path, sampl
         assert placed(other)[1] == 0
 
 
-def test_a_compaction_without_much_to_move_leaves_all_where_it_lies(sample, tmp_path):
+def test_a_compaction_moves_no_features_unless_many_places_are_empty(sample, tmp_path):
     with Mailbox(tmp_path / "db") as box:
         box.learn_many(mails(sample))
         before = exported(box)
@@ -251,7 +251,7 @@ def test_a_block_that_holds_another_feature_is_damage(tmp_path):
             box.classify(SPAM)
 
 
-def test_a_table_that_says_another_place_is_found(tmp_path):
+def test_a_wrong_place_in_the_table_of_features_is_found(tmp_path):
     path = tmp_path / "db"
     with Mailbox(path) as box:
         box.learn(SPAM, "spam")
@@ -262,7 +262,7 @@ def test_a_table_that_says_another_place_is_found(tmp_path):
         assert box.classify(SPAM) == scores  # by what the blocks say
 
 
-def test_a_message_is_judged_alike_wherever_its_features_lie(sample, tmp_path, monkeypatch):
+def test_the_places_of_features_do_not_change_the_verdict(sample, tmp_path, monkeypatch):
     every = mails(sample)
     judged = []
     for first in (0, 1, 3, 1000):
@@ -293,7 +293,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("lost", LOST)
-def test_either_the_features_or_the_blocks_say_where_they_lie(sample, tmp_path, lost):
+def test_recover_reads_places_from_features_or_blocks(sample, tmp_path, lost):
     path, new = tmp_path / "a.db", tmp_path / "b.db"
     with Mailbox(path) as box:
         box.learn_many(mails(sample))
@@ -320,7 +320,7 @@ def test_a_view_without_features_is_rescued(tmp_path):
 
 
 @pytest.mark.parametrize("number", [1 << 60, -1, 1 << 40])
-def test_a_block_of_any_number_is_no_trouble_for_a_rescue(tmp_path, number):
+def test_recover_reads_blocks_with_any_number(tmp_path, number):
     path = tmp_path / "db"
     with Mailbox(path) as box:
         box.learn(SPAM, "spam")
@@ -356,7 +356,7 @@ def test_places_that_cannot_be_are_damage_or_do_no_harm(tmp_path, places):
     assert time.process_time() - begun < 20  # room for all of 2^31 takes longer
 
 
-def test_what_a_database_says_when_it_fails_is_not_called_damage(tmp_path, monkeypatch):
+def test_errors_of_a_failing_database_are_not_reported_as_damage(tmp_path, monkeypatch):
     with Mailbox(tmp_path / "db") as box:
         box.learn(SPAM, "spam")
 
@@ -432,7 +432,7 @@ def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
         assert sorted(before.splitlines()) == sorted(exported(rescued).splitlines())
 
 
-def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
+def test_recover_reports_a_row_that_only_the_index_has(tmp_path, monkeypatch):
     with Mailbox(tmp_path / "db") as box:
         box.learn(SPAM, "spam")
         box.learn(HAM, "ham")
@@ -445,7 +445,7 @@ def test_a_row_that_is_listed_and_not_found_is_told_of(tmp_path, monkeypatch):
     assert (done.rows_added, len(done.losses)) == (1, 1)
 
 
-def test_what_is_damaged_in_blocks_goes_nowhere_else(sample, tmp_path):
+def test_damaged_blocks_are_not_copied(sample, tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "b.db"
     with Mailbox(path) as box:
         box.learn_many(mails(sample))
@@ -464,7 +464,7 @@ def test_what_is_damaged_in_blocks_goes_nowhere_else(sample, tmp_path):
         rebuild(box)
 
 
-def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
+def test_erasing_deletes_the_words_of_erased_messages_only(sample, tmp_path):
     path = tmp_path / "db"
     secret, other = b"Subject: x\n\nquetzalcoatl axolotl", b"Subject: y\n\naxolotl again"
     with Mailbox(path) as box, Mailbox(tmp_path / "without") as without:
@@ -486,7 +486,7 @@ def test_erasing_takes_the_words_that_nothing_else_has(sample, tmp_path):
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_erasing_takes_the_words_of_what_was_undone(sample, tmp_path, later):
+def test_erasing_deletes_the_words_of_undone_messages(sample, tmp_path, later):
     """Also where something was learned since."""
     path = tmp_path / "db"
     secret = b"From: q@quetzalcoatl.example\nSubject: x\n\naxolotl"
@@ -502,7 +502,7 @@ def test_erasing_takes_the_words_of_what_was_undone(sample, tmp_path, later):
     assert not re.search(rb"axolotl|quetzalcoatl", path.read_bytes())
 
 
-def test_a_damaged_row_is_no_reason_not_to_erase_another(tmp_path):
+def test_a_row_can_be_erased_beside_a_damaged_row(tmp_path):
     path = tmp_path / "db"
     with Mailbox(path) as box:
         box.learn_many([(b"Subject: %d\n\nword%d" % (n, n), "ham") for n in range(20)])

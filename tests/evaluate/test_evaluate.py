@@ -235,7 +235,7 @@ def test_figures_are_the_same_on_other_processors(tmp_path):
 
 
 @pytest.mark.performance
-def test_figures_need_no_threads(tmp_path):
+def test_figures_use_one_processor(tmp_path):
     assert min(ratio for _, ratio in compare_on_processors(tmp_path)) < 1.3
 
 
@@ -351,7 +351,7 @@ def test_a_run_of_nothing_or_of_one_class_has_figures():
     assert summary.confusion == {"ham": {"ham": 1, "?": 1}}
 
 
-def test_a_class_called_none_is_a_class():
+def test_a_class_can_have_the_name_none():
     rows = [
         ("None", None, {}),
         ("x", "None", {"None": 0.0}),
@@ -367,7 +367,7 @@ def test_scores_of_three_classes_are_not_ranked_as_if_of_two():
     assert run(rows)[0].summary().one_minus_roca_percent is None
 
 
-def test_probabilities_are_judged_as_scikit_learn_does():
+def test_figures_of_probabilities_equal_scikit_learns():
     rng = np.random.default_rng(8)
     odds = rng.normal(0, 3, 500)
     y = np.where(rng.random(500) < 1 / (1 + np.exp(-odds)), "spam", "ham")
@@ -497,7 +497,7 @@ def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
     assert [calls[0][0] for calls in released(Active(0.2), stream=hidden) if calls] == requests
 
 
-def test_regimes_chain_and_what_is_never_told_is_not():
+def test_policies_can_be_chained_and_dropped_labels_are_not_learned():
     out = released(OnError(), Delayed(10))
     wrong = [item.position for item in pending_labels() if item.predicted != item.y]
     assert [number for calls in out for number, _ in calls] == [n for n in wrong if n + 10 < 1000]

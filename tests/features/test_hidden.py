@@ -506,7 +506,7 @@ def test_references_of_text_are_those_of_the_standard_library(text):
     assert words(HEAD + text.encode()) == words(plain)
 
 
-def test_parameters_of_links_are_no_references():
+def test_parameters_of_links_are_not_references():
     link = "http://x.example/?a=1&region=2&section=3&copy=4&times5&lt;b&eacute;"
     assert {"url:region", "url:section", "url:copy", "url:times5"} <= set(
         tokens(f"<a href='{link}'>go</a>")

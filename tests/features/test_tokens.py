@@ -54,7 +54,7 @@ def test_words(text, expected):
     assert list(tokens(text)) == expected
 
 
-def test_what_is_repeated_counts_by_its_logarithm():
+def test_repeated_words_count_by_their_logarithm():
     result = Tokenizer(sublinear=True).count(" ".join(f"w{n} " * n for n in range(1, 1500)))
     for name, count in result.to_dict().items():
         n = int(name[1:])
@@ -230,7 +230,7 @@ MAIL = (
 )
 
 
-def test_mail_tokens_say_where_they_stood():
+def test_mail_tokens_have_a_prefix_for_their_place():
     assert mail_tokens(MAIL) == [
         "from:Ann", "from:ann", "from:shop.example", "subject:Café", "subject:sale",
         "content-type:text", "content-type:plain", "type:text/plain", "Buy",
@@ -252,7 +252,7 @@ def test_mail_tokens_say_where_they_stood():
      "X-Rspamd-Score", "X-Streamnb", "X-MS-Exchange-Organization-SCL", "X-Keywords", "Status",
      "X-Status", "X-Mozilla-Status", "X-Gmail-Labels", "X-Label", "X-UID", "Content-Length"],
 )  # fmt: skip
-def test_what_filters_and_programs_stamp_is_never_a_token(field):
+def test_fields_that_filters_and_programs_add_are_never_tokens(field):
     data = f"{field}: verdict\n  folded-verdict\n\nbody\n".encode()
     assert mail_tokens(data) == ["type:text/plain", "body"]
 
@@ -295,7 +295,7 @@ def test_an_error_leaves_no_tokens_behind(monkeypatch):
 @pytest.mark.parametrize(
     "make_tokenizer", [Tokenizer, lambda: WordPairs(mail=False)], ids=["words", "pairs"]
 )
-def test_what_looks_alike_is_alike(make_tokenizer):
+def test_texts_of_equal_appearance_have_equal_tokens(make_tokenizer):
     apart, together = (
         unicodedata.normalize(form, "Cafe\u0301 Angstro\u0308m") for form in ("NFD", "NFC")
     )
@@ -305,7 +305,7 @@ def test_what_looks_alike_is_alike(make_tokenizer):
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "utf-16"])
-def test_what_looks_alike_is_alike_in_mail(charset):
+def test_mails_of_equal_appearance_have_equal_tokens(charset):
     def mail(form):
         text = unicodedata.normalize(form, "re\u0301sume\u0301")
         subject = base64.b64encode(text.encode(charset)).decode()
@@ -355,7 +355,7 @@ def test_composing_is_nfc_in_pieces_and_bytes_go_like_text(text, before):
 
 @pytest.mark.parametrize("charset", [b"utf-7", b"utf-16", b"utf-8", b"cp1252"])
 @pytest.mark.parametrize("word", [b"?Q?+2AA-?=", b"?Q?=D8=00=00=D8?=", b"?Q?=ED=A0=80?="])
-def test_half_a_character_in_a_header_is_no_error(charset, word):
+def test_half_a_character_in_a_header_is_accepted(charset, word):
     """The codec of UTF-7 gives surrogates that no UTF-8 has."""
     mail = b"Subject: =?" + charset + word + b"\n\nx\n"
     for views in ("default", "small"):

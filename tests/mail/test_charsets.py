@@ -110,7 +110,7 @@ def mails(language, label, codec):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_what_was_taught_in_one_charset_is_told_apart_in_every_other(language):
+def test_messages_of_one_charset_classify_those_of_another(language):
     tokenizer = MailTokenizer(drop_headers=("Content-Type",))
     charsets = LANGUAGES[language][2]
     for charset in charsets:
@@ -127,7 +127,7 @@ def test_what_was_taught_in_one_charset_is_told_apart_in_every_other(language):
 @pytest.mark.parametrize(
     "label", ["euc-kr", "gb2312", "big5", "shift_jis", "euc-jp", "iso-8859-1", "koi8-r"]
 )
-def test_long_utf8_is_read_as_such_whatever_the_label(label):
+def test_long_utf8_is_decoded_with_any_label(label):
     text = LANGUAGES["Korean"][0] + LANGUAGES["Chinese, simplified"][1]
     assert decode_text(text.encode(), label) == text
 
@@ -163,7 +163,7 @@ def test_text_is_cut_between_characters(language):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_html_says_its_charset(language):
+def test_a_page_of_html_declares_its_charset(language):
     text = LANGUAGES[language][0]
     for label, codec in LANGUAGES[language][2]:
         if label in ("iso-8859-1", "us-ascii", "euc-kr") or codec == "iso2022-jp":
@@ -269,7 +269,7 @@ def test_labels_of_japanese_may_be_those_of_another_charset(label, codec):
 
 @pytest.mark.parametrize("label", ["utf-16", "utf-16le", "utf-16be", "ucs-2", "unicode"])
 @pytest.mark.parametrize("codec", ["utf-8", "ascii", "utf-16-le", "utf-16-be", "utf-16"])
-def test_labels_of_utf16_say_neither_its_order_nor_that_it_is_utf16(label, codec):
+def test_utf16_is_detected_in_spite_of_its_label(label, codec):
     text = "Free money for all" if codec == "ascii" else "für alle, für immer"
     assert decode_text(text.encode(codec), label) == text
 
@@ -380,7 +380,7 @@ CAPITALS = {
 
 @pytest.mark.parametrize("change", [str.upper, str.title, str.capitalize, str.lower])
 @pytest.mark.parametrize("language", CAPITALS)
-def test_capitals_are_no_small_letters_of_another_charset(language, change):
+def test_capitals_are_not_read_as_small_letters_of_another_charset(language, change):
     text, codecs = CAPITALS[language]
     for codec in codecs:
         for variant in (change(text), f"{text} {text.lower()}"):
@@ -388,7 +388,7 @@ def test_capitals_are_no_small_letters_of_another_charset(language, change):
 
 
 @pytest.mark.parametrize("label", ["us", "en-us", "646", "US-ASCII", "ascii", "ANSI_X3.4-1968"])
-def test_labels_of_ascii_are_no_charset_of_text_beyond_it(label):
+def test_the_label_ascii_is_ignored_for_other_text(label):
     assert decode_text(b"caf\xe9", label) == "caf\xe9"
     assert decode_text("Привет".encode("koi8-r"), label, "koi8-r") == "Привет"
     assert not is_informative(label)

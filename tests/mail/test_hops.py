@@ -32,7 +32,7 @@ hops = st.lists(st.tuples(st.integers(0, len(HOPS) - 1), st.integers(0, 63)), ma
     subjects, leaves, st.booleans(), st.sampled_from(sorted(ENCODERS)), hops,
     st.integers(0, len(LINE_ENDS) - 1),
 )  # fmt: skip
-def test_digest_and_tokens_stay_whatever_hops_do(
+def test_digest_and_tokens_do_not_depend_on_the_route(
     subject, parts, has_id, encoding, actions, line_end
 ):
     fields = [*FIELDS, (b"Subject", subject)]

@@ -132,7 +132,7 @@ def test_rules_about_other_elements_do_not_use_up_the_comparisons(rule):
 @pytest.mark.parametrize("condition", [
     "not (display:grid)", "(not (display:grid))", "((display:grid) and (not (color:red)))",
 ])  # fmt: skip
-def test_supports_not_is_no_rule_for_every_reader(condition):
+def test_a_rule_within_supports_not_is_ignored(condition):
     page = f"<style>@supports {condition}{{p{{display:none}}}}</style><p>Shown</p>"
     tokens = MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode())
     assert "Shown" in tokens
@@ -173,6 +173,6 @@ def test_enclosed_letters_make_words(word):
 
 @pytest.mark.parametrize("sign", ["🇫🇷", "🅿", "Ⓡ", "🅿️"])
 @pytest.mark.parametrize("word", ["Paris", "gratis7", "Größe", "Привет"])
-def test_enclosed_letters_beside_a_word_are_no_part_of_it(sign, word):
+def test_enclosed_letters_beside_a_word_are_not_part_of_it(sign, word):
     message = f"Content-Type: text/plain; charset=utf-8\n\n{word}{sign} {sign}{word[::-1]}\n"
     assert {word, word[::-1]} <= set(MailTokenizer().transform_one(message.encode()))

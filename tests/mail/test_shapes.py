@@ -210,7 +210,7 @@ def test_texts_of_the_standard_library_are_read(line_end, structure):
 
 
 @pytest.mark.parametrize("oddity", [name for name in HEADER_ODDITIES if name != "separator"])
-def test_digest_and_tokens_stay_whatever_hops_do(oddity):
+def test_digest_and_tokens_do_not_depend_on_the_route(oddity):
     raw = message(oddity, "LF", "utf-8", "8bit", "mixed")
     tokens = MailTokenizer().transform_one(raw)
     for changed in (
@@ -306,7 +306,7 @@ def test_the_type_is_read_past_comments_and_blanks(content_type):
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("blanks", [b"\n", b"\r\n", b" \t\n"])
-def test_blank_lines_at_the_end_are_no_part(blanks, count):
+def test_blank_lines_at_the_end_are_not_a_part(blanks, count):
     raw = mixed(part("utf-8", "8bit"))
     assert MailTokenizer().transform_one(raw + blanks * count) == MailTokenizer().transform_one(raw)
 
@@ -541,7 +541,7 @@ def test_files_in_utf16_are_read(codec):
 
 
 @pytest.mark.parametrize("kind", ["enriched", "richtext"])
-def test_tags_of_enriched_text_are_no_words(kind):
+def test_tags_of_enriched_text_are_not_words(kind):
     message = f"Content-Type: text/{kind}\n\n<bold>Sho<italic>wn</italic></bold>"
     tokens = set(MailTokenizer().transform_one(message.encode()))
     assert "Shown" in tokens
@@ -620,7 +620,7 @@ def test_base64_may_have_the_alphabet_of_addresses(text):
 
 
 @pytest.mark.parametrize("line", [b"_" * 60, b"-" * 60, b"Death--" * 8, b"in_our-list"])
-def test_signs_behind_base64_are_no_letters(line):
+def test_signs_after_base64_are_not_letters(line):
     raw = b"Content-Transfer-Encoding: base64\n\n%b%b\n"
     assert parse(raw % (base64.encodebytes(b"Visible words" * 9), line)).text.endswith(
         "\n" + line.decode()

@@ -101,7 +101,7 @@ def remove_log(path):
     os.unlink(f"{path}-shm")
 
 
-def test_a_log_that_is_removed_meanwhile_loses_nothing_that_was_acknowledged(tmp_path):
+def test_a_removed_write_ahead_log_loses_no_acknowledged_message(tmp_path):
     path = train(tmp_path / "a.db")
     with Mailbox(path) as mailbox:
         mailbox.learn(mail(30), "ham")
@@ -113,7 +113,7 @@ def test_a_log_that_is_removed_meanwhile_loses_nothing_that_was_acknowledged(tmp
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="SQLite cannot be told before")
-def test_a_log_that_is_replaced_meanwhile_is_left_to_its_owner(tmp_path):
+def test_a_replaced_write_ahead_log_is_not_deleted(tmp_path):
     path = train(tmp_path / "a.db")
     with Mailbox(path) as mailbox:
         mailbox.learn(mail(30), "ham")

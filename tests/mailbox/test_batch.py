@@ -131,7 +131,7 @@ def test_an_import_in_groups_is_the_same(tmp_path_factory, labelled, most):
         assert ledger_lines(new, folder / "a") == ledger_lines(source, folder / "b")
 
 
-def test_what_came_before_an_error_is_learned(tmp_path):
+def test_messages_before_an_error_are_learned(tmp_path):
     def broken():
         for number in range(7):
             yield LabelledMessage(mail(number), "ham")
@@ -150,7 +150,7 @@ def test_what_came_before_an_error_is_learned(tmp_path):
             mailbox.learn_many([LabelledMessage("text", "ham")])
 
 
-def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
+def test_known_messages_are_not_tokenized_again(tmp_path, monkeypatch):
     lessons = [LabelledMessage(mail(n), "ham") for n in range(40)]
     counted = []
     with Mailbox(tmp_path / "mail.db") as mailbox:
@@ -169,7 +169,7 @@ def test_what_is_known_is_not_counted_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("others", ["forget", "correct"])
-def test_what_is_known_no_more_when_it_is_learned_is_learned(tmp_path, others):
+def test_messages_changed_by_another_process_are_learned(tmp_path, others):
     path = tmp_path / "mail.db"
     with Mailbox(path) as mailbox, Mailbox(path) as other:
         learned_before = [LabelledMessage(mail(n), "ham") for n in range(9)]
@@ -240,7 +240,7 @@ def test_another_kind_of_database_meanwhile(tmp_path, knows):
         assert mailbox.verify() == []
 
 
-def test_the_command_tells_what_is_safe(tmp_path):
+def test_learn_reports_each_committed_message(tmp_path):
     folder = tmp_path / "mails"
     folder.mkdir()
     for number in range(30):
@@ -272,7 +272,7 @@ def test_a_word_that_cannot_be_is_refused(tmp_path):
         assert list(mailbox.ledger.rows()) == []
 
 
-def test_what_was_read_before_ctrl_c_is_learned(tmp_path):
+def test_messages_read_before_ctrl_c_are_learned(tmp_path):
     def lessons():
         yield LabelledMessage(mail(1), "ham")
         raise KeyboardInterrupt
@@ -283,7 +283,7 @@ def test_what_was_read_before_ctrl_c_is_learned(tmp_path):
         assert mailbox.label_of(digest(mail(1)))[0] == "ham"
 
 
-def test_a_group_takes_what_was_read_in_a_second(tmp_path, monkeypatch):
+def test_a_group_has_the_messages_read_in_one_second(tmp_path, monkeypatch):
     monkeypatch.setattr(batch, "_MAX_READING_S", 0.0)
     with Mailbox(tmp_path / "mail.db") as mailbox:
         before = mailbox.database.changes
@@ -330,7 +330,7 @@ class Losing:
             raise TransientError("the answer was lost")
 
 
-def test_what_was_done_is_not_done_again_where_its_answer_was_lost(tmp_path, monkeypatch):
+def test_a_call_whose_answer_was_lost_is_not_repeated(tmp_path, monkeypatch):
     path = tmp_path / "mail.db"
     numbers = iter(range(1000, 2000))
     with Mailbox(path) as mailbox, Mailbox(path) as other:

@@ -22,7 +22,9 @@ from streamnb.mailbox.undo import redo
     ),
     st.integers(0, 2**32),
 )
-def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_factory, numbers, seed):
+def test_other_processes_may_write_between_the_parts_of_a_compaction(
+    tmp_path_factory, numbers, seed
+):
     path = tmp_path_factory.mktemp("parts") / "mail.db"
     draw = random.Random(seed)
     with Mailbox(path) as box, Mailbox(path) as other, pytest.MonkeyPatch.context() as patch:
@@ -61,7 +63,7 @@ def test_others_may_do_anything_between_the_parts_of_a_compaction(tmp_path_facto
         assert box.verify() == []
 
 
-def test_what_others_learn_stays_where_a_sure_message_has_it_too(tmp_path, monkeypatch):
+def test_compact_keeps_counts_that_another_process_adds(tmp_path, monkeypatch):
     """A message learned with weight 0 has features in the ledger and no counts."""
     words = {"spam": "buy cheap pills now offer", "ham": "lunch noon meeting project thanks"}
     path = tmp_path / "mail.db"
@@ -84,7 +86,7 @@ def test_what_others_learn_stays_where_a_sure_message_has_it_too(tmp_path, monke
         assert box.verify() == []
 
 
-def test_a_rebuild_sees_that_something_was_dropped_meanwhile(tmp_path):
+def test_a_rebuild_notices_a_simultaneous_compaction(tmp_path):
     path = tmp_path / "mail.db"
     with Mailbox(path) as box, Mailbox(path, wait=0.1) as other:
         for number in range(12):
@@ -120,7 +122,7 @@ def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
         assert box.verify() == []
 
 
-def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
+def test_a_learner_waits_for_one_part_of_a_compaction(tmp_path, monkeypatch):
     """Between two parts others can write, and no part is long."""
     path = tmp_path / "mail.db"
     with Mailbox(path) as box, Mailbox(path, wait=0.1) as other:
@@ -156,7 +158,7 @@ def test_who_learns_waits_for_a_part_only(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rare_days", [None, -1])
 @pytest.mark.parametrize("ledger", [None, 0, 50])
-def test_a_dry_run_tells_what_would_go(tmp_path, rare_days, ledger):
+def test_a_dry_run_prints_the_numbers_to_drop(tmp_path, rare_days, ledger):
     with Mailbox(tmp_path / "mail.db") as box:
         for number in range(20):
             timestamp = time.time() - (number % 2) * 100 * 86400

@@ -30,7 +30,7 @@ def test_a_database_that_was_removed_learns_nothing_more(box):
         box.learn(HAM, "ham")
 
 
-def test_verify_finds_what_was_tampered_with(sample, box):
+def test_verify_finds_changed_rows(sample, box):
     for content, label in mails(sample, 30):
         box.learn(content, label)
     with box.database.writing() as connection:
@@ -125,7 +125,7 @@ for i, entry in enumerate(open_corpus(sys.argv[2])):
 
 
 @pytest.mark.parametrize("after", [5, 17, 30])
-def test_what_was_acknowledged_survives_a_kill(sample, tmp_path, after):
+def test_acknowledged_messages_survive_a_kill(sample, tmp_path, after):
     """(`tests/endurance/kills.py` does this hundreds of times.)"""
     path = tmp_path / "db"
     writers = [
@@ -203,7 +203,7 @@ EDITS = [
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_damage_is_said_in_one_line_and_found(sample, tmp_path, edit):
+def test_damage_is_found_and_reported_in_one_line(sample, tmp_path, edit):
     with Mailbox(tmp_path / "db") as box:
         for content, label in mails(sample, 12):
             box.learn(content, label)
@@ -254,7 +254,7 @@ def learn_ten(path):
         "UPDATE ledger SET removed_at = 1e400 WHERE id = 4",
     ],
 )
-def test_what_is_sound_of_a_damaged_database_is_rescued(tmp_path, statement):
+def test_undamaged_rows_of_a_damaged_database_are_recovered(tmp_path, statement):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     learn_ten(path)
     damage(path, statement)
@@ -288,7 +288,7 @@ def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
-def test_lost_names_of_classes_are_asked_for_only_if_they_help(tmp_path, is_empty):
+def test_recover_requests_names_of_classes_only_if_rows_can_be_read(tmp_path, is_empty):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     learn_ten(path)
     with Mailbox(path) as mailbox:
@@ -418,7 +418,7 @@ def test_status_of_a_ledger_with_text_that_is_none(tmp_path):
         assert (status, "Traceback" in error) == (4, False)
 
 
-def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
+def test_recover_keeps_settings_and_the_locations_of_watched_mail(tmp_path):
     path = tmp_path / "a.db"
     learn_ten(path)
     location = MessageLocation("INBOX", "1", b"key", "", None, 1.0, None)
@@ -436,7 +436,7 @@ def test_a_rescue_keeps_what_its_owner_set_and_where_watched_mail_is(tmp_path):
     assert losses == ["the locations of messages in watched folders"]
 
 
-def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
+def test_an_error_names_the_file_beside_a_database(box, monkeypatch):
     box.learn(SPAM, "spam")
     error = sqlite3.OperationalError("attempt to write a readonly database")
     error.sqlite_errorcode = sqlite3.SQLITE_READONLY
@@ -449,7 +449,7 @@ def test_what_cannot_be_written_beside_a_database_is_named(box, monkeypatch):
     assert expected in str(box.database._convert_error(error))
 
 
-def test_a_rescue_that_can_keep_nothing_makes_nothing(tmp_path):
+def test_recover_creates_no_database_without_a_readable_row(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
@@ -480,7 +480,7 @@ def test_a_rescue_of_a_damaged_schema_does_not_name_itself_as_remedy(tmp_path):
         Mailbox(path)
 
 
-def test_a_ledger_without_rows_is_no_rescue(tmp_path):
+def test_recover_refuses_a_ledger_without_rows(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
@@ -490,7 +490,7 @@ def test_a_ledger_without_rows_is_no_rescue(tmp_path):
     assert os.listdir(tmp_path) == ["a.db"]
 
 
-def test_unknown_faults_of_sqlite_are_not_called_damage(tmp_path):
+def test_unknown_errors_of_sqlite_are_not_reported_as_damage(tmp_path):
     with (
         Mailbox(tmp_path / "mail.db") as mailbox,
         pytest.raises(sqlite3.OperationalError),

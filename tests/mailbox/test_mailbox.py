@@ -61,7 +61,7 @@ def test_wrong_labels_are_estimated_as_in_memory(sample, tmp_path):
 @pytest.mark.parametrize(
     ("feedback", "recorded"), [(None, None), ("all", 0), ("errors", 1)], ids=str
 )
-def test_a_caller_says_which_messages_get_labels(box, feedback, recorded):
+def test_a_caller_can_pass_feedback(box, feedback, recorded):
     box.learn(MESSAGES[0], "spam")
     for number in range(4):  # the model is right about some of them: a mistake may be chance
         box.learn(HAM + b"%d" % number, "ham")
@@ -111,7 +111,7 @@ def test_learning_twice_is_learning_once_and_another_label_is_a_correction(box):
     assert box.verify() == []
 
 
-def test_of_one_kind_alone_nothing_is_said(box):
+def test_verdicts_are_unsure_with_messages_of_one_class(box):
     box.learn(SPAM, "spam")
     assert box.classify(HAM).unsure
     box.learn(HAM, "ham")
@@ -156,7 +156,7 @@ def test_explain_and_top_read_the_database(tmp_path):
     assert "pills" in streamnb_command("top", "--class", "spam", "--db", tmp_path / "db")[1]
 
 
-def test_compact_drops_what_is_rare_and_old_and_says_so(sample, box, monkeypatch):
+def test_compact_drops_rare_and_old_features_and_prints_their_numbers(sample, box, monkeypatch):
     for i, (content, label) in enumerate(mails(sample, 40)):
         box.learn(content, label, timestamp=time.time() - 1000 * 86400 + i)
     rare = sum(int((counts.rows()[2][:, 0] == 1).sum()) for counts in box.counts)
@@ -200,7 +200,7 @@ def test_sources_need_not_be_utf8(box):
     assert box.label_of(digest(SPAM))[2] == "learn bad\\udcff.eml"
 
 
-def test_a_ledger_can_reach_back_so_far_only(sample, box):
+def test_compact_limits_the_age_of_the_ledger(sample, box):
     stream = mails(sample, 30)
     for i, (content, label) in enumerate(stream):
         box.learn(content, label, timestamp=time.time() - (100 if i < 20 else 1) * 86400)
@@ -233,7 +233,7 @@ def test_the_file_is_its_owners_alone(tmp_path):
     assert stat.S_IMODE(os.stat(tmp_path / "new").st_mode) == 0o700
 
 
-def test_where_the_file_is(monkeypatch):
+def test_the_default_path_of_the_database(monkeypatch):
     monkeypatch.setenv("STREAMNB_DB", "/x/y.db")
     assert default_path() == "/x/y.db"
     monkeypatch.delenv("STREAMNB_DB")
@@ -244,7 +244,7 @@ def test_where_the_file_is(monkeypatch):
     assert default_path() == "/home/ann/.local/share/streamnb/mail.db"
 
 
-def test_who_has_no_home_is_told_what_to_do(monkeypatch):
+def test_without_a_home_directory_an_error_names_the_option(monkeypatch):
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     monkeypatch.delenv("STREAMNB_DB", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
@@ -380,7 +380,7 @@ def test_threads_share_a_mailbox(tmp_path):
         assert sum(mailbox.counts[0].weights) == 60
 
 
-def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
+def test_errors_of_a_mailbox_name_the_wrong_use(tmp_path):
     mailbox = Mailbox(tmp_path / "mail.db")
     mailbox.learn(b"Subject: a\n\nb", "ham")
     with mailbox.reading():
@@ -406,7 +406,7 @@ def test_a_mailbox_says_what_it_is_misused_for(tmp_path):
         {"label": None},
     ],
 )
-def test_what_a_program_passes_wrongly_is_refused_and_changes_nothing(box, wrong):
+def test_wrong_arguments_are_refused_and_change_nothing(box, wrong):
     box.learn(SPAM, "spam")
     with pytest.raises((ValueError, OutputError)) as refused:
         box.learn(**{"message": HAM, "label": "ham", **wrong})
@@ -467,7 +467,7 @@ def test_several_classes_are_learned_at_once(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def test_readiness_is_told_from_what_was_called_before_it_was_learned(box, tmp_path):
+def test_readiness_depends_on_predictions_made_before_learning(box, tmp_path):
     def pair(i):
         return [
             (b"Subject: pills %d\n\nBuy cheap pills now\n" % i, "spam"),
@@ -542,7 +542,7 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
         assert mailbox.verify() == []
 
 
-def test_a_class_that_was_taken_back_changes_no_score(box, sample):
+def test_an_unlearned_class_changes_no_score(box, sample):
     """A misspelt class, set right, must not turn the score of spam into that of its class."""
     trained = mails(sample, 200)
     for content, label in trained:

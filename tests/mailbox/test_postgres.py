@@ -77,7 +77,7 @@ def live(mailbox):
     assert redo(mailbox).learned == undone.unlearned
 
 
-def test_it_knows_what_one_in_a_file_knows_to_the_last_digit(url, tmp_path):
+def test_a_mailbox_on_a_server_equals_one_in_a_file(url, tmp_path):
     with Mailbox(url) as remote, Mailbox(tmp_path / "mail.db") as local:
         for mailbox in (remote, local):
             live(mailbox)
@@ -116,7 +116,7 @@ def test_from_a_file_to_a_server_and_back(url, server, tmp_path):
             assert lines(other, tmp_path) == first
 
 
-def test_the_record_and_what_is_erased(url):
+def test_erased_messages_leave_the_log_of_verdicts(url):
     with Mailbox(url) as mailbox:
         for message, label in mails(30):
             mailbox.learn(message, label)
@@ -182,7 +182,9 @@ def at_once(method):
 @pytest.mark.parametrize(
     "call_while_stopped", [at_once(Mailbox.learn), at_once(Mailbox.classify), in_a_transaction]
 )
-def test_a_server_that_hangs_holds_nobody_up_for_ever(server, url, call_while_stopped, monkeypatch):
+def test_a_hanging_server_delays_a_client_for_a_limited_time(
+    server, url, call_while_stopped, monkeypatch
+):
     monkeypatch.setattr("streamnb.mailbox.postgres._ANSWER_TIMEOUT_S", 0.5)
     first, second = mails(2)
     with Mailbox(url, wait=2) as mailbox:
@@ -244,7 +246,7 @@ def test_clients_and_the_server_are_killed_and_nothing_acknowledged_is_lost(serv
         assert len(acknowledged) <= learned <= len(acknowledged) + begun
 
 
-def test_who_asks_is_answered_while_it_is_learned_anew(url):
+def test_messages_are_classified_during_a_rebuild(url):
     with Mailbox(url) as mailbox:
         for message, label in sorted(mails(100), key=lambda pair: pair[1]):
             mailbox.learn(message, label)
@@ -266,7 +268,7 @@ def test_who_asks_is_answered_while_it_is_learned_anew(url):
         assert mailbox.verify() == []
 
 
-def test_a_writer_that_is_in_the_way_is_waited_for_and_told(url):
+def test_waiting_for_another_writer_is_limited_and_reported(url):
     with Mailbox(url) as holder, holder.writing(), Mailbox(url, wait=0.2) as mailbox:
         mailbox.classify(b"Subject: a\n\nb")  # who asks does not wait
         with pytest.raises(BusyError, match=r"waited 0\.2 s"):
@@ -335,7 +337,7 @@ def test_a_host_that_is_gone_is_noticed(url, parameters, idle):
         assert (result["keepalives_idle"], result["tcp_user_timeout"]) == (idle, "60000")
 
 
-def test_a_connection_that_was_ended_is_made_anew(url, server):
+def test_an_ended_connection_is_opened_again(url, server):
     import psycopg
 
     with Mailbox(url, wait=2) as mailbox:
@@ -371,7 +373,7 @@ def test_a_server_that_became_read_only_is_left_for_the_one_that_is_not(url, ser
         mailbox.classify(b"x")
 
 
-def test_what_fails_within_a_transaction_is_not_called_done(url):
+def test_a_failure_within_a_transaction_is_not_reported_as_success(url):
     def fails(database):
         with database.writing() as connection, contextlib.suppress(Exception):
             database.store_value("a", 1)
@@ -392,7 +394,7 @@ def test_ctrl_c_while_it_waits_leaves_the_mailbox_in_order(url):
         assert mailbox.learn(b"Subject: a\n\nb", "ham").result == "learned"
 
 
-def test_space_is_given_back_unless_somebody_reads(url):
+def test_free_space_is_released_unless_another_process_reads(url):
     with Mailbox(url) as reader, Mailbox(url, wait=0.3) as mailbox:
         mailbox.learn(b"Subject: a\n\nb", "ham")
         with reader.reading():
@@ -502,7 +504,7 @@ def test_a_server_of_ours_answers_for_it(url, server):
         ("postgresql://a:x@secret@127.0.0.1:1/x", 75, "cannot be reached"),
     ],
 )
-def test_what_is_no_database_is_told_in_a_line(location, status, reason):
+def test_a_wrong_database_gives_an_error_of_one_line(location, status, reason):
     result, _, err = streamnb_command("status", "--db", location, "--wait", "0.1")
     assert result == status, err
     assert reason in err
@@ -510,13 +512,13 @@ def test_what_is_no_database_is_told_in_a_line(location, status, reason):
     assert err.count("\n") == 1
 
 
-def test_who_is_not_let_in_is_told(server):
+def test_a_refused_login_is_reported(server):
     wrong = server.url.replace("postgres@", "nobody@")
     with pytest.raises(StateError, match="cannot be used"):
         Mailbox(wrong)
 
 
-def test_tables_of_others_are_left_alone(server):
+def test_tables_of_other_programs_are_not_changed(server):
     import psycopg
 
     with psycopg.connect(server.url, autocommit=True) as connection:

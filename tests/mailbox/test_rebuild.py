@@ -27,7 +27,7 @@ def trained(path, number=30):
     return box
 
 
-def test_what_others_did_meanwhile_is_caught_up_with(tmp_path):
+def test_a_rebuild_applies_simultaneous_changes(tmp_path):
     """It is not learned anew once more, while all who teach wait."""
     path = tmp_path / "mail.db"
     times = []
@@ -66,7 +66,7 @@ def test_it_is_due_after_a_run_of_one_class_also_of_few(tmp_path, run, due):
 
 
 @pytest.mark.parametrize("change", ["undo", "compact", "retire"])
-def test_what_cannot_be_caught_up_with_is_learned_once_more(tmp_path, change):
+def test_a_rebuild_starts_again_if_it_cannot_catch_up(tmp_path, change):
     path = tmp_path / "mail.db"
     times = []
     with trained(path) as box, Mailbox(path, wait=0.1) as other:
@@ -86,7 +86,7 @@ def test_what_cannot_be_caught_up_with_is_learned_once_more(tmp_path, change):
 
 
 @given(st.integers(0, 2**32))
-def test_others_may_do_anything_meanwhile(tmp_path_factory, seed):
+def test_other_processes_may_write_during_a_rebuild(tmp_path_factory, seed):
     draw = random.Random(seed)
     path = tmp_path_factory.mktemp("rebuild") / "mail.db"
     with trained(path, 12) as box, Mailbox(path, wait=0.05) as other:
@@ -111,7 +111,7 @@ def test_others_may_do_anything_meanwhile(tmp_path_factory, seed):
         assert box.verify() == []
 
 
-def test_corrections_are_learned_anew_as_corrections(sample, tmp_path):
+def test_a_rebuild_learns_corrections_as_corrections(sample, tmp_path):
     """They are hard messages: taken for a sample of all, they say that nothing can be told."""
     mails = [(read(entry), entry.label) for entry in open_corpus(sample)]
 
@@ -138,7 +138,7 @@ def scores(box):
 
 
 @pytest.mark.parametrize("commands", [1, 2])
-def test_undo_of_what_a_rebuild_trained_leaves_no_trace_of_it(tmp_path, commands):
+def test_undo_after_a_rebuild_leaves_no_trace_of_the_messages(tmp_path, commands):
     """Receipts of a rebuild depend on all of its messages, also on those that are undone."""
     with trained(tmp_path / "a.db") as box, trained(tmp_path / "b.db") as expected:
         rebuild(expected)

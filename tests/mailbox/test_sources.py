@@ -304,7 +304,7 @@ def test_a_small_file_with_a_huge_message_is_cut(tmp_path, monkeypatch):
         (b"Dovecot-LZ4\r*\x9b\xc5\0", "lz4 compression"),
     ],
 )
-def test_an_error_names_what_compressed_data_is(tmp_path, content, reason):
+def test_an_error_names_the_type_of_compressed_data(tmp_path, content, reason):
     (error,) = contents(maildir(tmp_path, content))
     assert isinstance(error, CorpusError)
     assert reason in str(error)
@@ -325,7 +325,7 @@ def test_standard_input_is_read_as_a_file_is(tmp_path, monkeypatch, mails, end):
 
 
 @pytest.mark.parametrize("status", ["read", "delivered", "Deferred", "OR", "O read D"])
-def test_a_word_in_the_status_is_no_mark_of_deletion(tmp_path, status):
+def test_a_word_in_the_status_is_not_a_mark_of_deletion(tmp_path, status):
     message = f"From a@b Mon Jan  1 00:00:00 2024\nSubject: %d\nX-Status: {status}\n\nhello\n\n"
     (tmp_path / "box").write_text(message % 1 + message % 2)
     assert len(list(messages(str(tmp_path / "box")))) == 2

@@ -57,7 +57,7 @@ def test_counts_alone_can_be_imported(sample, box, tmp_path, kind):
         assert other.counts[0].features == 0
 
 
-def test_a_model_file_is_what_memory_would_have_saved(sample, box, tmp_path):
+def test_an_exported_model_file_equals_that_of_a_model_in_memory(sample, box, tmp_path):
     memory = MailClassifier(label_noise=0.0)
     for content, label in mails(sample, 40):
         box.learn(content, label)
@@ -74,7 +74,7 @@ def test_a_model_file_is_what_memory_would_have_saved(sample, box, tmp_path):
         same_counts(other, memory)
 
 
-def test_bogofilters_dump_goes_out_and_in(sample, box, tmp_path):
+def test_bogofilters_dump_is_exported_and_imported(sample, box, tmp_path):
     for content, label in mails(sample, 40):
         box.learn(content, label)
     export(box, str(tmp_path / "dump"), "bogofilter")
@@ -120,7 +120,7 @@ def test_words_of_any_place_in_a_bogofilter_list_stand_for_those_of_bodies(tmp_p
         assert verdict(["lunch"]).label == "ham", "a word of bodies counts as such"
 
 
-def test_merging_adds_what_each_knows(sample, tmp_path):
+def test_merging_adds_the_messages_of_both(sample, tmp_path):
     stream = mails(sample, 40)
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         for i, (content, label) in enumerate(stream):
@@ -148,7 +148,7 @@ def test_features_of_another_tokenizer_are_not_mixed_in(box, tmp_path):
     assert box.verify() == []
 
 
-def test_a_database_becomes_what_is_imported_first(tmp_path):
+def test_the_first_import_determines_the_classifier(tmp_path):
     model = Classifier(MailTokenizer(), MultinomialNB())
     model.learn_one(SPAM, "spam")
     model.learn_one(HAM, "ham")
@@ -160,7 +160,7 @@ def test_a_database_becomes_what_is_imported_first(tmp_path):
         assert box.verify() == []
 
 
-def test_compact_keeps_what_was_imported(sample, tmp_path, monkeypatch):
+def test_compact_keeps_imported_counts(sample, tmp_path, monkeypatch):
     memory = MailClassifier(label_noise=0.0)
     for content, label in mails(sample, 40):
         memory.learn_one(content, label)
@@ -357,7 +357,7 @@ def test_a_disk_that_fails_while_it_is_imported_is_one_line(box, tmp_path, monke
     assert (box.verify(), box.label_of(digest(SPAM))) == ([], None)
 
 
-def test_merging_keeps_what_each_message_had_been_taken_for(tmp_path):
+def test_merging_keeps_the_predictions_of_messages(tmp_path):
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         a.learn(HAM, "ham")
         a.learn(SPAM, "spam")
@@ -420,7 +420,7 @@ def test_a_newer_word_list_replaces_the_older_one(box, tmp_path):
     assert box.verify() == []
 
 
-def test_what_is_replaced_must_be_clear(box, tmp_path):
+def test_replace_needs_an_unambiguous_import(box, tmp_path):
     for name, count in (("a", 10), ("b", 11), ("c", 12)):
         (tmp_path / name).write_bytes(DUMP % (count, count))
         if name != "c":
@@ -490,7 +490,7 @@ def test_an_editor_may_save_an_export_with_a_byte_order_mark(box, tmp_path):
         assert import_file(other, str(tmp_path / "x")).rows_added == 1
 
 
-def test_an_import_says_what_its_classes_need(tmp_path):
+def test_an_import_prints_the_messages_that_classes_need(tmp_path):
     (tmp_path / "x").write_bytes(DUMP % (50, 1000))
     status, out, _ = streamnb_command("import", tmp_path / "x", "--db", tmp_path / "new.db")
     assert status == 0

@@ -55,7 +55,7 @@ def test_an_undo_can_be_undone(box):
     assert redo(box) == (0, 0, 0)  # of another kind of database
 
 
-def test_a_redo_leaves_what_was_said_since(box):
+def test_a_redo_keeps_later_labels(box):
     box.learn(HAM, "ham", timestamp=10)
     box.learn(SPAM, "spam", timestamp=20)
     box.undo(15)
@@ -77,7 +77,7 @@ def test_taking_back_ends_somewhere(box):
     assert box.verify() == []
 
 
-def test_what_was_let_go_of_is_erased_without_breaking_the_sums(box):
+def test_dropped_messages_are_erased_without_changing_the_sums(box):
     box.learn(SPAM, "spam")
     box.learn(HAM, "ham")
     compact(box, rare_days=None, ledger=0)
@@ -129,7 +129,7 @@ def test_undo_by_the_hour_where_the_clock_was_ahead_takes_back_that_hour(tmp_pat
         assert exported(box) == before
 
 
-def test_undo_asks_before_much_is_taken_back(tmp_path):
+def test_undo_of_many_changes_needs_confirmation(tmp_path):
     db = ("--db", tmp_path / "db")
     with Mailbox(tmp_path / "db") as box:
         for i in range(101):
@@ -147,7 +147,7 @@ def test_undo_asks_before_much_is_taken_back(tmp_path):
     assert "100" in streamnb_command("status", *db)[1]
 
 
-def test_undoing_a_confirmation_of_what_was_let_go_of(box):
+def test_undoing_a_confirmation_of_a_dropped_message(box):
     box.learn(SPAM, "spam", PROGRAM, timestamp=10)
     compact(box, rare_days=None, ledger=0)
     assert box.learn(SPAM, "spam", HUMAN, timestamp=20).result == "confirmed"
@@ -195,7 +195,7 @@ def test_undo_restores_corrections_and_what_was_forgotten(sample, box):
     assert box.verify() == []
 
 
-def test_when_all_was_taken_back_nothing_is_said(tmp_path):
+def test_an_untrained_mailbox_gives_no_verdict_after_undo(tmp_path):
     with Mailbox(tmp_path / "db") as box:
         for number, label in enumerate("abc"):
             box.learn(MESSAGES[number], label)

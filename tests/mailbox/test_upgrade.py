@@ -26,7 +26,7 @@ def taught_in_runs(path, count=150):
                 mailbox.learn(f"Subject: {n} {label}\n\n{words} {group}".encode(), label)
 
 
-def test_a_mailbox_taught_in_runs_is_learned_anew(tmp_path):
+def test_a_mailbox_trained_in_runs_is_rebuilt(tmp_path):
     taught_in_runs(tmp_path / "db")
     with Mailbox(tmp_path / "db") as mailbox:
         assert is_due(mailbox)
@@ -45,7 +45,7 @@ def test_a_mailbox_taught_in_runs_is_learned_anew(tmp_path):
         assert [counts.features for counts in mailbox.counts] == [0] * 4
 
 
-def test_learned_anew_it_is_what_its_order_does_not_matter_to(tmp_path):
+def test_a_rebuild_does_not_depend_on_the_order_of_learning(tmp_path):
     taught_in_runs(tmp_path / "a", 40)
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         rows = list(a.ledger.rows())
@@ -59,7 +59,7 @@ def test_learned_anew_it_is_what_its_order_does_not_matter_to(tmp_path):
             assert mailbox.verify() == []
 
 
-def test_what_was_retired_stays_when_all_is_learned_anew(tmp_path):
+def test_a_rebuild_keeps_the_counts_of_dropped_messages(tmp_path):
     taught_in_runs(tmp_path / "db", 60)
     with Mailbox(tmp_path / "db") as mailbox:
         mailbox.database.connection.execute(
@@ -73,7 +73,7 @@ def test_what_was_retired_stays_when_all_is_learned_anew(tmp_path):
         assert all(totals >= 0 for counts in mailbox.counts for totals in counts.totals)
 
 
-def test_what_was_imported_as_counts_stays_when_all_is_learned_anew(sample, box, tmp_path):
+def test_a_rebuild_keeps_imported_counts(sample, box, tmp_path):
     for content, label in mails(sample, 30):
         box.learn(content, label)
     export(box, str(tmp_path / "dump"), "bogofilter")
@@ -88,7 +88,7 @@ def test_what_was_imported_as_counts_stays_when_all_is_learned_anew(sample, box,
         assert sum(mailbox.counts[0].weights) == 0
 
 
-def test_who_learns_while_all_is_learned_anew_is_not_forgotten(tmp_path):
+def test_messages_learned_during_a_rebuild_are_kept(tmp_path):
     taught_in_runs(tmp_path / "db", 30)
     with Mailbox(tmp_path / "db") as mailbox, Mailbox(tmp_path / "db") as other:
 
@@ -158,7 +158,7 @@ def kinds(sample, n=60):
     ]
 
 
-def test_one_message_a_command_in_runs_is_learned_anew_too(sample, tmp_path):
+def test_runs_of_single_commands_are_rebuilt_too(sample, tmp_path):
     db = tmp_path / "mail.db"
     spam, ham = kinds(sample, 25)
     for label, group in (("spam", spam), ("ham", ham)):
@@ -172,7 +172,7 @@ def test_one_message_a_command_in_runs_is_learned_anew_too(sample, tmp_path):
         assert mailbox.verify() == []
 
 
-def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(sample, tmp_path):
+def test_upgrade_skips_unreadable_messages(sample, tmp_path):
     db = tmp_path / "mail.db"
     spam, ham = kinds(sample)
     assert streamnb_command("learn", "spam", files(tmp_path / "s", spam), "--db", db)[0] == 0
@@ -188,7 +188,7 @@ def test_what_cannot_be_read_does_not_keep_the_rest_from_being_learned_anew(samp
     assert f"not found in the sources: {len(spam)} messages of the old database" in err
 
 
-def test_status_says_that_messages_came_in_runs(sample, box):
+def test_status_reports_messages_in_runs(sample, box):
     spam, ham = kinds(sample)
     for message in spam:
         box.learn(message, "spam")
@@ -199,7 +199,7 @@ def test_status_says_that_messages_came_in_runs(sample, box):
     assert status(box).one_sided
 
 
-def test_what_was_rebuilt_and_taken_back_counts_no_more(sample, box):
+def test_messages_unlearned_after_a_rebuild_have_no_counts(sample, box):
     spam, ham = kinds(sample)
     for message in spam:
         box.learn(message, "spam")
@@ -213,7 +213,7 @@ def test_what_was_rebuilt_and_taken_back_counts_no_more(sample, box):
     assert is_due(box)
 
 
-def test_renewing_keeps_what_its_owner_chose_and_mixes_nothing_up(sample, tmp_path):
+def test_upgrade_keeps_settings_and_labels(sample, tmp_path):
     words = MailTokenizer(binary=True, drop_headers=("x-secret",))
     chosen = of_an_older_version(words=words, keep_names=False, preset="small")
     message, label = mails(sample, 1)[0]

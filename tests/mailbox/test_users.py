@@ -49,7 +49,7 @@ def site(users):
     return users / "site.snb"
 
 
-def test_a_new_users_first_mail_is_judged_by_the_site(users, site):
+def test_the_site_classifies_a_new_users_first_mail(users, site):
     with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         verdict = box.classify(SPAM % 99, 3)
         alone = MailClassifier.load(site).classify(SPAM % 99)
@@ -105,7 +105,7 @@ def test_a_base_can_be_a_model_or_a_database(users, kind):
     assert (users / f"base.{kind}").read_bytes() == before
 
 
-def test_who_is_of_another_opinion_is_believed(users, site):
+def test_a_users_labels_overrule_the_site(users, site):
     """The site calls it spam; this user reads it."""
     with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         for i in range(40):
@@ -127,7 +127,7 @@ def test_a_class_that_the_site_does_not_know(users, site):
         assert set(box.classify(SPAM % 99).probabilities) == {"spam", "ham", "work"}
 
 
-def test_what_is_taken_back_changes_the_gains_back(users, site, tmp_path):
+def test_unlearning_restores_the_gains(users, site, tmp_path):
     rng = random.Random(3)
     stream = [(SPAM % i, rng.choice(["spam", "ham"])) for i in range(30)]
     with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
@@ -340,7 +340,7 @@ def test_classes_that_the_site_does_not_know_leave_its_help(users, own, count):
             assert box.classify(WORK % 99).label == "work"
 
 
-def test_an_empty_database_name_is_no_database(tmp_path):
+def test_an_empty_database_name_is_refused(tmp_path):
     status, _, error = streamnb_command("status", "--db", "")
     assert (status, error.count("\n")) == (2, 1)
     assert "--db" in error

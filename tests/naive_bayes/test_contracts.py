@@ -167,7 +167,7 @@ def test_many_is_one_after_the_other(name):
 
 
 @every
-def test_what_is_learned_is_unlearned_by_its_receipt(name):
+def test_a_receipt_unlearns_its_message(name):
     model = train(ALL[name].clone())
     probe = "free" if isinstance(model, Classifier) else {"free": 1}
     before = model.predict_proba_one(probe)
@@ -187,7 +187,7 @@ def test_misspelt_attributes_are_refused(name):
 
 
 @pytest.mark.parametrize("name", {**SINGLE, **MODELS})
-def test_text_is_no_message_to_a_model(name):
+def test_a_text_is_not_a_message_of_a_model(name):
     model = ALL[name].clone()
     with pytest.raises((TypeError, ValueError), match=r"not str; use a Tokenizer for text|4 views"):
         model.learn_one("text", "spam")
@@ -281,7 +281,7 @@ def test_threads_share_a_tokenizer_and_a_classifier():
     assert all(verdict.reasons for verdict in verdicts)
 
 
-def test_what_is_known_can_be_shown_while_classes_come():
+def test_figures_can_be_computed_while_classes_arrive():
     classifier, done = TextClassifier(), threading.Event()
     classifier.learn_one("a first text", "class 0")
 
@@ -354,7 +354,7 @@ def accuracy(model, stream):
 @pytest.mark.parametrize(
     ("classes", "late"), [(2, ()), (20, ()), (60, ()), (2, (1,)), (20, (7, 8))]
 )
-def test_good_labels_cost_nothing_to_doubt(classes, late):
+def test_label_noise_does_no_harm_with_correct_labels(classes, late):
     n = 60 * classes + 600
     believing = accuracy(ViewsNB(label_noise=0.0), many_classes(classes, n, late=late))
     doubting = accuracy(ViewsNB(), many_classes(classes, n, late=late))
@@ -386,7 +386,7 @@ def in_blocks(stream):
 
 @pytest.mark.parametrize("order", [by_class, backwards, in_blocks])
 @pytest.mark.parametrize("classes", [2, 10, 30])
-def test_one_class_taught_after_the_other(classes, order):
+def test_learning_one_class_after_the_other(classes, order):
     n = 40 * classes + 300
     mixed = 1 - taught_in(iter, classes, n)
     assert 1 - taught_in(order, classes, n) < 1.3 * mixed + 0.03
@@ -462,7 +462,7 @@ def test_parts_of_the_wrong_type_are_refused_by_name(build_classifier, named):
         build_classifier()
 
 
-def test_the_parts_of_a_taught_classifier_are_settled():
+def test_the_parts_of_a_trained_classifier_cannot_change():
     classifier = Classifier(Tokenizer(), MultinomialNB())
     classifier.model = BernoulliNB()
     classifier.learn_one("free", "spam")
@@ -507,14 +507,14 @@ def test_a_ready_classifier_whose_parts_were_changed_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
-def test_rows_of_what_is_no_count_are_refused_by_views(value):
+def test_views_refuse_rows_that_are_not_counts(value):
     model = ViewsNB()
     with pytest.raises(ValueError, match="row 1"):
         model.learn_many(np.array([[1.0, 0.0], [value, 1.0]]), ["a", "b"])
     assert model.features == 0
 
 
-def test_what_was_learned_under_decay_is_unlearned_after_decay_ends():
+def test_messages_learned_with_decay_are_unlearned_without_it():
     model = MultinomialNB(decay=0.5)
     receipts = [model.learn({"a": 1.0}, y) for y in "xyxyxy"]
     model.decay = 1.0
@@ -523,7 +523,7 @@ def test_what_was_learned_under_decay_is_unlearned_after_decay_ends():
     assert model.feature_counts("a") == {"x": 0.0, "y": 0.0}
 
 
-def test_a_window_forgets_weights_that_are_no_sums_of_powers_of_two():
+def test_a_window_unlearns_any_weight():
     model = WindowNB(MultinomialNB(), size=2)
     for i in range(50):
         model.learn_one({"a": 1}, "xy"[i % 2], 0.1)
@@ -562,7 +562,7 @@ def in_sorted_order(by_label):
 
 
 @pytest.mark.parametrize("name", MODELS | SINGLE)
-def test_many_messages_are_asked_as_each_is(name):
+def test_many_messages_are_predicted_as_one_by_one(name):
     model = train((MODELS | SINGLE)[name].clone())
     messages = [{"free": 1}, {"lunch": 2, "now": 1}]
     expected = [in_sorted_order(model.predict_proba_one(x)) for x in messages]
@@ -582,7 +582,7 @@ def test_many_messages_are_asked_as_each_is(name):
 
 
 @pytest.mark.parametrize("name", MODELS | SINGLE)
-def test_a_frame_is_asked_as_its_rows_are(name):
+def test_a_frame_is_predicted_like_its_rows(name):
     model = train((MODELS | SINGLE)[name].clone())
     frame = pd.DataFrame({"free": [1, 0], "lunch": [0, 2], "now": [0, 1]}, index=[7, 9])
     rows = [{"free": 1}, {"lunch": 2, "now": 1}]
@@ -593,7 +593,7 @@ def test_a_frame_is_asked_as_its_rows_are(name):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-def test_a_classifier_is_asked_about_many_messages_as_about_each(name):
+def test_a_classifier_predicts_many_messages_as_one_by_one(name):
     classifier = CLASSIFIERS[name].clone()
     classifier.learn_many(["free offer", "lunch now", "free"], ["spam", "ham", "spam"])
     texts = ["free lunch", "an offer"]
@@ -626,7 +626,7 @@ def test_numpy_labels_in_a_list_are_those_of_their_array(labels):
 
 
 @pytest.mark.parametrize("name", MODELS | SINGLE)
-def test_what_is_no_model_is_not_merged(name):
+def test_a_value_that_is_not_a_model_is_not_merged(name):
     with pytest.raises(ValueError, match="cannot merge a dict"):
         (MODELS | SINGLE)[name].clone().merge({})
 

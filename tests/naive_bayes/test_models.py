@@ -47,7 +47,7 @@ def test_river_contract(model, check):
     check(model.clone())
 
 
-def test_nothing_of_the_contract_is_skipped():
+def test_no_check_of_river_is_skipped():
     for model in variants():
         assert model._unit_test_skips() == set()
         # Those with negative inputs and str labels come on top where counts may be negative.
@@ -110,7 +110,7 @@ def test_frames_of_every_library(model):
     "labels",
     [[0.0, 1.0], [2**63 + 1, 5], [2**63, -1], ["a\0", "a"], [True, False], [3, 7], ["x", "y"]],
 )
-def test_arrays_hold_the_labels_as_they_were_taught(labels):
+def test_arrays_have_the_labels_as_they_were_learned(labels):
     X = np.array([[2, 0], [0, 2]])
     model = MultinomialNB().fit(X, labels)
     predictions = model.predict(X)
@@ -150,7 +150,7 @@ def test_a_frame_may_be_of_a_class_derived_from_its_library():
 
 
 @by_model
-def test_lists_of_messages_are_asked_as_they_are_learned(model):
+def test_lists_of_messages_are_predicted_as_they_are_learned(model):
     messages, y = [{"a": 1}, {"b": 1, "c": 2}], ["x", "z"]
     trained_model = model()
     trained_model.learn_many(messages, y)
@@ -181,7 +181,7 @@ def test_labels_may_be_a_column_and_not_names_of_columns():
             model.learn_many(frame, missing)
 
 
-def test_a_category_that_is_missing_is_not_another_one():
+def test_a_missing_category_is_not_replaced_by_another():
     model = MultinomialNB()
     table = pa.table({"a": pa.array([1, 5, None]).dictionary_encode()})
     with pytest.raises(ValueError, match=r"row 2|not real numbers"):
@@ -452,7 +452,7 @@ def test_predicting_changes_nothing_and_learning_keeps_no_reference(model):
     assert pickle.dumps(tested) == before
 
 
-def test_a_class_of_which_nothing_is_left_is_never_predicted():
+def test_a_class_without_remaining_messages_is_never_predicted():
     for model in MODELS:
         tested = model()
         tested.learn_one({"a": 1}, "x")
@@ -471,7 +471,7 @@ def test_extreme_scores_stay_apart():
     assert model.predict_log_proba([[0]])[0].tolist() == [math.log(0.5)] * 2
 
 
-def test_sizes_are_told_honestly():
+def test_sizeof_includes_all_memory():
     """At most 48 bytes a feature with two classes, 80 with the text of tokens, at any moment."""
     for keep_names, limit in ((False, 48), (True, 80)):
         model = MultinomialNB(keep_names=keep_names)
@@ -537,7 +537,7 @@ def test_large_whole_weights_come_out_exactly():
         model.unlearn_one({"a": 6}, "x")
 
 
-def test_bernoulli_explains_what_it_scores():
+def test_explanations_of_bernoulli_sum_to_its_scores():
     model = BernoulliNB(binarize=2)
     model.learn_one({"a": 3}, "x")
     model.learn_one({"b": 4}, "y")
@@ -605,7 +605,7 @@ def test_threads_can_learn_and_predict_at_once():
 
 
 @by_model
-def test_what_only_looks_like_numbers_is_refused(model):
+def test_text_that_looks_like_numbers_is_refused(model):
     tested = model()
     objects = pd.DataFrame({"a": ["1", "2"]})
     for X in (np.array([["1"], ["2"]]), objects, pl.DataFrame({"a": ["1", "2"]}),
@@ -714,7 +714,7 @@ def test_the_strongest_features_are_those_of_a_full_sort(classes, monkeypatch):
             assert model.top_fingerprints(labels[k : k + 1], n) == [expected]
 
 
-def test_features_of_a_thousand_classes_take_no_room_of_their_square():
+def test_strongest_features_of_many_classes_take_little_memory():
     classifier = TextClassifier()
     for i in range(2000):
         classifier.learn_one(f"a{i} b{i % 50} c{i % 7}", f"class {i % 1000}")

@@ -145,7 +145,7 @@ def judged_in_blocks(spec, rows, blocks, parts):
     first=st.sampled_from([0, -25, 2**62]),
 )
 @settings(deadline=None, max_examples=40)
-def test_blocks_are_judged_as_the_whole_stream_is(
+def test_blocks_are_classified_like_the_whole_stream(
     kind, seed, n, classes, size, delay, parts, first
 ):
     classifier = Classifier(Tokenizer(), MODELS[kind]())
@@ -196,7 +196,7 @@ def test_models_of_rows_add_up_too(kind, seed, n, deals, size):
         assert model_of_parts.joint_log_likelihood(row.x) == model.joint_log_likelihood(row.x)
 
 
-def test_what_is_rare_is_left_out():
+def test_rare_features_are_left_out():
     spec = spec_of(Classifier(Tokenizer(), MultinomialNB()))
     texts = ["common common rare", "common else"]
     for classes in (2, 7):
@@ -242,7 +242,7 @@ def test_pieces_of_other_plans_and_damaged_ones_are_refused():
         (LazyBayesianRules(), "depends on the order of its rows"),
     ],
 )
-def test_what_is_no_sum_is_refused(learner, reason):
+def test_models_that_are_not_sums_are_refused(learner, reason):
     with pytest.raises(ValueError, match=reason):
         list(count(spec_of(learner), [LabelledRow(0, "spam", "free")]))
 

@@ -151,7 +151,7 @@ def test_the_table_of_parameters_is_that_of_the_classes():
     )
 
 
-def test_what_the_first_command_prints(repository, monkeypatch):
+def test_the_first_command_prints_its_figures(repository, monkeypatch):
     """The README shows what the replay of the sample prints, to the last digit."""
     monkeypatch.chdir(repository)
     text = (repository / "README.md").read_text(encoding="utf-8")

@@ -29,7 +29,7 @@ def test_new_files_have_the_mode_that_others_have(tmp_path):
 
 
 @pytest.mark.parametrize("before", [0o600, 0o640, 0o444, 0o4755])
-def test_what_is_replaced_gives_its_mode(tmp_path, before):
+def test_a_replaced_file_keeps_its_mode(tmp_path, before):
     (tmp_path / "a").write_bytes(b"old")
     (tmp_path / "a").chmod(before)
     write(tmp_path / "a")
@@ -38,7 +38,7 @@ def test_what_is_replaced_gives_its_mode(tmp_path, before):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_what_is_replaced_gives_its_owner(tmp_path):
+def test_a_replaced_file_keeps_its_owner(tmp_path):
     (tmp_path / "a").write_bytes(b"old")
     os.chown(tmp_path / "a", 1234, 1235)
     write(tmp_path / "a")

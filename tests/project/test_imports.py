@@ -90,7 +90,7 @@ def imported(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("module", sorted(set(MODULES) - {""}))
-def test_modules_import_only_what_stands_above(module):
+def test_modules_import_only_packages_above_them(module):
     package = package_of(module)
     for name in imported(MODULES[module]):
         other = package_of(name)
@@ -145,7 +145,7 @@ def test_importing_is_cheap():
     assert loaded(replays).isdisjoint(HEAVY)
 
 
-def test_the_source_without_its_compiled_module_says_so(tmp_path):
+def test_the_source_without_its_compiled_module_gives_an_error(tmp_path):
     shutil.copytree(SOURCE, tmp_path / "streamnb", ignore=shutil.ignore_patterns("*.so", "*.c"))
     for name in ("GaussianNB", "Tokenizer", "MailClassifier", "Mailbox", "load"):
         # An editable installation would find the compiled module all the same.

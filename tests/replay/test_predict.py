@@ -127,7 +127,7 @@ def test_objects_of_json_lines_are_written_as_they_stand(model, tmp_path):
         ("a.csv", 'text;n\n"refund; please";"a\nb"\n login ;2\n'),
     ],
 )
-def test_columns_are_written_as_they_stand(model, tmp_path, name, content):
+def test_columns_are_written_unchanged(model, tmp_path, name, content):
     (tmp_path / name).write_text(content)
     status, out, error = streamnb_command("predict", model, tmp_path / name)
     assert (status, error) == (0, "")
@@ -288,7 +288,7 @@ def test_hostile_data_is_one_line_and_a_status(model, tmp_path, kind):
     assert message in error
 
 
-def test_what_a_model_must_be(tmp_path):
+def test_unsuitable_model_files_are_refused(tmp_path):
     (tmp_path / "new.csv").write_text("text\nrefund\n")
     Classifier(Tokenizer(), MultinomialNB()).save(tmp_path / "untrained.snb")
     MultinomialNB().save(tmp_path / "no-tokenizer.snb")
@@ -346,7 +346,7 @@ def test_replay_and_evaluate_report_the_same_progress(mail_model, selection):
     assert totals[0] == totals[1]
 
 
-def test_evaluate_refuses_what_means_nothing(model, mail_model, tmp_path):
+def test_evaluate_refuses_meaningless_options(model, mail_model, tmp_path):
     (tmp_path / "other.csv").write_text("label,text\n" + "a,refund\nb,login\n" * 5)
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv")
     assert (status, error.count("\n")) == (3, 1)
@@ -512,7 +512,7 @@ def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
 @pytest.mark.parametrize(
     "command", [("fit", "-o", "x.snb"), ("replay",), ("evaluate",)], ids=lambda command: command[0]
 )
-def test_a_corpus_that_skip_leaves_nothing_of_says_so(model, tmp_path, monkeypatch, command):
+def test_skipping_all_messages_of_a_corpus_is_an_error(model, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     name, *options = command
     data = model.with_name("tickets.csv")

@@ -131,7 +131,7 @@ def test_skipping_what_cannot_be_read(tmp_path):
     assert error.count("skipped") == 2
 
 
-def test_what_was_measured_survives_an_error(tmp_path):
+def test_figures_survive_an_error(tmp_path):
     (tmp_path / "m").write_text("\nx")
     (tmp_path / "index").write_text("ham m\n" * 5 + "spam gone\n")
     status, _, error = streamnb_command("replay", tmp_path, "--out", tmp_path / "run")
@@ -286,7 +286,7 @@ main()
         assert (done.returncode, done.stderr) == (130, "streamnb: interrupted\n")
 
 
-def test_a_class_cannot_be_called_what_stands_for_none(tmp_path):
+def test_a_class_cannot_have_the_name_of_no_prediction(tmp_path):
     (tmp_path / "t.tsv").write_text("?\tfoo\nham\tbar\nspam\tbaz\n?\tfoo\n")
     status, _, error = streamnb_command("replay", tmp_path / "t.tsv")
     assert (status, error.count("\n")) == (3, 1)
@@ -295,7 +295,7 @@ def test_a_class_cannot_be_called_what_stands_for_none(tmp_path):
     assert (status, error.count("\n")) == (2, 1)
 
 
-def test_classes_may_be_called_by_numbers(tmp_path):
+def test_classes_can_have_numbers_as_names(tmp_path):
     (tmp_path / "t.tsv").write_text("0\tfoo\n1\tbar\n" * 5)
     noise = "feedback={kind: noisy, share: {0: 0.1}}"
     status, out, _ = streamnb_command(
@@ -316,7 +316,7 @@ class Failing:
         return Tokenizer().count(message)
 
 
-def test_a_fault_in_another_process_is_told(sample):
+def test_an_error_in_another_process_is_reported(sample):
     entries = list(open_corpus(sample)) * 20
     with pytest.raises(UnexpectedError, match="KeyError: 'what is this"):
         list(stream_features(entries, Failing(), 2))
@@ -356,7 +356,7 @@ def test_feed_is_the_same_for_every_number_of_jobs(sample, tokenizer):
 
 
 @pytest.mark.parametrize("handler", ["signal.SIG_IGN", "lambda *_: None"])
-def test_other_processes_end_whatever_a_program_does_with_sigterm(sample, handler):
+def test_worker_processes_end_with_any_handler_of_sigterm(sample, handler):
     program = (
         "import signal, sys; from streamnb.config import build; from streamnb.replay import replay_corpus;"
         f"signal.signal(signal.SIGTERM, {handler});"
@@ -365,7 +365,7 @@ def test_other_processes_end_whatever_a_program_does_with_sigterm(sample, handle
     subprocess.run([sys.executable, "-c", program, str(sample)], check=True, timeout=300, cwd="/")
 
 
-def test_names_are_kept_where_somebody_asks_for_them(sample, tmp_path, monkeypatch):
+def test_names_are_stored_if_results_need_them(sample, tmp_path, monkeypatch):
     previous = []
 
     def noted(config, corpus):
@@ -580,7 +580,7 @@ def test_a_message_that_cannot_be_read_stops_or_is_noted():
             skip_or_stop(build({}), "a: empty", skipped, name)
 
 
-def test_a_configuration_may_say_where_a_corpus_is_at_home(repository, tmp_path):
+def test_a_configuration_may_name_a_corpus_in_the_home_folder(repository, tmp_path):
     (tmp_path / "c.yaml").write_text("corpus: {path: ~/sample, limit: 3}")
     home = {**os.environ, "HOME": str(repository / "corpora")}
     status, out, error = streamnb_command("replay", tmp_path / "c.yaml", "--json", env=home)
@@ -723,7 +723,7 @@ def test_unlabelled_messages_stop_or_are_skipped(tmp_path):
     assert (status, json.loads(out)["messages"], json.loads(out)["skipped"]) == (0, 2, 1)
 
 
-def test_what_a_terminal_might_obey_is_not_printed(tmp_path):
+def test_control_characters_are_not_printed(tmp_path):
     (tmp_path / "t.tsv").write_text("[/x]\tfoo\n\x1b[2Jy\tbar\n[red]z\tbaz\n[/x]\tfoo\n")
     status, out, _ = streamnb_command("replay", tmp_path / "t.tsv", "--out", tmp_path / "run")
     assert status == 0
@@ -806,7 +806,7 @@ def test_paths_need_not_be_utf_8(sample, tmp_path):
     assert (run / "results.txt").read_bytes() == before
 
 
-def test_classes_that_are_called_by_numbers_have_their_prior(tmp_path):
+def test_classes_with_numbers_as_names_have_their_prior(tmp_path):
     lines = "".join(f"{n % 3 == 0:d}\tword{n % 5} text\n" for n in range(60))
     (tmp_path / "c.txt").write_text(lines)
     losses = set()
@@ -820,7 +820,7 @@ def test_classes_that_are_called_by_numbers_have_their_prior(tmp_path):
     assert losses != {json.loads(out)["log_loss"]}
 
 
-def test_a_prior_that_leaves_a_class_out_is_told(sample):
+def test_an_error_names_the_class_that_a_prior_omits(sample):
     options = ("--set", "model.kind=multinomial", "--set", "model.prior={ham: .5, spma: .5}")
     status, _, error = streamnb_command("replay", sample, *options, "--quiet")
     assert (status, error.count("\n")) == (2, 1)

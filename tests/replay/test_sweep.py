@@ -61,7 +61,7 @@ def test_a_sweep_in_several_processes_gives_the_same(sample, tmp_path):
         assert item.read_bytes() == two.read_bytes()
 
 
-def test_an_error_in_another_process_is_said_in_a_line(sample, tmp_path):
+def test_an_error_in_another_process_is_one_line(sample, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, error = streamnb_command(
         "replay", sample, "--jobs", 2, "--set", "sweep={model.alpha: [1, 2]}", "--out",
@@ -206,7 +206,7 @@ def test_hostile_results_end_at_once(runs, tmp_path):
         (["{0}", "/dev/null"], 3, "/dev/null: cannot be read: not a regular file"),
     ],
 )
-def test_compare_says_what_is_wrong(runs, arguments, status, message):
+def test_errors_of_compare_name_file_and_line(runs, arguments, status, message):
     result, _, error = streamnb_command("compare", *(a.format(runs[0]) for a in arguments))
     assert (result, "Traceback" in error) == (status, False)
     assert message in error
@@ -268,7 +268,7 @@ def test_ctrl_c_leaves_an_earlier_sweep_alone(sample, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["--save", "m"], ["--details"]])
-def test_what_a_sweep_has_not_is_refused(sample, arguments):
+def test_options_that_a_sweep_does_not_support_are_refused(sample, arguments):
     grid = ["--set", "sweep={model.alpha: [1]}"]
     status, _, error = streamnb_command("replay", sample, *grid, *arguments)
     assert status == 2

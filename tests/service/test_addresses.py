@@ -93,7 +93,9 @@ def test_a_site_has_its_own_delimiters(tmp_path, monkeypatch, delimiters, addres
 @pytest.mark.parametrize(
     "address", ["josé@a.test", "SRS0=hh=tt=b.test=ann@a.test", '"two words"@a.test', "a" * 250]
 )
-def test_who_cannot_have_a_database_gets_the_verdict_of_the_site(tmp_path, monkeypatch, address):
+def test_a_recipient_without_a_database_gets_the_verdict_of_the_site(
+    tmp_path, monkeypatch, address
+):
     """Such as users with letters beyond ASCII, and bounces to rewritten senders."""
     monkeypatch.setenv("STREAMNB_USERS", str(tmp_path))
     with Mailbox(tmp_path / "site.db") as site:
@@ -119,7 +121,7 @@ def test_equal_local_parts_of_two_domains_are_two_users():
 @pytest.mark.parametrize(
     "line", ["ann@example.org", "a@b c d", "ann ann@example.org", "a@b x\na@b y", "a@b @c"]
 )
-def test_a_line_that_is_no_alias_is_named(tmp_path, line):
+def test_an_error_names_a_line_that_is_not_an_alias(tmp_path, line):
     path = tmp_path / "aliases"
     path.write_text(f"# comment\n{line}\n")
     with pytest.raises(ConfigError, match=r"aliases:[23]: ") as error:
@@ -163,7 +165,7 @@ def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
             assert box.classifier.messages()["spam"] == 1
 
 
-def test_mail_of_three_domains_is_judged_by_its_owners(serve, lmtp_sink, tmp_path, aliases):
+def test_mail_of_three_domains_is_classified_by_its_owners(serve, lmtp_sink, tmp_path, aliases):
     users, path = tmp_path / "users", tmp_path / "in"
     for name, labels in (("bob@example.org", ("spam", "ham")), ("bob@other.test", ("ham", "spam"))):
         with Mailbox(users / f"{name}.db") as box:

@@ -164,7 +164,7 @@ def test_the_filter_adds_its_field(sample, trained):
     assert tail == message
 
 
-def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
+def test_the_filter_passes_mail_on_after_any_error(tmp_path, trained):
     message = b"Subject: x\nX-Streamnb: forged\n\nhi\n"
     for options, status, text in (
         ((), 0, b"passed on unmarked"),
@@ -188,7 +188,7 @@ def test_the_filter_passes_mail_on_whatever_happens(tmp_path, trained):
 
 
 @pytest.mark.parametrize("options", [(), ("--threshold", "0.9")])
-def test_being_ended_is_no_status_that_sends_mail_back(trained, options):
+def test_a_terminated_filter_does_not_return_mail_to_the_sender(trained, options):
     command = [*STREAMNB, "filter", "--db", trained, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdin.write(b"Subject: x\n")
@@ -198,7 +198,7 @@ def test_being_ended_is_no_status_that_sends_mail_back(trained, options):
         assert process.wait(30) == -signal.SIGTERM
 
 
-def test_a_reader_that_goes_away_is_told_of(trained):
+def test_a_closed_output_pipe_is_reported(trained):
     process = subprocess.Popen(
         [*STREAMNB, "filter", "--db", trained], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -227,7 +227,7 @@ def test_a_message_that_is_cut_is_not_passed_on(trained, tmp_path):
 
 
 @pytest.mark.parametrize("megabytes", [32, 64, 96, 120])
-def test_mail_is_passed_on_where_there_is_no_memory(trained, megabytes):
+def test_mail_passes_without_memory_for_a_verdict(trained, megabytes):
     message = b"Subject: x\n\nhi\n"
     size = megabytes << 20
     done = subprocess.run(
@@ -264,7 +264,7 @@ def test_classify_exits_as_bogofilter_does(sample, trained, tmp_path):
     assert status == 3
 
 
-def test_what_cannot_be_read_does_not_keep_the_rest(sample, tmp_path, monkeypatch):
+def test_recover_copies_the_readable_rows(sample, tmp_path, monkeypatch):
     db, mail = ("--db", tmp_path / "db"), sample / "data" / "005.eml"
     status, out, error = streamnb_command("learn", "spam", tmp_path / "none", mail, *db)
     assert (status, out) == (3, f"{mail}: learned\n")
@@ -411,7 +411,7 @@ def test_deep_folders_and_odd_names_are_learned(tmp_path):
     assert (status, out) == (0, "2 messages: 2 learned\n")
 
 
-def test_a_server_of_lies_is_not_believed(trained, monkeypatch, tmp_path):
+def test_invalid_replies_of_a_server_are_ignored(trained, monkeypatch, tmp_path):
     monkeypatch.setenv("STREAMNB_SOCKET", str(tmp_path / "s"))
     for reply in (b"", b"{}\n", b"ok\n", b"ok\nX\nS\t9\t1\t=spam\t1\t1\n", b"ok\nX\nS\t0\tx\t=spam\t1\t1\n",
                   b"ok\nX\nS\t0\t1\t=spam\t1\t1\n1\n", b"ok\nX\nS\t0\t1\t=spam\t1\t1", b"\xff\n",
@@ -566,7 +566,7 @@ def test_a_server_that_hangs_delays_a_message_by_two_seconds(trained, fixed, com
     assert time.monotonic() - begun > 1.9
 
 
-def test_sure_verdicts_are_learned_if_asked_to(tmp_path, sample):
+def test_sure_verdicts_are_learned_with_an_option(tmp_path, sample):
     with Mailbox(tmp_path / "db") as box:
         for i in range(70):
             box.learn(b"From: p@example.com\nSubject: pills %d\n\nbuy cheap pills" % i, "spam")
@@ -588,7 +588,7 @@ def test_sure_verdicts_are_learned_if_asked_to(tmp_path, sample):
             assert box.label_of(digest(new + b"!" * number))[:2] == ("spam", "program")
 
 
-def test_mistakes_of_whoever_calls_lose_no_mail(trained, server, tmp_path):
+def test_wrong_calls_lose_no_mail(trained, server, tmp_path):
     """Also on the quick path, where a server runs."""
     message = b"Subject: x\n\nhi\n"
     (tmp_path / "other").write_bytes(b"Subject: other\n\n")
@@ -642,7 +642,7 @@ def test_streams_that_are_closed_or_have_nothing_yet(trained, server, command):
     assert process.wait(30) == 0
 
 
-def test_how_a_message_is_judged_can_be_said(trained, server, sample):
+def test_the_decision_can_be_set_by_options(trained, server, sample):
     message = (sample / "data" / "005.eml").read_bytes()
     for stopped in (False, True):
         if stopped:
@@ -694,7 +694,7 @@ def server(trained):
         server.stop()
 
 
-def test_a_server_tells_what_is_not_ready(tmp_path):
+def test_a_server_reports_the_classes_that_are_not_ready(tmp_path):
     with Mailbox(tmp_path / "mail.db") as box:
         box.learn(b"Subject: pills\n\npills", "spam")
         box.learn(b"Subject: lunch\n\nlunch", "ham")
@@ -725,7 +725,7 @@ def test_a_server_answers_as_the_database_does(sample, trained, server, monkeypa
         assert asking.classify(b"Subject: x\n\n").mark in "SHU"
 
 
-def test_classify_says_the_same_with_a_server(sample, trained, server, tmp_path):
+def test_classify_prints_the_same_with_a_server(sample, trained, server, tmp_path):
     """A file called -, and an mbox that does not begin with its first separator."""
     item = read(next(iter(open_corpus(sample))))
     box = (b"From a@b.c Mon Jan  1 00:00:00 2024\n" + item + b"\n\n") * 2
@@ -764,7 +764,7 @@ def test_a_server_sees_what_others_learn(tmp_path):
     assert server.stop(signal.SIGINT) == 0
 
 
-def test_a_server_whose_database_was_replaced_is_not_believed(tmp_path):
+def test_a_client_ignores_a_server_of_a_replaced_database(tmp_path):
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"Subject: x\n\n", "old")
     server = Server(tmp_path / "db")
@@ -780,7 +780,7 @@ def test_a_server_whose_database_was_replaced_is_not_believed(tmp_path):
     server.process.stderr.close()
 
 
-def test_a_second_server_is_refused_and_a_dead_ones_socket_replaced(trained, server):
+def test_a_second_server_is_refused_and_the_socket_of_a_killed_server_replaced(trained, server):
     status, _, error = streamnb_command("serve", "--db", trained)
     assert status == 8
     assert "another `streamnb serve` is running" in error
@@ -794,7 +794,7 @@ def test_a_second_server_is_refused_and_a_dead_ones_socket_replaced(trained, ser
     assert server.stop() == 0
 
 
-def test_hostile_clients_disturb_nobody(trained, server):
+def test_hostile_clients_do_not_disturb_others(trained, server):
     path = socket_path(trained)
     slow = socket.socket(socket.AF_UNIX)
     slow.connect(path)
@@ -829,7 +829,7 @@ def test_hostile_clients_disturb_nobody(trained, server):
     slow.close()
 
 
-def test_asking_another_databases_server_asks_nobody(trained, server, tmp_path, monkeypatch):
+def test_a_server_of_another_database_gives_no_verdict(trained, server, tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMNB_SOCKET", socket_path(trained))
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"Subject: x\n\n", "work")
@@ -837,7 +837,7 @@ def test_asking_another_databases_server_asks_nobody(trained, server, tmp_path, 
         assert asking.classify(b"Subject: x\n\n").label == "work"
 
 
-def test_a_busy_server_says_so(trained, server, monkeypatch):
+def test_a_busy_server_reports_that_it_is_busy(trained, server, monkeypatch):
     def busy(*_):
         raise BusyError("held")
 
@@ -847,7 +847,7 @@ def test_a_busy_server_says_so(trained, server, monkeypatch):
             asking.classify(b"")
 
 
-def test_a_client_imports_next_to_nothing(trained, server, sample):
+def test_a_client_imports_few_modules(trained, server, sample):
     program = (
         "import os, sys; sys.argv = ['streamnb', 'classify', sys.argv[1], '--db', sys.argv[2]]\n"
         "os._exit = sys.exit\n"

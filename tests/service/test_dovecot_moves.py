@@ -124,7 +124,7 @@ def test_moves_reach_the_database_of_the_user(moving):
 
 
 @pytest.mark.parametrize("order", ["moves last", "filter last"])
-def test_moves_teach_where_sieve_filters_too(repository, serve, order):
+def test_moves_are_learned_beside_a_sieve_filter(repository, serve, order):
     """Dovecot reads one value of each setting, so both guides must have the same."""
 
     def configuration(base):
@@ -151,7 +151,7 @@ def test_moves_teach_where_sieve_filters_too(repository, serve, order):
         dovecot.close()
 
 
-def test_the_first_move_and_those_while_the_server_is_away_teach_the_database_itself(moving):
+def test_moves_are_learned_directly_while_the_server_is_away(moving):
     moving.put_files("cat", "", [SPAM % 1, SPAM % 2])
     client = moving.client("cat")
     client.select_folder("INBOX")
@@ -181,7 +181,7 @@ def test_the_server_makes_the_token_of_a_user_who_has_none(repository, serve, tm
 
 
 @pytest.mark.parametrize("user", ["", "../ann", "a b", "ann&label=ham", "-x", "a\nb"])
-def test_what_is_no_name_teaches_nobody(repository, tmp_path, user):
+def test_an_invalid_user_name_trains_no_database(repository, tmp_path, user):
     program = repository / "docs" / "dovecot" / "streamnb-learn"
     for name in ("curl", "streamnb"):
         (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")

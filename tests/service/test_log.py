@@ -177,7 +177,9 @@ def test_a_damaged_database_lets_mail_pass_and_comes_back(trained_db, serve, smt
         poll(is_marked)
 
 
-def test_messages_are_judged_while_another_process_writes(trained_db, serve, smtp_sink, tmp_path):
+def test_messages_are_classified_while_another_process_writes(
+    trained_db, serve, smtp_sink, tmp_path
+):
     """A verdict that cannot be recorded is no outage."""
     path = copy_of(trained_db, tmp_path)
     local = "127.0.0.1:0"
@@ -194,7 +196,7 @@ def test_messages_are_judged_while_another_process_writes(trained_db, serve, smt
     assert "not recorded" in process.stop()
 
 
-def test_a_database_that_is_away_fails_at_once_and_comes_back(trained_db, monkeypatch, tmp_path):
+def test_requests_fail_at_once_during_an_outage_of_the_database(trained_db, monkeypatch, tmp_path):
     """The classifier waits and fails, like a lost connection to another machine."""
     for name in ("_SLOW_FAILURE_S", "_FIRST_RETRY_S", "_LAST_RETRY_S"):
         monkeypatch.setattr(mailboxes_module, name, 0.02)
@@ -232,7 +234,7 @@ def test_warnings_that_differ_are_not_remembered_for_ever():
     assert len(monitor._last_warned) <= 1000
 
 
-def test_a_slow_database_holds_up_no_other_user(trained_db, monkeypatch, tmp_path):
+def test_a_slow_database_delays_no_other_user(trained_db, monkeypatch, tmp_path):
     folder = tmp_path / "users"
     folder.mkdir()
     monkeypatch.setenv("STREAMNB_USERS", str(folder))

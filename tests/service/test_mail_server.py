@@ -276,7 +276,7 @@ def wait_for(port):
         time.sleep(0.05)
 
 
-def test_a_milter_refuses_and_marks_whatever_comes(site, tmp_path):
+def test_a_milter_marks_or_refuses_any_message(site, tmp_path):
     mail = site("milter", {"spam": of_class("spam"), "ham": of_class("ham")})
     wait_for(mail.filter_port)
     # A name that is no IDNA, which a library once gave the milter's session up for.
@@ -468,7 +468,7 @@ def fill(box):
         box.learn(SPAM % i + os.urandom(3000).hex(" ").encode(), "spam")
 
 
-def test_after_a_full_disk_all_goes_on(tmp_path):
+def test_the_database_works_again_after_a_full_disk(tmp_path):
     """A little room is enough again: the log of earlier writes must not stay in the way."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", tmp_path], check=True)
     try:

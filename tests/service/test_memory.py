@@ -197,7 +197,7 @@ def test_a_stop_as_a_client_leaves_still_closes_the_connection_to_the_next_hop(
     assert len(closed) == 1
 
 
-def test_a_client_that_has_left_is_given_no_new_connection_to_the_next_hop(smtp_sink):
+def test_no_connection_to_the_next_hop_is_opened_for_a_client_that_has_left(smtp_sink):
     client = HopClient(_hop(smtp_sink.address), pytest.fail)
     client.close()
     client.extensions()

@@ -117,7 +117,7 @@ def test_a_key_that_the_model_has_not_learned_is_an_error(predicting, tmp_path, 
         b'{"texts": [' + b'"",' * 10_000 + b'""]}',
     ],
 )  # fmt: skip
-def test_a_wrong_request_is_told_in_one_line(predicting, tmp_path, body):
+def test_a_wrong_request_gives_an_error_of_one_line(predicting, tmp_path, body):
     text_model(tmp_path / "tickets.snb")
     web = predicting(tmp_path / "tickets.snb")
     status, answer = web("POST", "/predict", body)
@@ -131,7 +131,7 @@ def test_a_wrong_request_is_told_in_one_line(predicting, tmp_path, body):
     ("value", "kind"),
     [("null", "null"), ("1.5", "a number"), ("false", "a boolean"), ("[]", "an array")],
 )
-def test_a_value_that_is_no_text_has_its_name_in_json(predicting, tmp_path, value, kind):
+def test_an_error_of_the_api_names_the_json_type_of_a_value(predicting, tmp_path, value, kind):
     text_model(tmp_path / "tickets.snb")
     body = f'{{"text": {value}}}'.encode()
     _, answer = predicting(tmp_path / "tickets.snb")("POST", "/predict", body)
@@ -148,7 +148,7 @@ def test_odd_texts_are_answered(predicting, tmp_path):
         )  # fmt: skip
 
 
-def test_a_model_that_has_learned_nothing_says_so(predicting, tmp_path):
+def test_an_untrained_model_is_refused(predicting, tmp_path):
     TextClassifier().save(tmp_path / "empty.snb")
     status, prediction = predicting(tmp_path / "empty.snb")("POST", "/predict", b'{"text": "a"}')
     assert (status, prediction["label"], prediction["unsure"]) == (200, None, True)

@@ -261,7 +261,7 @@ def test_a_message_that_is_too_large_is_in_the_log(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can take on another user")
 @pytest.mark.parametrize("owned", ["file", "folder"])
-def test_an_owner_who_is_another_is_named(tmp_path, owned):
+def test_an_error_names_another_owner(tmp_path, owned):
     for folder in (tmp_path, *tmp_path.parents[:-2]):
         folder.chmod(0o711)
     path = tmp_path / "mail.db"
@@ -301,7 +301,7 @@ def test_other_variables_are_not_taken_for_misspelt_ones(serve, trained_db, name
     assert process.lines[0].startswith("listening on")
 
 
-def test_a_file_that_comes_back_is_no_stale_one(tmp_path):
+def test_a_restored_file_is_not_stale(tmp_path):
     path, warnings = tmp_path / "file", []
     path.write_text("first")
     watched = WatchedFile(str(path), read_text, warnings.append)
@@ -318,7 +318,7 @@ def read_text(path):
 
 
 @pytest.mark.parametrize("is_watched", [True, False], ids=["watched", "not watched"])
-def test_systemd_is_told_that_the_server_lives(serve, trained_db, tmp_path, is_watched):
+def test_the_server_notifies_the_watchdog_of_systemd(serve, trained_db, tmp_path, is_watched):
     """A server that hangs tells nothing, so that systemd starts another one (WatchdogSec)."""
     variables = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
     if is_watched:

@@ -247,7 +247,7 @@ def test_a_next_hop_of_nonsense_loses_nothing(trained_db, serve, answers, last):
     hop.close()
 
 
-def test_a_next_hop_that_hangs_up_between_messages_is_called_again(trained_db, serve):
+def test_a_next_hop_that_disconnects_between_messages_is_connected_again(trained_db, serve):
     hop, port = Raw({}), free_port()
 
     def talk(connection, lines):
@@ -317,7 +317,7 @@ def test_a_recipient_that_was_answered_for_keeps_its_answer(trained_db, serve):
     hop.close()
 
 
-def test_a_client_that_goes_away_puts_nothing_into_its_message(trained_db, serve):
+def test_a_disconnected_client_adds_nothing_to_its_message(trained_db, serve):
     """The hop reads late, so that the message is on its way when the client hangs up."""
     hop, port = Raw({}), free_port()
     has_begun, is_gone, read = threading.Event(), threading.Event(), threading.Event()
@@ -360,7 +360,7 @@ def send_unchanged(client, content):
     return client.getreply()[0]
 
 
-def test_what_could_pass_for_the_end_of_a_message_is_refused(trained_db, serve, smtp_sink):
+def test_data_like_the_end_of_a_message_is_refused(trained_db, serve, smtp_sink):
     port = free_port()
     serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address)
     with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
@@ -438,7 +438,7 @@ def test_a_line_without_end_is_not_kept(trained_db, serve, smtp_sink, chunk):
     assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 700_000
 
 
-def test_a_hop_that_hangs_holds_up_nobody_else(trained_db, serve):
+def test_a_hanging_next_hop_delays_no_other_client(trained_db, serve):
     hop, port, web_port = Raw({}), free_port(), free_port()
     goes_on = threading.Event()
     hop.talk = lambda connection, lines: goes_on.wait(300)
@@ -459,7 +459,7 @@ def test_a_hop_that_hangs_holds_up_nobody_else(trained_db, serve):
     hop.close()
 
 
-def test_what_cannot_be_judged_passes_unmarked(tmp_path, serve, smtp_sink, trained_db):
+def test_messages_that_cannot_be_classified_pass_unmarked(tmp_path, serve, smtp_sink, trained_db):
     port = free_port()
     process = serve(
         "--users", "--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address,
@@ -567,7 +567,7 @@ def certificate(tmp_path_factory):
     return str(path)
 
 
-def test_programs_ask_and_teach_by_http(web, tmp_path):
+def test_programs_classify_and_learn_by_http(web, tmp_path):
     status, response = web("POST", "/classify?reasons=2", SPAM % 99)
     assert (status, response["mark"], len(response["reasons"])) == (200, "S", 2)
     assert web("POST", "/classify?threshold=1", SPAM % 99)[1]["mark"] == "U"
@@ -602,7 +602,7 @@ def test_programs_ask_and_teach_by_http(web, tmp_path):
     assert web("GET", "/classify")[0] == 405
 
 
-def test_a_fault_of_the_program_is_not_told_as_a_missing_user(tmp_path, monkeypatch):
+def test_an_internal_error_is_not_reported_as_a_missing_user(tmp_path, monkeypatch):
     def broken(*arguments):
         raise KeyError("a fault")
 
@@ -691,7 +691,7 @@ def test_health_needs_no_token(web):
     assert (status, health["status"]) == (200, "ok")
 
 
-def test_health_tells_of_a_database_that_is_away():
+def test_health_reports_an_outage_of_the_database():
     mailboxes = SimpleNamespace(outage="mail.db: away", single=None)
     parts = []
 
@@ -719,7 +719,7 @@ def test_metrics_have_a_token_of_their_own(serve, tmp_path, many):
         assert scraper("GET", query)[0] == 401
 
 
-def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path):
+def test_a_stopping_server_logs_the_learned_message(serve, tmp_path):
     port, answers = free_port(), []
     process = serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
     ask = Web(port, (tmp_path / "mail.db.token").read_text().strip())
@@ -742,7 +742,7 @@ def test_a_server_that_is_told_to_stop_says_what_it_has_learned(serve, tmp_path)
         assert sum(item.messages for item in status_of(box).learned) == len(answers)
 
 
-def test_a_connection_that_comes_as_accepting_ends_is_no_fault():
+def test_a_connection_while_accepting_ends_is_not_an_error():
     faults = []
 
     async def cancelled_as_one_comes():
@@ -800,7 +800,7 @@ def test_a_listener_that_was_full_accepts_again(clients):
     asyncio.run(rounds())
 
 
-def test_who_asks_nothing_by_http_is_given_up(monkeypatch):
+def test_a_silent_http_client_is_disconnected(monkeypatch):
     """Without a token nobody is to keep others out by connections alone."""
     monkeypatch.setattr("streamnb.mailbox.service.http._HEADER", 0.1)
 
@@ -931,7 +931,7 @@ def test_http_takes_the_address_of_a_user(serve, users):
         assert web("GET", f"/status?user={name}")[0] == 401
 
 
-def test_out_of_descriptors_is_told_once(trained_db, tmp_path, serve):
+def test_a_lack_of_descriptors_is_logged_once(trained_db, tmp_path, serve):
     process = serve("--db", trained_db, lines=1, preexec_fn=limit_descriptors)
     path = process.lines[0].split()[-1]
     clients = []
@@ -1000,7 +1000,7 @@ def test_misuse_is_one_line(tmp_path, options, text):
 FORGED = b"X-Streamnb\0Ham, forged\0"
 
 
-def test_nothing_that_a_client_says_switches_the_milter_off(trained_db, serve):
+def test_no_command_of_a_client_disables_the_milter(trained_db, serve):
     """Names that are no IDNA, addresses that are no ASCII, odd macros and hosts."""
     port = free_port()
     serve("--db", trained_db, "--milter", f"127.0.0.1:{port}", "--reject", "0.6")
@@ -1071,9 +1071,7 @@ def test_a_refusal_has_the_id_of_its_line_in_the_log(trained_db, serve, reject_t
     assert "pills +" in line["reasons"]
 
 
-def test_a_milter_answers_who_waits_and_removes_forged_fields_on_trouble(
-    tmp_path, trained_db, serve
-):
+def test_a_milter_removes_forged_fields_after_an_error(tmp_path, trained_db, serve):
     port, path = free_port(), tmp_path / "mail.db"
     path.write_bytes(trained_db.read_bytes())
     process = serve("--db", path, "--milter", f"127.0.0.1:{port}")
@@ -1090,7 +1088,7 @@ def test_a_milter_answers_who_waits_and_removes_forged_fields_on_trouble(
 
 
 @pytest.mark.parametrize("packet", [b"\0\0\0\0", b"\xff\xff\xff\xffO", b"\0\0\0\3O12", b"\0\0\1"])
-def test_what_is_no_mail_server_is_given_up(trained_db, serve, packet):
+def test_a_client_that_is_not_a_mail_server_is_disconnected(trained_db, serve, packet):
     port = free_port()
     serve("--db", trained_db, "--milter", f"127.0.0.1:{port}")
     with MailServer(port) as server:
@@ -1127,7 +1125,7 @@ def test_a_unit_may_have_several_sockets_of_one_name(trained_db):
             assert "Traceback" not in process.communicate(timeout=20)[1]
 
 
-def test_a_mail_server_that_does_not_read_keeps_nobody_from_ending(trained_db, serve):
+def test_the_server_stops_although_a_mail_server_does_not_read(trained_db, serve):
     port = free_port()
     process = serve("--db", trained_db, "--milter", f"127.0.0.1:{port}")
     with MailServer(port, steps=0) as server:
@@ -1142,7 +1140,7 @@ XFORWARD = b"NAME=%b ADDR=192.0.2.7 HELO=%b IDENT=4f+57x" % (b"m" * 230, b"h" * 
 
 
 @pytest.mark.parametrize("offered", [b"NAME ADDR", b"NAME ADDR PORT PROTO HELO IDENT SOURCE", b""])
-def test_the_original_client_is_told_to_a_next_hop_that_wants_to_know(trained_db, serve, offered):
+def test_the_original_client_is_forwarded_by_xforward(trained_db, serve, offered):
     extension = b"250-XFORWARD %b\r\n" % offered if offered else b""
     answers = {b"EHLO": b"250-hop\r\n" + extension + b"250 SIZE\r\n", b"DATA": b"354 go\r\n"}
     hop, port = Raw(answers), free_port()

@@ -379,7 +379,7 @@ def test_a_next_hop_may_need_longer_for_a_whole_message(scripted, monkeypatch, e
     assert len(hop.messages) == 1
 
 
-def test_a_client_that_says_nothing_is_ended(relay, monkeypatch):
+def test_a_silent_client_is_disconnected(relay, monkeypatch):
     monkeypatch.setattr(proxying, "PATIENCE_S", 0.3)
     with socket.create_connection(("127.0.0.1", relay), 30) as client, client.makefile("rb") as got:
         assert got.readline().startswith(b"220")
@@ -389,9 +389,7 @@ def test_a_client_that_says_nothing_is_ended(relay, monkeypatch):
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_server_that_is_told_to_end_finishes_its_message(
-    serve, trained_db, smtp_sink, signal_number
-):
+def test_a_stopping_server_finishes_its_message(serve, trained_db, smtp_sink, signal_number):
     """A terminal that is closed sends SIGHUP."""
     smtp_sink.delay = 1.0
     process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)

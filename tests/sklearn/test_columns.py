@@ -71,7 +71,7 @@ def test_a_renamed_frame_is_reported(model):
         model.predict(frame.rename(columns=str.upper))
 
 
-def test_frames_with_other_columns_are_no_problem_if_one_is_known(model):
+def test_frames_with_other_columns_are_accepted_if_one_is_known(model):
     frame = INPUTS["frame"]()
     model.learn_many(frame, LABELS)
     with warnings.catch_warnings():
@@ -107,7 +107,7 @@ def test_a_number_as_text_is_refused_among_other_texts(others, as_rows):
     assert not model.statistics.levels.features
 
 
-def test_a_row_of_a_wide_frame_with_known_columns_is_no_surprise():
+def test_a_row_of_a_wide_frame_with_known_columns_gives_no_warning():
     frame = pd.DataFrame(np.eye(9), columns=[f"c{number}" for number in range(9)])
     model = streamnb.MultinomialNB()
     model.learn_many(frame[:4], ["a", "b", "a", "b"])

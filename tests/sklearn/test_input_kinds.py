@@ -304,7 +304,7 @@ def test_texts_of_every_container_are_texts(module, kind):
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, 3])
 @pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
-def test_errors_name_the_row_that_is_no_text(module, missing):
+def test_errors_name_the_row_that_is_not_text(module, missing):
     model = module.TextClassifier().fit(TEXTS, LABELS)
     X = pd.Series([*TEXTS[:2], missing, *TEXTS[2:4]], dtype=object)
     for call in (
@@ -330,7 +330,7 @@ MODELS_AND_ROWS = {name: row for row, names in ROWS for name in names}
 
 @pytest.mark.parametrize("label", NO_LABELS.values(), ids=NO_LABELS)
 @pytest.mark.parametrize("name", MODELS_AND_ROWS)
-def test_every_entrance_says_which_values_a_label_can_have(name, label):
+def test_every_entry_point_refuses_the_same_labels(name, label):
     model, row = getattr(streamnb, name)(), MODELS_AND_ROWS[name]
     rows = [[1.0]] if row == {0: 1} else [row]
     for _ in range(2):  # before and after the first examples

@@ -87,7 +87,7 @@ def test_float_labels_are_scored_as_scikit_learn_does():
         assert cross_val_score(estimator(), X, y, cv=2, error_score="raise").tolist() == [1.0, 1.0]
 
 
-def test_texts_of_pyarrow_are_texts_and_none_at_all_are_said_so():
+def test_texts_of_pyarrow_are_texts_and_an_empty_column_is_an_error():
     import pyarrow as pa
 
     texts = ["buy now", "lunch at noon"]

@@ -346,7 +346,7 @@ def test_a_killed_executor_changes_nothing(tmp_path):
     assert done.stdout.split() == ["killed", "same"], done.stderr[-3000:]
 
 
-def test_what_cannot_be_is_refused(session):
+def test_impossible_values_are_refused(session):
     frame = frame_of(session, stream(1, 20, 2))
     words = Classifier(Tokenizer(), MultinomialNB())
     for call, cause in (
@@ -492,7 +492,7 @@ def command(*arguments):
     return done
 
 
-def test_the_command_does_what_a_configuration_says(tmp_path):
+def test_the_command_follows_its_configuration(tmp_path):
     mail, model, out = (tmp_path / name for name in ("mail.parquet", "mail.snb", "out"))
     assert command("spark", "table", "corpora/sample", "-o", mail).returncode == 0
     settings = ["--set", f"spark.input={mail}", "--set", f"output.model={model}"]
@@ -546,13 +546,13 @@ def test_the_command_does_what_a_configuration_says(tmp_path):
         ),
     ],
 )
-def test_the_command_says_in_a_line_what_is_wrong(arguments, status, cause):
+def test_errors_of_the_command_are_one_line(arguments, status, cause):
     done = command("spark", *arguments)
     assert done.returncode == status
     assert cause in done.stderr
 
 
-def test_what_fails_in_a_task_is_one_line_and_leaves_nothing_in_the_way(tmp_path):
+def test_an_error_in_a_task_is_one_line_and_leaves_no_table(tmp_path):
     table = {
         "position": [0, 1, 2],
         "label": ["a", "b", None],
@@ -595,7 +595,7 @@ def test_a_plan_is_the_same_for_all():
     assert spec_of(new_model(spec_of(MailClassifier()))) == spec_of(MailClassifier())
 
 
-def test_the_guide_runs_as_it_stands(session, tmp_path, monkeypatch):
+def test_the_guide_runs_unchanged(session, tmp_path, monkeypatch):
     text = Path("docs/scale.md").read_text(encoding="utf-8")
     blocks = re.findall(r"<!-- spark -->\n```(sh|python)\n(.*?)```", text, re.S)
     for name in ("corpora", "configs"):

@@ -345,7 +345,7 @@ def test_questions_are_prepared_as_the_table_is(experiments):
         assert answer.probabilities["m"]["1"] > 0.6
 
 
-def test_what_the_texts_ask(experiments):
+def test_questions_of_the_textbooks_have_their_answers(experiments):
     words = run(configured(experiments, "words"))
     (answer,) = words.answers
     assert words.models["smoothed"].points == []
@@ -509,7 +509,7 @@ def test_a_column_that_counts_the_rows_is_reported(tmp_path, name, start, step, 
             assert read_examples(TableConfig(path=config.path, columns=columns)).notes == []
 
 
-def test_a_column_with_few_numbers_is_text_and_that_is_said(tmp_path):
+def test_a_column_with_few_numbers_is_reported_as_text(tmp_path):
     config = written(tmp_path / "t.csv", "a,y\nx,p\n2,q\nz,p\n")
     examples = read_examples(config)
     assert examples.table.values.ravel().tolist() == ["x", "2", "z"]
@@ -565,14 +565,14 @@ def test_lines_end_where_csv_has_them_end(tmp_path):
 @pytest.mark.parametrize(
     ("transposed", "text"), [(False, "a,b,y\n1,2,p\n3,x,q\n"), (True, "y,p,q\na,1,2\nb,3,x\n")]
 )
-def test_what_is_no_number_is_named_with_its_line(tmp_path, transposed, text):
+def test_an_error_names_the_line_of_a_cell_that_is_not_a_number(tmp_path, transposed, text):
     path = written(tmp_path / "t.csv", text).path
     results = read_examples(TableConfig(path=path, transposed=transposed))
     assert results.text == {"b": "t.csv:3: 'x'"}
 
 
 @pytest.mark.parametrize("prepared", [{"bins": 3}, {"scale": "min-max"}])
-def test_what_is_tested_has_no_part_in_how_values_are_prepared(tmp_path, prepared):
+def test_tested_rows_do_not_change_the_preparation_of_values(tmp_path, prepared):
     """Every model sees ranges and scales of the rows that are learned, whatever else there is."""
     rows = [(i, "pq"[i % 2]) for i in range(12)]
     outputs = []
@@ -815,7 +815,7 @@ def test_misuse_is_one_line(experiments, tmp_path, arguments, wanted, message):
     assert message in err
 
 
-def test_interrupted_it_says_so(experiments, tmp_path):
+def test_an_interruption_is_reported(experiments, tmp_path):
     program = """
 import os, signal
 import streamnb.tables.experiment

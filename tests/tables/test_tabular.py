@@ -61,7 +61,7 @@ def test_river_contract(model, check):
     check(model.clone())
 
 
-def test_nothing_of_the_contract_is_skipped():
+def test_no_check_of_river_is_skipped():
     for model in MODELS.values():
         assert model._unit_test_skips() == set()
         assert len(list(checks.yield_checks(model))) == 63
@@ -239,7 +239,7 @@ def test_a_bad_value_is_named():
 
 
 @by_model
-def test_what_was_never_learned_cannot_be_unlearned(name):
+def test_unlearning_an_unknown_message_is_refused(name):
     model = trained(name, [({"a": 1, "b": 2}, "p", 2.0), ({"a": 4, "b": 3}, "q", 1.0)])
     before, probabilities = learned_state(model), scores(model)
     for x, y, w in [
@@ -269,7 +269,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize(("name", "learned", "unlearned"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_what_cannot_have_been_learned_changes_nothing(name, learned, unlearned):
+def test_unlearning_an_impossible_example_changes_nothing(name, learned, unlearned):
     model = MODELS[name].clone()
     for x in learned:
         model.learn_one(x, "p")
@@ -367,7 +367,7 @@ SETTLED = [("two parents", "parents", 3), ("sparse", "sparse", False), ("lazy", 
 
 
 @pytest.mark.parametrize(("name", "parameter", "value"), SETTLED)
-def test_what_decides_the_counts_cannot_change_any_more(name, parameter, value):
+def test_parameters_of_counts_are_fixed_after_the_first_message(name, parameter, value):
     model = MODELS[name].clone()
     settled = f"{parameter}: cannot change|property '{parameter}'"
     with pytest.raises((ValueError, AttributeError), match=settled):
@@ -377,7 +377,7 @@ def test_what_decides_the_counts_cannot_change_any_more(name, parameter, value):
 @pytest.mark.parametrize(
     "model", [CategoricalNB(alpha=0), AODE(alpha=0), LazyBayesianRules(alpha=0)]
 )
-def test_of_a_feature_that_a_class_never_had_all_levels_are_alike(model):
+def test_all_levels_of_a_feature_without_counts_are_equal(model):
     for level in ("u", "v"):
         model.learn_one({"a": level, "b": "same"}, "x")
         model.learn_one({"b": "same"}, "y")
@@ -584,7 +584,7 @@ def test_aode_is_its_formula(stream, x, alpha, least):
 # Speed
 
 
-def test_gaussian_is_no_slower_than_scikit_learn():
+def test_gaussian_is_as_fast_as_scikit_learn():
     """Fit, predict and one row more: medians of paired ratios, which are a sixth, an eighth and a twentieth."""
     X, y = sklearn.datasets.load_iris(return_X_y=True)
     own_model, their_model = GaussianNB().fit(X, y), sklearn.naive_bayes.GaussianNB().fit(X, y)
@@ -688,7 +688,7 @@ def test_missing_values_are_left_out():
     assert categorical.likelihoods("p", "a") == {"x": 0.5, "y": 0.5}
 
 
-def test_a_discriminant_integrates_out_what_is_missing():
+def test_a_discriminant_integrates_out_missing_values():
     model = GDA("own").partial_fit(*data(1))
     X, _ = data(2)
     subset = GDA("own").partial_fit(data(1)[0][:, [0, 2]], data(1)[1])
@@ -724,7 +724,7 @@ def test_levels_of_any_kind_and_at_any_time():
         model.save("/nonexistent/never")
 
 
-def test_mixed_goes_by_type_or_by_name():
+def test_mixed_reads_columns_by_type_or_name():
     x = {"a": 1.0, "b": "x", "c": True, "d": 2}
     model = MixedNB()
     model.learn_one(x, "p")
@@ -763,7 +763,7 @@ def test_matrices_of_every_form():
         )
 
 
-def test_any_of_them_can_forget():
+def test_a_window_works_with_any_model():
     window = WindowNB(GaussianNB(), 4)
     for i in range(20):
         window.learn_one({"x": i}, "odd" if i % 2 else "even")
@@ -959,7 +959,7 @@ def test_decimals_are_numbers(model_class):
 @pytest.mark.parametrize(
     "texts", [["unknown", *map(str, range(30))], [f"{n}.5" for n in range(30)]]
 )
-def test_a_column_of_many_numbers_as_text_is_no_set_of_levels(texts):
+def test_a_column_of_many_numbers_as_text_is_not_categorical(texts):
     """One odd cell of a CSV file makes texts of all its column."""
     frame = pd.DataFrame({"size": texts, "city": ["rome", *["oslo"] * (len(texts) - 1)]})
     labels = ["p", *["q"] * (len(texts) - 1)]

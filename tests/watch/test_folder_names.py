@@ -42,7 +42,7 @@ def label(box, number):
 
 @pytest.mark.parametrize("encode", [str, encode_folder_name])
 @pytest.mark.parametrize("name", TRASH_NAMES)
-def test_a_move_out_of_spam_to_any_other_folder_teaches_nothing(tmp_path, box, name, encode):
+def test_a_move_out_of_spam_to_an_unwatched_folder_learns_nothing(tmp_path, box, name, encode):
     home = UserMaildir(tmp_path / "m", ("Junk", encode(name)))
     account = MaildirAccount(home.root)
     watcher = watcher_of(box, account, {"Junk": "spam"})
@@ -59,7 +59,7 @@ def test_a_move_out_of_spam_to_any_other_folder_teaches_nothing(tmp_path, box, n
 
 
 @pytest.mark.parametrize("below", ["Junk.2024", "Junk.old.2024"])
-def test_a_folder_below_a_classs_folder_is_no_move_and_out_of_it_is_one(tmp_path, box, below):
+def test_a_move_below_a_classs_folder_is_not_a_label_and_a_move_out_is(tmp_path, box, below):
     home = UserMaildir(tmp_path / "m", ("Junk", below))
     watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
     home.deliver(1)
@@ -75,7 +75,7 @@ def test_a_folder_below_a_classs_folder_is_no_move_and_out_of_it_is_one(tmp_path
         assert (label(box, 1), label(box, 2)) == labels, folder
 
 
-def test_a_copy_is_no_move_until_its_original_is_gone(tmp_path, box):
+def test_a_copy_is_a_move_only_after_the_original_is_deleted(tmp_path, box):
     home = UserMaildir(tmp_path / "m")
     watcher = watcher_of(box, MaildirAccount(home.root), {"Junk": "spam"})
     for number in (1, 2):
@@ -219,7 +219,7 @@ def test_keywords_in_a_maildir_of_dovecot_are_labels(tmp_path, box, part):
     assert (label(box, 1), label(box, 2)) == (None, "ham")
 
 
-def test_old_keywords_of_a_maildir_are_no_labels_after_an_upgrade(tmp_path, box):
+def test_old_keywords_of_a_maildir_are_not_labels_after_an_upgrade(tmp_path, box):
     """A database of an earlier state has no keywords of a Maildir."""
     home = UserMaildir(tmp_path / "m")
     (home.root / "dovecot-keywords").write_bytes(b"0 $Junk\n1 NotJunk\n")
@@ -288,7 +288,7 @@ def test_a_moved_message_has_the_same_keywords(tmp_path, source, target, flags):
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_a_list_of_keywords_that_is_no_file_is_ignored(tmp_path, kind):
+def test_a_list_of_keywords_that_is_not_a_file_is_ignored(tmp_path, kind):
     home = UserMaildir(tmp_path / "m")
     path = home.root / "dovecot-keywords"
     path.mkdir() if kind == "folder" else os.mkfifo(path)

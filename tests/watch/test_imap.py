@@ -122,7 +122,7 @@ def scene(request, tmp_path):
     scene.close()
 
 
-def test_moves_are_learned_and_taken_back(scene):
+def test_moves_are_learned_and_reversed(scene):
     scene.deliver(mail(1))
     scene.deliver(mail(2))
     scene.watcher.scan()
@@ -229,7 +229,7 @@ def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
     scene.close()
 
 
-def test_a_message_that_cannot_be_moved_holds_nothing_up(server, tmp_path):
+def test_a_message_that_cannot_be_moved_does_not_stop_the_scan(server, tmp_path):
     """The server says no: the junk folder cannot be written."""
     scene = Scene(server, tmp_path, move=True)
     trained(scene)
@@ -266,7 +266,7 @@ def test_keywords_are_the_users_word(scene):
     assert (scene.label(1), scene.label(2)) == (None, None)
 
 
-def test_a_change_of_uidvalidity_is_no_event(scene):
+def test_a_change_of_uidvalidity_learns_nothing(scene):
     for number in (1, 2, 3):
         scene.deliver(mail(number))
     scene.watcher.scan()

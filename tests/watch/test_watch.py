@@ -57,7 +57,7 @@ def scene(tmp_path):
     return scene
 
 
-def test_what_lies_there_at_first_teaches_nothing(tmp_path):
+def test_mail_of_the_first_scan_is_not_learned(tmp_path):
     scene = Scene(tmp_path)
     scene.dir.deliver(1)
     scene.dir.deliver(2, folder="Junk")
@@ -73,7 +73,7 @@ def test_what_lies_there_at_first_teaches_nothing(tmp_path):
     assert scene.label(2) == "ham"
 
 
-def test_moves_are_learned_and_taken_back(scene):
+def test_moves_are_learned_and_reversed(scene):
     scene.dir.deliver(1)
     scene.scan()
     assert scene.label(1) is None
@@ -106,7 +106,7 @@ def test_a_move_is_learned_as_a_correction_of_a_mistake(scene):
 
 
 @pytest.mark.parametrize("step", [-120.0, -40 * 86400.0])
-def test_a_clock_that_is_put_back_hides_no_move(scene, monkeypatch, step):
+def test_moves_are_found_after_the_clock_was_set_back(scene, monkeypatch, step):
     real = time.time
     for number in (1, 2):
         scene.dir.deliver(number)
@@ -123,7 +123,7 @@ def test_a_clock_that_is_put_back_hides_no_move(scene, monkeypatch, step):
     assert scene.label(2) is None
 
 
-def test_a_slip_between_the_listings_of_two_folders_can_be_taken_back(scene, monkeypatch):
+def test_a_move_between_the_listings_of_two_folders_can_be_reversed(scene, monkeypatch):
     scene.dir.deliver(1)
     scene.scan()
     listing = scene.account.list_messages
@@ -142,7 +142,7 @@ def test_a_slip_between_the_listings_of_two_folders_can_be_taken_back(scene, mon
     assert scene.label(1) is None
 
 
-def test_the_bin_teaches_nothing(scene):
+def test_a_move_to_the_trash_learns_nothing(scene):
     for number in (1, 2):
         scene.dir.deliver(number)
     scene.scan()
@@ -159,7 +159,7 @@ def test_the_bin_teaches_nothing(scene):
     assert scene.box.verify() == []
 
 
-def test_moves_made_while_nobody_watched_are_noticed(scene):
+def test_moves_made_between_two_runs_are_detected(scene):
     for number in range(4):
         scene.dir.deliver(number)
     scene.scan()
@@ -181,7 +181,7 @@ def trained(scene):
 
 
 @pytest.mark.parametrize("move", [False, True])
-def test_spam_is_filed_if_told_so_and_that_is_not_learned(tmp_path, move):
+def test_spam_is_moved_with_move_and_the_move_is_not_learned(tmp_path, move):
     scene = Scene(tmp_path, move=move)
     trained(scene)
     scene.scan()
@@ -215,7 +215,7 @@ def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
     assert any("not ready" in line for line in scene.report_lines)
 
 
-def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
+def test_a_watcher_that_was_stopped_during_a_move_continues(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -237,7 +237,7 @@ def test_a_watcher_stopped_while_filing_goes_on(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("field", OTHER_FILTERS)
-def test_mail_that_appears_in_junk_is_no_persons_word(scene, field):
+def test_mail_that_appears_in_junk_is_not_a_persons_label(scene, field):
     scene.dir.deliver(1, field + mail(1), "Junk")
     scene.scan()
     scene.scan()
@@ -271,7 +271,7 @@ def test_read_and_kept_is_ham_by_choice_only_and_no_persons_word(tmp_path, monke
     assert scene.box.label_of(digest(mail(1)))[:2] == ("spam", HUMAN)
 
 
-def test_what_comes_back_under_its_old_name_is_known_again(scene):
+def test_a_message_with_its_old_name_is_recognised(scene):
     scene.dir.deliver(1)
     scene.scan()
     for folder in ("Junk", "Trash", "Junk"):
@@ -323,7 +323,7 @@ def test_one_poisonous_message_does_not_stop_the_others(scene, monkeypatch):
 
 
 @pytest.mark.parametrize("most", [0, _HEADER_BYTES])  # bytes that can be read
-def test_what_cannot_be_read_now_is_learned_later(scene, monkeypatch, most):
+def test_unreadable_mail_is_learned_at_a_later_scan(scene, monkeypatch, most):
     read = scene.account._read
 
     def failing(folder, uid, wanted):
@@ -385,7 +385,7 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
         _run(scene.watcher, scene.account, 0, False, [], True)
 
 
-def test_what_is_no_file_is_not_judged(scene):
+def test_items_that_are_not_files_are_not_classified(scene):
     os.mkfifo(scene.dir.root / "new" / "1.fifo")
     scene.scan()
     scene.scan()
@@ -409,7 +409,7 @@ def test_a_folder_that_fails_is_named(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == "streamnb: /mail: Input/output error\n"
 
 
-def test_what_could_not_be_learned_now_is_learned_later(scene, monkeypatch):
+def test_mail_that_could_not_be_learned_is_learned_later(scene, monkeypatch):
     scene.dir.deliver(1)
     scene.scan()
     scene.dir.move(1, "Junk")
@@ -432,7 +432,7 @@ moves = st.tuples(
 
 
 @given(st.lists(moves, max_size=14))
-def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
+def test_the_last_move_of_any_sequence_is_the_label(tmp_path_factory, history):
     """Against a slow obvious reference: each message's last two places that are looked at.
 
     Spam that was in the bin at two looks was deleted; when its like comes, nothing is said of it.
@@ -502,7 +502,7 @@ def refused(*_):
     raise MailRefusedError("over quota")
 
 
-def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatch):
+def test_a_failed_move_does_not_stop_other_moves(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -525,7 +525,7 @@ def test_what_cannot_be_moved_now_does_not_hold_up_the_rest(tmp_path, monkeypatc
     assert scene.dir.folders_of(1) == ["Junk"]
 
 
-def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch):
+def test_a_message_that_a_person_moves_back_during_a_scan_stays(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -552,7 +552,7 @@ def test_who_rescues_a_message_during_a_look_is_not_fought(tmp_path, monkeypatch
         scene.scan()
 
 
-def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
+def test_a_message_that_a_person_moves_back_stays(tmp_path):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -567,7 +567,7 @@ def test_who_rescues_a_message_before_the_next_look_is_not_fought(tmp_path):
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_copies_of_what_is_filed_are_nobodys_word(tmp_path, later):
+def test_copies_of_mail_that_streamnb_moved_are_not_labels(tmp_path, later):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -584,7 +584,7 @@ def test_copies_of_what_is_filed_are_nobodys_word(tmp_path, later):
     assert not any("learned" in line or "corrected" in line for line in scene.report_lines)
 
 
-def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
+def test_the_next_watcher_retries_a_refused_move(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -600,7 +600,7 @@ def test_who_watches_next_files_what_was_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "method", ["move_message", "fetch_message", "fetch_headers", "list_messages"]
 )
-def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, method):
+def test_moves_of_another_watcher_are_not_labels(tmp_path, monkeypatch, method):
     """Two of one account: the other one looks while this one is about to do something."""
     scene = Scene(tmp_path, move=True)
     trained(scene)
@@ -627,7 +627,7 @@ def test_what_another_watcher_files_is_nobodys_word(tmp_path, monkeypatch, metho
             assert scene.box.label_of(digest(message)) is None
 
 
-def test_what_was_refused_and_then_moved_by_hand_is_learned(tmp_path, monkeypatch):
+def test_a_message_moved_by_hand_after_a_refused_move_is_learned(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -669,7 +669,7 @@ def test_the_same_header_again_is_not_its_owners_word(scene, monkeypatch):
     assert not scene.box.labels or sum(scene.box.counts[0].weights) == 0
 
 
-def test_a_database_that_goes_away_ends_the_watching(scene):
+def test_a_removed_database_ends_watch(scene):
     os.unlink(scene.box.path)
     with pytest.raises(StateError, match="removed or replaced"):
         scene.scan()
@@ -685,7 +685,7 @@ def test_names_need_not_be_utf8(scene):
     assert scene.label(1) == "spam"
 
 
-def test_the_command_leaves_the_bin_alone(tmp_path):
+def test_the_command_ignores_the_trash(tmp_path):
     """With the folders that it finds by itself."""
     home = UserMaildir(tmp_path / "m", ["Junk", "Trash", "Sent", "Drafts", "Lists", "Lists.Trash"])
     (home.root / "new" / "sub").mkdir()
@@ -715,7 +715,7 @@ def test_folders_are_found_and_missing_ones_named(tmp_path):
         MaildirAccount(tmp_path)
 
 
-def test_a_wait_for_a_maildir_ends_in_time_or_when_it_is_told_to(tmp_path):
+def test_waiting_for_a_maildir_ends_in_time_or_on_a_stop(tmp_path):
     UserMaildir(tmp_path / "m", [])
     account, polls = MaildirAccount(tmp_path / "m"), []
     begun = time.monotonic()
@@ -746,7 +746,7 @@ def test_watching_a_stream_gives_the_counts_of_learning_it(sample, tmp_path):
     scene.box.close()
 
 
-def test_the_command_watches_until_it_is_told_to_stop(tmp_path):
+def test_the_command_watches_until_a_signal(tmp_path):
     scene = Scene(tmp_path)
     scene.box.close()
     command = [*STREAMNB, "watch", scene.dir.root, "--every", "0.1", "--db", scene.box.path]

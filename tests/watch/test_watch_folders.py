@@ -81,7 +81,7 @@ def test_new_mail_goes_to_the_folder_of_its_class(scene):
     assert scene.dir.folders_of(2) == ["INBOX"]
 
 
-def test_what_is_unsure_has_a_folder(scene):
+def test_unsure_mail_can_have_a_folder(scene):
     scene = scene(move=True, unsure="Look")
     scene.scan()
     scene.dir.deliver(1, mail(1, WORDS["work"]))
@@ -163,7 +163,7 @@ def test_a_folder_has_one_name(scene):
 @pytest.mark.parametrize(
     ("folder", "label"), [("Work", "work"), ("INBOX", "ham"), ("Archive", None)]
 )
-def test_what_we_filed_and_its_owner_moved_on_before_the_next_look(scene, folder, label):
+def test_a_person_moves_a_message_on_before_the_next_scan(scene, folder, label):
     scene = scene(move=True)
     scene.scan()
     scene.teach()
@@ -175,7 +175,7 @@ def test_what_we_filed_and_its_owner_moved_on_before_the_next_look(scene, folder
     assert scene.label(1, WORDS["spam"]) == label
 
 
-def test_a_word_that_was_taken_back_is_a_word(scene):
+def test_an_existing_message_with_a_removed_label_is_not_classified(scene):
     scene = scene(move=True)
     scene.scan()
     scene.dir.deliver(1, mail(1, WORDS["spam"]))
@@ -191,7 +191,7 @@ def test_a_word_that_was_taken_back_is_a_word(scene):
     assert scene.dir.folders_of(1) == ["INBOX"]
 
 
-def test_what_lay_there_can_be_sorted_later(scene):
+def test_existing_mail_can_be_sorted_later(scene):
     scene = scene(move=True)
     for i, words in enumerate(WORDS.values()):
         scene.dir.deliver(i, mail(i, words))
@@ -211,7 +211,7 @@ def test_what_lay_there_can_be_sorted_later(scene):
     assert scene.dir.folders_of(0) == ["INBOX"]
 
 
-def test_what_a_server_filed_by_our_verdict_is_nobodys_word(scene):
+def test_mail_that_a_server_moved_by_our_verdict_is_not_a_label(scene):
     scene = scene()
     scene.scan()
     scene.dir.deliver(1, b"X-Streamnb: work, score=3.2\n" + mail(1), "Work")
@@ -228,7 +228,7 @@ moves = st.tuples(st.sampled_from(["INBOX", "Junk", "Work", "Lists", "Archive"])
 
 @given(st.lists(moves, max_size=14))
 @example([("Work", True), ("Archive", True), ("INBOX", True), ("Junk", True), ("INBOX", True)])
-def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
+def test_the_last_move_of_any_sequence_is_the_label(tmp_path_factory, history):
     """Against a slow obvious reference."""
     scene = Scene(tmp_path_factory.mktemp("w"))
     scene.scan()
@@ -260,7 +260,7 @@ def test_any_moves_end_in_what_its_owner_said(tmp_path_factory, history):
     scene.box.close()
 
 
-def test_a_folder_whose_name_is_no_utf_8_is_one_like_others(tmp_path):
+def test_a_folder_name_can_have_bytes_that_are_not_utf_8(tmp_path):
     home = UserMaildir(tmp_path / "m")
     odd = os.fsdecode(b"Entw\xfcrfe")
     for place in ("cur", "new", "tmp"):

@@ -135,7 +135,7 @@ def entry(tmp_path, number):
         return next(item for item in VerdictLog(box).entries() if item.subject == f"m{number}")
 
 
-def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
+def test_unsure_mail_is_listed_and_labelled_by_a_click(page, tmp_path):
     page_text = text_of(page.get("/"))
     assert "m1 Mixed <m@example.com>" in page_text
     assert "Pills" not in page_text
@@ -160,7 +160,7 @@ def test_what_was_unsure_is_shown_and_taught_by_a_click(page, tmp_path):
         assert box.verify() == []
 
 
-def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
+def test_many_messages_are_labelled_at_once_even_if_deleted(page, home, tmp_path):
     for path in home.find(2) + home.find(3):
         path.unlink()
     ids = [entry(tmp_path, number).id for number in (2, 3)]
@@ -181,7 +181,7 @@ def test_many_are_taught_at_once_also_when_they_are_gone(page, home, tmp_path):
     assert "learned" not in text_of(page.get("/?did=taught&as=<b>&ids=1"))
 
 
-def test_those_that_left_the_record_meanwhile_do_not_keep_others_from_being_taught(page, tmp_path):
+def test_deleted_verdicts_do_not_prevent_labels_of_others(page, tmp_path):
     ids = [entry(tmp_path, number).id for number in (1, 2, 3)]
     with Mailbox(tmp_path / "mail.db") as box:
         VerdictLog(box).erase([entry(tmp_path, 2).digest])
@@ -409,7 +409,7 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
     assert '"subject": "m1"' in streamnb_command("verdicts", "--json", *db)[1]
 
 
-def test_what_is_erased_leaves_no_trace(tmp_path, home):
+def test_erased_messages_leave_no_trace(tmp_path, home):
     db = ("--db", tmp_path / "mail.db")
     secret = from_("Secret <secret@example.com>", mail(77, "zanzibarxyz"))
     (tmp_path / "one.eml").write_bytes(secret)
@@ -716,13 +716,13 @@ def test_reasons_have_one_sign_between_two_classes(page, tmp_path):
         ("spam", [], -1.0, "against spam"),
     ],
 )
-def test_evidence_says_what_it_speaks_for(label, others, log_odds, side):
+def test_evidence_names_the_class_that_it_favours(label, others, log_odds, side):
     shares = dict.fromkeys([label, *others], 1 / (1 + len(others)))
     assert Verdict(label, 0.5, 0.0, False, shares, []).side(log_odds) == side
 
 
 @pytest.mark.parametrize(("spams", "hams"), [(3, 3), (70, 3), (70, 70)])
-def test_an_unsure_verdict_says_why(box, spams, hams):
+def test_an_unsure_verdict_has_its_cause(box, spams, hams):
     for i in range(max(spams, hams)):
         if i < spams:
             box.learn(mail(i, SPAM), "spam")
