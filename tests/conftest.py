@@ -26,7 +26,7 @@ settings.register_profile("quick", deadline=None, max_examples=10, derandomize=T
 settings.register_profile("full", deadline=None, derandomize=True, database=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(KIND if FULL else "quick")
-# Tests that start servers of their own; what they need must be there then.
+# Tests that start servers; with this option, a missing program is an error.
 SERVERS = os.environ.get("STREAMNB_SERVERS") == "1"
 REAL = {
     "dovecot": "Dovecot, Postfix and delivery agents, as root",
@@ -34,9 +34,8 @@ REAL = {
     "postgres": "PostgreSQL, as root",
     "prometheus": "promtool of Prometheus",
 }
-# Tests that take seconds: of river's contract, the checks of growth and, of the models of tables,
-# those of a model that learns when it is asked and the checks on further datasets; and further
-# cases of what is slow.
+# Tests that take seconds: river's checks of growth; for models of tables, the checks of the lazy
+# model and of further datasets; and further cases of slow tests.
 LONG_TESTS = re.compile(
     r"check_bounded_memory_growth"
     r"|test_tabular.py::test_river_contract\[(LazyBayesianRules|.*\D[1-9]\d*\]$)"

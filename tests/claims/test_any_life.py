@@ -1,4 +1,4 @@
-"""Whatever a model goes through, it equals a second one that goes through it in another way."""
+"""A model equals a second one that learned the same by other calls, copies and files."""
 
 import copy
 import pickle
@@ -101,7 +101,7 @@ class AnyLife(RuleBasedStateMachine):
                 try:
                     model.unlearn_one(x, y, receipt=receipt)
                 except ValueError:
-                    assert self.kind.startswith("window")  # it has left the window
+                    assert self.kind.startswith("window")  # the message has left the window
 
     @rule(words=messages, y=labels, w=weights)
     def learn_and_unlearn(self, words, y, w):

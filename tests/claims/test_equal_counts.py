@@ -1,4 +1,4 @@
-"""Counts are equal however their classes came."""
+"""Counts are equal for any order of their classes."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""A run without errors, or without correct predictions, has an interval all the same."""
+"""A run without errors, or without correct predictions, has an interval, too."""
 
 import json
 
@@ -11,7 +11,7 @@ from streamnb.evaluate.prequential import Step
 
 
 def recorded(n, labels, is_correct):
-    """Return the summary of n predictions, all of them right or all of them wrong."""
+    """Return the summary of n predictions, all correct or all wrong."""
     metrics = RunningMetrics(labels[0])
     for number in range(n):
         y, other = labels[number % len(labels)], labels[(number + 1) % len(labels)]

@@ -1,4 +1,4 @@
-"""A window learns and predicts many rows as it does one by one, whatever model is inside."""
+"""A window learns and predicts many rows exactly as one by one, with any model inside."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Discriminative models, views, recalibration, forgetting and the classifiers made of them."""
+"""Discriminative models, views, recalibration, unlearning, and classifiers of these."""
 
 import copy
 import io
@@ -58,7 +58,7 @@ MODELS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
 
 
 class SlowDiscriminative:
-    """Su, Zhang, Ling and Matwin (2008), with dicts and numpy, as it stands in the paper."""
+    """Su, Zhang, Ling and Matwin (2008), with dicts and numpy, exactly as in the paper."""
 
     def __init__(self, alpha, length_norm, power, prior_share=1.0, complement=False):
         self.alpha, self.length_norm, self.power, self.prior_share = (
@@ -125,7 +125,7 @@ def test_discriminative_learning_is_that_of_the_paper(stream, alpha, power):
         model.learn_one(x, y)
         assert model.receipt.view_weights[0] == pytest.approx(expected, abs=0.5 / 1024 + 1e-9)
         slow.counts = defaultdict(lambda: defaultdict(float), slow.counts)
-        update = model.receipt.view_weights[0]  # a tie in rounding may fall either way
+        update = model.receipt.view_weights[0]  # rounding may decide a tie in two ways
         for w, n in x.items():
             slow.counts[w][y] += update * n
         slow.messages[y] = slow.messages.get(y, 0) + 1
@@ -187,7 +187,7 @@ def test_a_window_has_only_the_last_messages(model, stream, size):
         windowed.learn_one(x, y)
     assert sum(windowed.model.counts.weights) == min(size, len(stream))
     if model is DiscriminativeMultinomialNB:
-        return  # what it adds depends on what it knew
+        return  # its update depends on the earlier messages
     fresh = model()
     fresh.counts.add_classes(windowed.model.counts.labels)
     for x, y in stream[-size:]:
@@ -212,14 +212,14 @@ def test_decay_is_learning_with_smaller_weights(model, stream, x):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_decay_forgets_without_end(model):
-    """Weights grow without bound, so the table is scaled down now and then."""
+    """Weights grow without a bound, so the table is rescaled from time to time."""
     trained = model(decay=0.5)
     for i in range(300):
         trained.learn_one({f"old{i}": 1, "both": 1}, "spam" if i % 2 else "ham")
     assert trained.counts.decay_halvings > 0
     assert trained.counts.features < 80
     assert trained.counts.scale < 2**33
-    # Each message weighs half of the next: in all as much as one that has aged once.
+    # Each message has half the weight of the next one, so their sum is that of one message at half weight.
     weights = sum(trained.counts.weights) / trained.counts.scale
     assert weights == pytest.approx(1)
     if model is not DiscriminativeMultinomialNB:
@@ -469,7 +469,7 @@ def test_the_first_of_equal_classes_is_predicted_everywhere():
 
 @pytest.mark.parametrize("make", [MultinomialNB, ComplementNB, BernoulliNB])
 def test_equal_scores_give_the_first_class_everywhere(make):
-    """Every way of asking for the class gives the same answer where classes tie."""
+    """If classes tie, every method predicts the same class."""
     model = make()
     words = [f"w{i}" for i in range(7)]
     for label in ("ham", "spam"):
@@ -571,7 +571,7 @@ def test_a_drift_with_decay_is_not_taken_for_wrong_labels():
 
 
 def test_sure_mistakes_after_a_change_are_learned():
-    """Views whose evidence is not bounded: no probability is too small for a label to be believed."""
+    """Views whose evidence is not bounded: labels are learned even if their probability is tiny."""
     model = ViewsNB([MultinomialNB(alpha=1e-3), MultinomialNB(alpha=1e-3)], bound=None)
     numbers, right = random.Random(1), []
     for i in range(4000):
@@ -621,14 +621,14 @@ def test_views_have_one_decay():
 
 
 def some_telling_words(numbers, k):
-    """A text of class k with up to three words that tell so, which few others have."""
+    """A text of class k with up to three words that are rare in other classes."""
     telling = [f"t{k}x{numbers.randrange(300)}" for _ in range(numbers.randrange(4))]
     return " ".join([*telling, *(f"c{numbers.randrange(200)}" for _ in range(20))])
 
 
 @pytest.mark.parametrize(("classes", "most"), [(2, 0.6), (6, 1.2)])
 def test_corrections_alone_give_calibrated_probabilities(classes, most):
-    """Each label contradicts the model then, which says nothing of how strong evidence is."""
+    """Each label then contradicts the model, which does not show that the evidence is weak."""
     numbers, model, losses = random.Random(3), TextClassifier(), []
     for _ in range(3000):
         k = numbers.randrange(classes)
@@ -776,7 +776,7 @@ def test_merged_views_count_both_streams():
 
 
 def test_recalibration_learns_how_often_it_is_right():
-    """A model that always says 20 to 1 and is right four times out of five."""
+    """A model that always predicts with odds of 20 to 1, and is correct four times out of five."""
     rng = np.random.default_rng(1)
     recalibration = Recalibration(1)
     for _ in range(3000):
@@ -875,7 +875,7 @@ def test_the_pool_loses_at_most_the_logarithm_of_its_systems(stream, weight):
 
 @pytest.mark.parametrize("classifier_class", [TextClassifier, MailClassifier])
 def test_a_model_loses_at_most_the_logarithm_of_its_systems(classifier_class):
-    """In an arbitrary stream, with every label believed."""
+    """In an arbitrary stream, without label noise."""
     numbers, classifier = random.Random(9), classifier_class(label_noise=0.0, systems=2)
     model, loss, own = classifier.model, 0.0, np.zeros(2)
     for _ in range(600):
@@ -986,7 +986,7 @@ def test_the_first_messages_of_another_class_leave_verdicts_as_sure_as_they_were
 
 
 def slow_share(gram, k, table, totals, step, alpha=0.1, spread=3.0):
-    """The formula of `ContextNB`, as it stands."""
+    """The formula of `ContextNB`, computed directly."""
     own = table.get(gram, (0, 0))[k]
     if len(gram) == step:
         room = alpha * 256**step
@@ -1045,7 +1045,9 @@ def test_the_strongest_contexts_are_grams_that_explain_messages():
         whole = {value: gain for value, gain in result if len(grams.name(value)) == 6}
         assert whole == pytest.approx(expected[label])
         for gram in (grams.name(value) for value, _ in result if value not in whole):
-            assert any(gram in text[:5].encode() for text, _ in texts)  # as a text begins
+            assert any(
+                gram in text[:5].encode() for text, _ in texts
+            )  # as at the beginning of a text
 
 
 @given(st.binary(max_size=200) | st.text("aB .!", max_size=90).map(str.encode), st.integers(1, 50))
@@ -1145,7 +1147,7 @@ def test_costs_decide(costs, label, unsure):
         ({"spam": 1000, "ham": 3, "list": 3}, True),
         ({"spam": 1, "ham": 1, "list": 1}, True),
         ({"spam": 60, "ham": 60}, False),
-        ({"spam": 60, "ham": 60, "slip": 0}, False),  # which was taken back
+        ({"spam": 60, "ham": 60, "slip": 0}, False),  # which was unlearned
     ],
 )
 def test_a_verdict_depends_on_the_messages_of_other_classes(messages, unsure):
@@ -1155,7 +1157,7 @@ def test_a_verdict_depends_on_the_messages_of_other_classes(messages, unsure):
 
 
 def test_the_unsure_rule_follows_its_formula_with_many_classes():
-    """Against the formula as it is written, a label at a time."""
+    """Against the formula, computed for one label at a time."""
     chance = random.Random(5)
     for k in (1, 2, 3, 40):
         scores = {c: chance.gauss(0, 2) for c in range(k)}
@@ -1184,7 +1186,7 @@ def test_classifying_takes_time_in_proportion_to_the_classes():
     begun = time.process_time()
     verdict = classifier.classify("item of kind k9", reasons=0)
     assert verdict.label == 9
-    assert time.process_time() - begun < 0.3  # every class against every other took a second
+    assert time.process_time() - begun < 0.3  # comparing all pairs of classes would take a second
 
 
 def test_weights_below_one_make_a_class_ready():
@@ -1196,7 +1198,7 @@ def test_weights_below_one_make_a_class_ready():
 
 
 def test_a_class_is_ready_once_a_clear_message_of_it_can_be_sure():
-    """A new kind of ham is too probable before there are fifty: nothing is surely spam till then."""
+    """With fewer than fifty ham messages, a new kind of ham is so probable that no verdict is surely spam."""
     classifier = TextClassifier()
     ready = []
     for number in range(60):
@@ -1717,7 +1719,7 @@ def test_a_window_delegates_to_its_model():
 
 
 def test_merged_models_unlearn_messages_of_both(tmp_path):
-    """The estimate of wrong labels is that of one of them: it never counted the other's labels."""
+    """The merged model has the label noise of one model, which never counted the other's labels."""
     learned = []
     models = [ViewsNB([DiscriminativeMultinomialNB()]) for _ in range(2)]
     for seed, model in enumerate(models):

@@ -48,7 +48,7 @@ def exit_status_of(call):
 
 
 def watched(call):
-    """Make a call, which an alarm ends in a process that waits for a lock for good."""
+    """Make a call; an alarm ends a process that waits for a lock without end."""
 
     def call_with_alarm():
         import signal
@@ -83,7 +83,7 @@ def test_a_child_can_use_what_other_threads_use(name):
 
 
 def test_a_child_gets_whole_objects(monkeypatch):
-    """A fork waits until the call that another thread has begun is done."""
+    """A fork waits for the end of a call that another thread has begun."""
     lock = ForkSafeLock()
     is_begun, changes = threading.Event(), []
 

@@ -1,4 +1,4 @@
-"""Labels of any type in files and JSON; files that are read as what was saved."""
+"""Labels of any type in files and JSON; files that give the saved objects."""
 
 import enum
 import io

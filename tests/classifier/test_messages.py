@@ -1,4 +1,4 @@
-"""Errors that say what to do: each mistake at each entrance where it can be made."""
+"""Errors that advise: each mistake at each entry point where users can make it."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def test_misspelt_parameters_get_a_suggestion(make):
         make(**{wrong: 1})
 
 
-# A word of scikit-learn, a model that has the same by another name, and that name.
+# A parameter of scikit-learn, a model that has it by another name, and that name.
 FOREIGN = [
     ("fit_prior", streamnb.MultinomialNB, "prior='uniform'"),
     ("fit_prior", estimators.ComplementNB, "scikit-learn ignores it"),

@@ -1,4 +1,4 @@
-"""Tokenizers, and functions that stand for one: at every entrance, with every operation."""
+"""Tokenizers, and functions in their place: at every entry point, with every operation."""
 
 import io
 import pickle
@@ -44,7 +44,7 @@ NO_TOKENIZERS = [
     streamnb.Tokenizer,
     dict,
 ]
-# Each entrance where a tokenizer is asked for.
+# Each entry point that takes a tokenizer.
 ENTRANCES = {
     "Classifier": lambda tokenizer: streamnb.Classifier(tokenizer, MultinomialNB()),
     "Views": lambda tokenizer: streamnb.Classifier(

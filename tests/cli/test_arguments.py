@@ -1,4 +1,4 @@
-"""Arguments of all commands: an empty one, as from an unset variable, is not the present folder."""
+"""Arguments of all commands: an empty one, as from an unset variable, is not the current folder."""
 
 import click
 import pytest

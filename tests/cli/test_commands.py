@@ -1,4 +1,4 @@
-"""`explain`, `top` and `trec`, as they are typed."""
+"""`explain`, `top` and `trec` on the command line."""
 
 import errno
 import fcntl
@@ -473,7 +473,7 @@ def test_a_terminal_shows_accuracy_and_the_next_command(
 
 
 def test_lists_of_commands_show_whole_sentences():
-    """Click cuts a first line that is too long for the list of its group."""
+    """Click cuts a first line of the help that is too long for the list of commands."""
 
     def commands_of(group, context):
         for name in group.list_commands(context):

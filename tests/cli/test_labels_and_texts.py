@@ -1,4 +1,4 @@
-"""The commands for texts: labels as they stand, one column as a file or a pipe, models of rows."""
+"""The commands for texts: labels unchanged, one column as a file or a pipe, models of rows."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ def rows_of(text):
 
 @pytest.mark.parametrize("output_format", ["csv", "tsv"])
 def test_half_a_surrogate_pair_is_replaced_in_a_table(model, tmp_path, output_format):
-    """JSON can have it, UTF-8 not: some programs cut texts within a pair."""
+    """JSON can have half a surrogate pair, UTF-8 cannot: some programs cut texts within a pair."""
     data = tmp_path / "data.jsonl"
     data.write_text('{"text": "refund \\ud83d"}\n{"text": "log in \\ud83d\\ude00"}\n')
     status, out, error = streamnb_command("predict", model, data, "--format", output_format)

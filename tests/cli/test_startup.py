@@ -74,7 +74,7 @@ def test_a_message_without_server_costs_little_more_than_numpy(words, message):
     least = dict.fromkeys(programs, float("inf"))
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    for _ in range(10):  # by turns, so that load on the machine meets all of them
+    for _ in range(10):  # by turns, so load on the machine affects all of them
         for name, program in programs.items():
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from streamnb._core.exact_sums import ExactSums
 from streamnb.tables.exact_products import cells_of_rows
 
-# What is below 2^-640 is cut off; products of these are not.
+# Bits below 2^-640 are cut off; products of these numbers have none.
 numbers = (
     st.floats(-1e100, 1e100).filter(lambda x: x == 0 or abs(x) > 1e-40)
     | st.just(math.nan)
     | st.sampled_from([0.1, 3.0, -1e9, 15.26])
 )
-# Small ones, too, of whose products something is cut off.
+# Also small numbers, whose products lose bits.
 of_any_size = st.floats(-1e100, 1e100) | st.integers(-99, 99).map(lambda x: x * 1e-85)
 weights = st.floats(1e-40, 1e100) | st.sampled_from([1.0, 2.0, 0.3])
 rows = st.lists(
@@ -202,7 +202,7 @@ def test_many_additions_and_sizes(full):
     sums.grow(1)
     assert sys.getsizeof(sums) < 200
     X, labels, w = np.full((1 << 20, 1), -1 / 3), np.zeros(1 << 20, np.int64), np.ones(1 << 20)
-    times = 200 if full else 10  # in full more than carries can wait for
+    times = 200 if full else 10  # more additions than fit before a carry
     for _ in range(times):
         sums.add(X, labels, 0, w)
     n, mean, squares = sums.moments()[:, 0]

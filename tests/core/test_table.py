@@ -1,4 +1,4 @@
-"""The table of counts against a dict, whatever its size, its columns and its keys."""
+"""The table of counts against a dict, for any size, columns and keys."""
 
 import io
 import math
@@ -54,14 +54,14 @@ def test_a_table_is_a_dict_of_counts(steps, keep_names):
             other.merge(table, np.arange(table.classes))
         assert contents(copy) == contents(table)
         assert copy.totals == table.totals
-    table.rescale(0.5, 1.5)  # of what was counted once, less than that is left
+    table.rescale(0.5, 1.5)  # the remainder is smaller than the count
     halves = {key: [v / 2 for v in row] for key, row in contents(other).items()}
     assert contents(table) == {key: row for key, row in halves.items() if sum(row) >= 1.5}
 
 
 @pytest.mark.parametrize("classes", [2, 9])
 def test_an_index_of_many_segments(classes):
-    """Segments split, and rows that are dropped leave no gap behind."""
+    """Segments split, and removed rows leave no gaps."""
     rng = np.random.default_rng(1)
     keys = np.concatenate((rng.integers(0, 2**63, 300_000).astype(np.uint64), u64(alike(3_000))))
     table = _core.CountTable(classes, False)
@@ -94,7 +94,7 @@ def test_room_that_is_reserved_is_not_made_again():
 
 @pytest.mark.parametrize(("classes", "most"), [(1, 32), (2, 40), (20, 60), (2_000, 60)])
 def test_memory_of_a_feature(classes, most):
-    """At every moment of its growth, where a feature has two classes at most."""
+    """After each step of growth, with at most two classes for a feature."""
     rng = np.random.default_rng(1)
     table = _core.CountTable(classes, False)
     keys = rng.integers(0, 2**63, 400_000).astype(np.uint64)
@@ -151,7 +151,7 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
 
 
 def test_a_table_does_not_reuse_the_rows_of_another_look_up():
-    """A table remembers the rows of the last look-up: they are a guess, not the truth."""
+    """A table caches the rows of the last look-up, which must be checked before they are used again."""
     table = _core.CountTable(2, False)
     ones = np.ones(3)
     table.add(u64([1, 2, 3]), ones, 0)
@@ -267,7 +267,7 @@ def test_room_for_no_number_of_features_is_refused():
     table.reserve(1_000_000)
     size = table.__sizeof__()
     table.add(np.arange(5_000, dtype=np.uint64), np.ones(5_000), 0)
-    assert table.__sizeof__() > size  # the room is still there
+    assert table.__sizeof__() > size  # the allocated room remains
 
 
 def test_features_without_counts_have_no_evidence():

@@ -135,7 +135,7 @@ def test_messages_may_begin_oddly(tmp_path, first_line):
 
 
 def test_separators_across_chunks_are_found(tmp_path):
-    """A separator, and the field after it, may lie in two chunks of the file."""
+    """A separator and the field after it can be in two chunks of the file."""
     message = DATED + b"X-" + b"y" * 180 + b": 1\n\nx\n\n"
     size = 1 << 20
     for offset in (0, 1, 7, len(DATED) - 1, len(DATED), len(DATED) + 100, len(message)):
@@ -185,7 +185,7 @@ def test_addresses_nested_without_end_are_none(tmp_path):
 
 
 def test_a_long_mbox_is_cut_at_the_right_places(tmp_path):
-    """Separators that fall across the pieces the file is read in."""
+    """Separators that are divided between two chunks of the file."""
     head = b"From me Mon Jan  5 12:00:00 2026\nN: %d\n\n"
     messages = [head % n + b"x" * (99_991 * n % 300_000) + b"\n\n" for n in range(40)]
     write(tmp_path, {"ham.mbox": b"".join(messages)})

@@ -1,4 +1,4 @@
-"""Tabular files of every format, at every entrance that reads tables."""
+"""Tabular files of every format, in every command and function that reads tables."""
 
 import bz2
 import codecs

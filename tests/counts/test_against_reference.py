@@ -58,7 +58,7 @@ class Histories(RuleBasedStateMachine):
         try:
             self.slow.unlearn(*example)
         except ValueError:
-            return  # it was taken back before
+            return  # it was unlearned before
         self.model.unlearn_one(*example)
 
     @rule(several=st.lists(st.tuples(messages, labels), max_size=4))

@@ -147,7 +147,7 @@ def test_all_messages_can_be_unlearned(name):
         model.unlearn_one(x, y, receipt=receipt)
     for view_model in model.view_models:
         assert np.allclose(view_model.counts.weights, 0, atol=1e-6)
-        # Counts that came back after an eviction can be left, those below zero cannot.
+        # A count can remain after an eviction and unlearning, but none is below zero.
         assert (view_model.counts.items()[1] >= 0).all()
 
 

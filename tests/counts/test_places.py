@@ -189,7 +189,7 @@ def test_features_without_counts_have_no_place(tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_ledger_has_correct_places_after_any_operations(tmp_path, sample, seed):
-    """And every part of the program that reads it reads the same as of fingerprints."""
+    """Every reader of the ledger gets the same features as from fingerprints."""
     draw = random.Random(seed)
     content = mails(sample, 30)
     with Mailbox(tmp_path / "db") as box, Mailbox(tmp_path / "db") as other:
@@ -231,7 +231,7 @@ def test_a_compaction_moves_no_features_unless_many_places_are_empty(sample, tmp
             box.forget(content)
         compact(box, rare_days=None)
         assert [counts.free_slots for counts in box.counts] == [0] * len(box.counts)
-        # Those that were taken back still have features that nothing else has.
+        # Removed rows still have features that no other row has.
         assert placed(box) == [60, 0]
         assert box.verify() == []
 
@@ -259,7 +259,7 @@ def test_a_wrong_place_in_the_table_of_features_is_found(tmp_path):
     damage(path, "UPDATE features_0 SET place = 0 WHERE place = 1")
     with Mailbox(path) as box:
         assert box.verify() != []
-        assert box.classify(SPAM) == scores  # by what the blocks say
+        assert box.classify(SPAM) == scores  # by the fingerprints in the blocks
 
 
 def test_the_places_of_features_do_not_change_the_verdict(sample, tmp_path, monkeypatch):
@@ -305,14 +305,14 @@ def test_recover_reads_places_from_features_or_blocks(sample, tmp_path, lost):
         return
     done = recover(path, new)
     assert done.rows_added == 60
-    # Of half of each a quarter is lost.
+    # With half of each table lost, a quarter of the places is lost.
     assert bool(done.losses) == (lost == "half of each")
     with Mailbox(new) as box:
         assert box.verify() == []
         assert placed(box)[0] == done.rows_added
 
 
-def test_a_view_without_features_is_rescued(tmp_path):
+def test_a_view_without_features_is_recovered(tmp_path):
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"\n\nhello", "spam")
         assert box.counts[0].features == 0
@@ -412,10 +412,10 @@ def test_a_database_of_another_version_is_refused(tmp_path, version):
     assert f"the database has version {version}, but this streamnb reads version {FORMAT}" in error
 
 
-def test_a_rescue_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
+def test_recover_reads_one_state_of_a_database(sample, tmp_path, monkeypatch):
     path, new = tmp_path / "db", tmp_path / "new"
     read_places = streamnb.mailbox.recover._read_places
-    with Mailbox(path, wait=0.05) as box:  # the rescue holds up what is put away
+    with Mailbox(path, wait=0.05) as box:  # the open database delays the copy of the log
         box.learn_many(mails(sample))
         for content, _ in mails(sample)[::2]:
             box.forget(content)
@@ -480,7 +480,7 @@ def test_erasing_deletes_the_words_of_erased_messages_only(sample, tmp_path):
         assert record.erase([digest(secret)]) == 1
         assert box.verify() == []
         assert exported(box, False) == exported(without, False)
-        assert box.learn(other, "spam").result == "learned"  # its features lie where they lay
+        assert box.learn(other, "spam").result == "learned"  # its features have the same places
         assert box.verify() == []
     assert b"quetzalcoatl" not in path.read_bytes()
 

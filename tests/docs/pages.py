@@ -34,7 +34,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 class Shell:
-    """One bash process, so that variables and background jobs of a page stay."""
+    """One bash process, which keeps the variables and background jobs of a page."""
 
     def __init__(self, folder: Path) -> None:
         program = folder / "bin" / "streamnb"
@@ -77,7 +77,7 @@ class Shell:
         return output
 
     def start(self, command: str) -> str:
-        """Start a command that stays; return its first line."""
+        """Start a command that keeps running; return its first line."""
         log = Path(self.run("mktemp").strip())
         self.run(f"{command.strip()} >{log} 2>&1 &")
         end = time.monotonic() + TIMEOUT_S

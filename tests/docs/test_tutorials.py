@@ -33,7 +33,7 @@ def test_the_tutorial_shows_what_its_commands_print(page, tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_the_tutorial_shows_all_its_outputs(page):
-    """Each block of commands is followed by its output, or the page says that it prints nothing."""
+    """Each block of commands is followed by its output, or by a sentence that it prints nothing."""
     text = page.read_text(encoding="utf-8")
     assert len(pages.BLOCK.findall(text)) > 8
 

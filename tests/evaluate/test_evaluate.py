@@ -82,7 +82,7 @@ def test_river_agrees_to_the_last_digit(model, labels):
 
 
 def test_no_label_is_seen_before_its_time():
-    """The model is asked about every message before it is told."""
+    """The model predicts each message before it learns the label."""
     calls = []
 
     class Recorder:
@@ -412,7 +412,7 @@ def pending_labels(n=1000, **options):
 
 
 def released(*regimes, stream=None):
-    """For each message, the numbers and labels told after it."""
+    """For each message, the numbers and labels that are released after it."""
     return [
         [(label.position, label.y) for label in release_labels(regimes, item)]
         for item in stream or pending_labels()
@@ -517,7 +517,7 @@ def test_feedback_in_the_loop():
     examples = [Example(n, "a" if n % 2 else "b", classify=n != 2, learn=n != 4) for n in range(8)]
     steps = list(prequential(iter(examples), Recorder(), [Delayed(2)]))
     assert len(steps) == 7
-    # 2 is learned as it comes, 4 is never told, the others come two classified messages late.
+    # 2 is learned at once, 4 never, and the others two classified messages later.
     assert heard == [(2, "b"), (0, "b"), (1, "a"), (3, "a"), (5, "a")]
 
 

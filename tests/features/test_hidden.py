@@ -1,4 +1,4 @@
-"""Text of HTML that no reader sees, and characters that nobody sees."""
+"""Text of HTML that readers do not see, and invisible characters."""
 
 import html
 import time

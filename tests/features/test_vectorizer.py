@@ -123,7 +123,7 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_frames_of_sparse_columns_come_out_where_they_are_wanted():
+def test_frames_of_sparse_columns_are_returned_on_request():
     tokenizer = streamnb.Tokenizer(ngrams=(1, 2)).set_output(transform="pandas")
     frame = clone(tokenizer).fit_transform(FRAME["title"])
     assert frame.index.tolist() == [7, 9, 11]

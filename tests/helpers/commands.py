@@ -31,7 +31,7 @@ _FORKING.set_forkserver_preload(sorted(_IMPORTED))
 
 
 def _run(arguments, folder, environment, files):
-    """In the child: what a shell does before it starts a command, then the command."""
+    """In the child, do the steps of a shell before a command, then run the command."""
     from streamnb.cli import main
 
     missing = _IMPORTED - sys.modules.keys()

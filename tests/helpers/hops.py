@@ -5,7 +5,7 @@ import quopri
 import re
 from collections.abc import Callable
 
-# A message in pieces: fields, and leaves of (subtype, text); one leaf is no multipart.
+# A message in pieces: fields, and leaves of (subtype, text); one leaf alone is not a multipart.
 Pieces = tuple[list[tuple[bytes, bytes]], list[tuple[bytes, bytes]]]
 ADDED = (
     (b"Received", b"from a by b; Mon, 1 Jan 2024 00:00:00 +0000"),

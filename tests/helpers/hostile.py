@@ -1,4 +1,4 @@
-"""Mails that have broken mail programs, and worse ones."""
+"""Mails that have crashed mail programs, and similar ones."""
 
 import base64
 import random
@@ -8,7 +8,7 @@ __all__ = ["hostile", "passed_on"]
 
 
 def hostile(large: bool = True) -> dict[str, bytes]:
-    """Messages by what is wrong with them; with `large`, also a few of many megabytes."""
+    """Messages by their defect; with `large`, also a few of many megabytes."""
     rng = random.Random(5)
     multipart = b'Content-Type: multipart/mixed; boundary="b"\n\n'
     nested = b"".join(

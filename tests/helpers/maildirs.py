@@ -35,7 +35,7 @@ class UserMaildir:
         return [path for path in self.root.rglob(f"{number}.host*") if path.is_file()]
 
     def folders_of(self, number):
-        """Return the folders in which a message lies."""
+        """Return the folders that contain a message."""
         folders = [path.parent.parent for path in self.find(number)]
         return ["INBOX" if folder == self.root else folder.name[1:] for folder in folders]
 

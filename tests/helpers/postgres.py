@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class Server:
-    """A cluster of its own, in a folder, at a socket."""
+    """A separate cluster in a folder, at a Unix socket."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -57,7 +57,7 @@ class Server:
         self.signal(signal.SIGKILL)
         while subprocess.run(["pgrep", "-f", f"postgres.*{self.data}"], capture_output=True).stdout:
             time.sleep(0.05)
-        # Where nobody reaps them, the dead look alive to the next one.
+        # Without a process that reaps them, ended servers seem to run.
         for lock in (self.data / "postmaster.pid", self.folder / ".s.PGSQL.5432.lock"):
             lock.unlink(missing_ok=True)
 
@@ -67,7 +67,7 @@ class Server:
 
 @contextmanager
 def served(wanted=True):
-    """A server of its own, if it is wanted."""
+    """A separate server, if the tests need one."""
     if not wanted:
         yield None
         return

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-UID = 5000  # the mail's owner; Dovecot serves nobody as root
+UID = 5000  # the mail's owner; Dovecot does not serve mail as root
 PASSWORD = "correct-horse"  # noqa: S105 (of a server that lives for a test)
 PROGRAM = "/usr/sbin/dovecot"
 # Settings that 2.4 names differently; the rest is the same in both versions.

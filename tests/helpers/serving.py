@@ -22,7 +22,7 @@ HAM = b"From: b@example.org\r\nSubject: lunch %d\r\n\r\nmeet at noon?\r\n"
 
 
 class Sink:
-    """A next hop that keeps its messages, and answers as `answers` says."""
+    """A next hop that stores its messages, and replies by `answers`."""
 
     def __init__(self):
         self.messages, self.commands, self.connections = [], [], set()
@@ -85,7 +85,7 @@ class Serving:
             text=True,
             **popen_options,
         )
-        # A line that never comes ends the server, and fails the test in place of hanging it.
+        # If a line does not arrive, the server ends, so the test fails and does not hang.
         guard = threading.Timer(120, self.process.kill)
         guard.start()
         self.lines = [self.process.stderr.readline() for _ in range(lines)]
@@ -94,7 +94,7 @@ class Serving:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(120)  # it ends in 30 s at most; more is the load of the machine
+        self.process.wait(120)  # the server ends within 30 s; the rest is for a busy machine
         output = self.process.stderr.read()
         assert "Traceback" not in output, output
         return output
@@ -128,7 +128,7 @@ def as_sent(message):
 
 
 def poll(condition, seconds=20):
-    """Wait until a condition is true; return what it gives."""
+    """Wait until a condition is true; return its value."""
     until = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < until, "nothing came"
@@ -167,7 +167,7 @@ class MailServer:
         return packet[:1], packet[1:]
 
     def bring(self, message, *fields):
-        """A message with further fields: the edits that are wanted, and what becomes of it."""
+        """Send a message with further fields; return the requested edits and the final answer."""
         header, _, body = message.partition(b"\r\n\r\n")
         for line in header.splitlines():
             self.send(b"L", line.replace(b": ", b"\0", 1) + b"\0")

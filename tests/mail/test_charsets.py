@@ -301,7 +301,7 @@ def test_text_without_a_true_label_is_read_by_its_characters(codec, label):
         % (text[:12].encode(codec), charset, text.encode(codec))
     )
     assert mail.text == text + "\n"
-    if label != "utf-8":  # one that is a lie for the body is believed for the subject
+    if label != "utf-8":  # a label that is wrong for the body is used for the subject
         assert mail.get("subject").strip() == text[:12].strip()
 
 

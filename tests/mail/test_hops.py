@@ -1,4 +1,4 @@
-"""Whatever hops do to a message, its digest and the tokens of its text stay the same."""
+"""The digest of a message and the tokens of its text do not depend on its hops."""
 
 from hops import ENCODERS, HOPS, LINE_ENDS, compose, send
 from hypothesis import given

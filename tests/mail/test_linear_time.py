@@ -1,4 +1,4 @@
-"""Mail that is made to take long, or much memory, takes both in proportion to its size."""
+"""Hostile mail takes time and memory in proportion to its size."""
 
 import functools
 import time
@@ -116,7 +116,7 @@ def test_hostile_mail_takes_little_memory(kind):
 
 
 def test_cached_styles_are_short():
-    """Rules of style sheets are as long as their sender likes, and the cache stays."""
+    """Senders choose the length of style rules, so the cache must be bounded."""
     before = set(styles._styles)
     for i in range(20):
         rule = b"".join(b"p%d{color:#%06x}" % (k, i) for k in range(2000))

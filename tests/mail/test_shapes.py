@@ -1,4 +1,4 @@
-"""A table of shapes of messages: the text that a mail program shows becomes tokens, whatever the shape."""
+"""A table of shapes of messages: the text that a mail program shows becomes tokens in every shape."""
 
 import base64
 import binascii

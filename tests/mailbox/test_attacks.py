@@ -1,4 +1,4 @@
-"""Ways in which training could be lost, doubled or given to another class."""
+"""Situations in which training could be lost, repeated or added to another class."""
 
 import multiprocessing
 import os

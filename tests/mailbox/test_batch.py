@@ -1,4 +1,4 @@
-"""Many messages in a transaction are learned as one after the other."""
+"""Learning many messages in a transaction equals learning one after the other."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def mail(number):
 
 
 def ledger_lines(mailbox, path):
-    """All that a mailbox knows, but when it was told."""
+    """The whole state of a mailbox without times."""
     export(mailbox, str(path))
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [{name: value for name, value in line.items() if name != "time"} for line in lines]
@@ -223,7 +223,7 @@ def test_others_are_answered_and_learn_between_groups(tmp_path):
 
 @pytest.mark.parametrize("knows", [False, True])
 def test_another_kind_of_database_meanwhile(tmp_path, knows):
-    """Also where this mailbox has noticed already, while lessons come."""
+    """Also if this mailbox has noticed the change while it reads messages."""
     path = tmp_path / "mail.db"
     with Mailbox(path) as mailbox, Mailbox(path) as other:
 
@@ -313,7 +313,7 @@ def test_groups_of_many_classes_are_smaller(tmp_path, monkeypatch):
 
 
 class Losing:
-    """Commits, and says that it does not know."""
+    """Commit, then raise the error of a lost answer."""
 
     def __init__(self, mailbox, monkeypatch, others=lambda: None):
         self.commit, self.lost, self.others = mailbox.database._commit, True, others

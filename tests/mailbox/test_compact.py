@@ -1,4 +1,4 @@
-"""A database is made smaller while others use it."""
+"""A database is compacted while other processes use it."""
 
 import contextlib
 import random
@@ -123,7 +123,7 @@ def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
 
 
 def test_a_learner_waits_for_one_part_of_a_compaction(tmp_path, monkeypatch):
-    """Between two parts others can write, and no part is long."""
+    """Other processes can write between two parts, and no part takes long."""
     path = tmp_path / "mail.db"
     with Mailbox(path) as box, Mailbox(path, wait=0.1) as other:
         lessons = [

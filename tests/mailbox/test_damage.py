@@ -1,4 +1,4 @@
-"""Damage, faults and kills: nothing is lost, and one line says what is wrong."""
+"""Damage, faults and kills: nothing is lost, and an error of one line names the cause."""
 
 import contextlib
 import os
@@ -63,7 +63,7 @@ def strange(path):
 
 
 def no_text(path):
-    """SQLite quotes what is damaged, and Python's module cannot decode that."""
+    """SQLite quotes the damaged text, which Python's module cannot decode."""
     Mailbox(path).close()
     damage(
         path,
@@ -280,7 +280,7 @@ def test_undamaged_rows_of_a_damaged_database_are_recovered(tmp_path, statement)
         "UPDATE ledger SET id = -1 WHERE id = 4",
     ],
 )
-def test_a_rescue_does_not_trust_numbers(tmp_path, statement):
+def test_recover_does_not_trust_numbers(tmp_path, statement):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     learn_ten(path)
     damage(path, statement)
@@ -306,7 +306,7 @@ def test_recover_requests_names_of_classes_only_if_rows_can_be_read(tmp_path, is
 
 
 def lost_pages(path, every):
-    """A database of sixty messages, again and again, each time with another page lost."""
+    """Databases of sixty messages, each with another lost page."""
     with Mailbox(path) as mailbox:
         for n in range(60):
             mailbox.learn(b"Subject: %d\n\n" % n + b"word%d " % n * 30, ["spam", "ham"][n % 2])
@@ -320,7 +320,7 @@ def lost_pages(path, every):
 @pytest.mark.parametrize("every", [7, 1])
 def test_a_page_that_is_lost_takes_few_rows_with_it(tmp_path, every):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
-    all_of_it = []  # pages without which nothing is found: schema (2), root of the ledger
+    all_of_it = []  # pages without which no row is found: schema (2), root of the ledger
     for page in lost_pages(path, every):
         try:
             done = recover(path, new, ["spam", "ham"])
@@ -466,7 +466,7 @@ def test_recover_creates_no_database_without_a_readable_row(tmp_path):
     assert os.listdir(tmp_path) == ["a.db"]
 
 
-def test_a_rescue_of_a_damaged_schema_does_not_name_itself_as_remedy(tmp_path):
+def test_recover_of_a_damaged_schema_does_not_name_itself_as_remedy(tmp_path):
     path = tmp_path / "mail.db"
     with Mailbox(path) as box:
         box.learn(b"Subject: a\n\nb\n", "spam")

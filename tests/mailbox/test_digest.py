@@ -1,4 +1,4 @@
-"""One message is one message, whatever hops, filters and mail programs do to it."""
+"""The digest of a message does not depend on hops, filters and mail programs."""
 
 import base64
 import quopri

@@ -124,7 +124,9 @@ def test_verdicts_are_unsure_with_messages_of_one_class(box):
 
 def test_a_person_outranks_a_program(box):
     assert box.learn(SPAM, "ham", PROGRAM).result == "learned"
-    assert box.learn(SPAM, "spam", PROGRAM).result == "corrected"  # a program may think again
+    assert (
+        box.learn(SPAM, "spam", PROGRAM).result == "corrected"
+    )  # a program may change its own label
     assert box.learn(SPAM, "ham", HUMAN).result == "corrected"
     assert box.learn(SPAM, "spam", PROGRAM) == ("kept", "ham")
     assert box.learn(SPAM, "ham", PROGRAM).result == "known"
@@ -239,7 +241,7 @@ def test_the_default_path_of_the_database(monkeypatch):
     monkeypatch.delenv("STREAMNB_DB")
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     assert default_path() == "/data/streamnb/mail.db"
-    monkeypatch.setenv("XDG_DATA_HOME", "relative")  # which the standard says to ignore
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")  # the standard requires to ignore it
     monkeypatch.setenv("HOME", "/home/ann")
     assert default_path() == "/home/ann/.local/share/streamnb/mail.db"
 
@@ -496,7 +498,7 @@ def test_readiness_depends_on_predictions_made_before_learning(box, tmp_path):
     assert statistics["spam"].ready
     assert statistics["spam"].right >= 20
     assert statistics["spam"].right + statistics["ham"].right + statistics["spam"].wrong <= 180
-    for i in range(90):  # and it is taken back with the rest
+    for i in range(90):  # and unlearning also undoes the predictions
         for message, _ in pair(i):
             box.forget(message)
     assert box.verify() == []
@@ -543,7 +545,7 @@ def test_a_batch_that_two_processes_have_is_learned_once(tmp_path):
 
 
 def test_an_unlearned_class_changes_no_score(box, sample):
-    """A misspelt class, set right, must not turn the score of spam into that of its class."""
+    """After a misspelt class is corrected, the score must still be that of spam."""
     trained = mails(sample, 200)
     for content, label in trained:
         box.learn(content, label)
@@ -556,7 +558,7 @@ def test_an_unlearned_class_changes_no_score(box, sample):
 
 
 def test_a_closed_mailbox_is_freed_at_once(tmp_path):
-    """A server that opens those of thousands of users one after the other must not keep them."""
+    """A server opens the mailboxes of thousands of users, so closed ones must be freed."""
     with Mailbox(tmp_path / "db") as box:
         box.learn(b"Subject: x\n\nhello", "ham")
         box.learn(b"Subject: y\n\nbuy", "spam")

@@ -1,4 +1,4 @@
-"""A mailbox in PostgreSQL makes the same promises as one in a file, for several hosts."""
+"""A mailbox in PostgreSQL has the guarantees of one in a file, for several hosts."""
 
 import contextlib
 import json
@@ -270,7 +270,7 @@ def test_messages_are_classified_during_a_rebuild(url):
 
 def test_waiting_for_another_writer_is_limited_and_reported(url):
     with Mailbox(url) as holder, holder.writing(), Mailbox(url, wait=0.2) as mailbox:
-        mailbox.classify(b"Subject: a\n\nb")  # who asks does not wait
+        mailbox.classify(b"Subject: a\n\nb")  # a reader does not wait
         with pytest.raises(BusyError, match=r"waited 0\.2 s"):
             mailbox.learn(b"Subject: a\n\nb", "ham")
     with Mailbox(url) as mailbox:
@@ -322,7 +322,7 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(url, monkeypatch):
         assert mailbox.learn_batch(iter(lessons), "stream", 1) == 3
         assert mailbox.learn_batch(lessons, "stream", 1) == 0
         lost.clear()
-        assert mailbox.undo(0).unlearned == 9 + 3  # with those that were taken back before
+        assert mailbox.undo(0).unlearned == 9 + 3  # with those that were unlearned before
         lost.clear()
         assert redo(mailbox).learned == 9 + 3
         lost.clear()

@@ -1,4 +1,4 @@
-"""A mailbox is learned anew while others use it."""
+"""A mailbox is rebuilt while other processes use it."""
 
 import random
 
@@ -28,7 +28,7 @@ def trained(path, number=30):
 
 
 def test_a_rebuild_applies_simultaneous_changes(tmp_path):
-    """It is not learned anew once more, while all who teach wait."""
+    """The rebuild is not repeated while all writers wait."""
     path = tmp_path / "mail.db"
     times = []
     with trained(path) as box, Mailbox(path) as other:
@@ -112,7 +112,7 @@ def test_other_processes_may_write_during_a_rebuild(tmp_path_factory, seed):
 
 
 def test_a_rebuild_learns_corrections_as_corrections(sample, tmp_path):
-    """They are hard messages: taken for a sample of all, they say that nothing can be told."""
+    """Corrections are hard messages. As a sample of all messages, they would make all verdicts unsure."""
     mails = [(read(entry), entry.label) for entry in open_corpus(sample)]
 
     def is_wrong(box, mail, label):

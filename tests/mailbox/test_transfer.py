@@ -210,7 +210,7 @@ def test_an_export_that_is_cut_off_anywhere_is_refused(box, tmp_path, messages):
             with pytest.raises(StateError, match=f"lines:{len(whole) + 1}: the file is truncated"):
                 import_file(other, str(path))
         head = json.loads(whole[0])
-        del head["ends"]  # as the message says
+        del head["ends"]  # as the error advises
         path.write_bytes(json.dumps(head).encode() + b"\n" + b"".join(whole[1:-1]))
         import_file(other, str(path))
 
@@ -226,7 +226,7 @@ def test_the_database_is_not_exported_over_itself(box):
     assert stat.S_IMODE(os.stat(f"{box.path}.snb").st_mode) == 0o600
 
 
-def test_databases_that_let_go_of_messages_are_merged_once(sample, tmp_path):
+def test_databases_with_dropped_messages_are_merged_once(sample, tmp_path):
     stream = mails(sample, 30)
     old = time.time() - 100 * 86400
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
@@ -275,7 +275,7 @@ LINES = {
 
 
 def unended(data):
-    """The lines of an export that does not say how many there are, as of before."""
+    """The lines of an export without the number of lines."""
     head, *lines, _ = data.splitlines(keepends=True)
     return [head.replace(b'"ends":true,', b""), *lines]
 
@@ -311,7 +311,7 @@ def test_steps_that_lead_nowhere_are_refused(sample, box, tmp_path, size, reason
         head, *lines = unended(exported(other))
     receipts = [json.loads(line).get("receipt") for line in lines]
     stepping = [number for number, receipt in enumerate(receipts) if receipt and receipt[3]]
-    for number in stepping[-2:]:  # each of them would do, both are too much
+    for number in stepping[-2:]:  # one of them is allowed, both are not
         row = json.loads(lines[number])
         step = [[size] * 4, [0.0] * 4, [size, 0.0], [0.0, 0.0]]
         row["receipt"][3] = [step] * len(row["receipt"][3])

@@ -45,7 +45,7 @@ def test_an_undo_can_be_undone(box):
     assert box.verify() == []
     assert redo(box) == (0, 0, 0)  # once
     assert box.undo(30) == (2, 1, 0)
-    box.learn(HAM + b"!", "spam")  # something else was said since
+    box.learn(HAM + b"!", "spam")  # another label was set since
     box.learn(SPAM, "spam")
     assert redo(box) == (0, 0, 2)
     assert box.verify() == []

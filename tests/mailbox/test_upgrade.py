@@ -1,4 +1,4 @@
-"""A mailbox is learned anew from its ledger, or renewed from its messages."""
+"""A mailbox is rebuilt from its ledger, or upgraded from its messages."""
 
 from itertools import islice
 
@@ -111,7 +111,7 @@ def of_an_older_version(**parameters):
         return MailClassifier(**parameters)
 
 
-def test_a_database_is_renewed_from_its_messages(sample, tmp_path):
+def test_a_database_is_upgraded_from_its_messages(sample, tmp_path):
     old_views = of_an_older_version(label_noise=0.0, costs=(5.0, 1.0, 0.1))
     trained = mails(sample, 40)
     with Mailbox(tmp_path / "old.db", classifier=old_views) as old:

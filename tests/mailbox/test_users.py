@@ -1,4 +1,4 @@
-"""Many users: a database each, and what the site knows beside them."""
+"""Many users: one database for each, and the site's model."""
 
 import math
 import os
@@ -106,7 +106,7 @@ def test_a_base_can_be_a_model_or_a_database(users, kind):
 
 
 def test_a_users_labels_overrule_the_site(users, site):
-    """The site calls it spam; this user reads it."""
+    """The site classifies it as spam; this user labels it as ham."""
     with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
         for i in range(40):
             box.learn(SPAM % (1000 + i), "ham")
@@ -403,7 +403,7 @@ def test_a_command_with_a_damaged_model_of_the_site_creates_no_database(users, s
 
 
 def test_a_database_of_the_site_that_is_damaged_and_restored(users, site_db, tmp_path):
-    """The log says that it is not used, and names it. A restored one is used at once."""
+    """The log names the model that is not used. A restored model is used at once."""
     warnings = []
     copy = tmp_path / "copy.db"
     with closing(sqlite3.connect(site_db)) as connection:

@@ -116,7 +116,7 @@ def test_a_clone_has_learned_nothing(name):
 
 
 class TwoViews(ViewsNB):
-    """A subclass that makes its own members."""
+    """A subclass that creates its own view models."""
 
     def __init__(self, rate: float = 0.2):
         super().__init__([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()], rate=rate)
@@ -175,7 +175,7 @@ def test_a_receipt_unlearns_its_message(name):
     for y in ("ham", "spam"):
         model.learn_one(x, y)
         model.unlearn_one(x, y, receipt=model.receipt)
-        if not name.startswith("window over"):  # its recalibration learns for good
+        if not name.startswith("window over"):  # its recalibration keeps all messages
             assert model.predict_proba_one(probe) == before
 
 
@@ -362,7 +362,7 @@ def test_label_noise_does_no_harm_with_correct_labels(classes, late):
 
 
 def taught_in(order, classes, n):
-    """Share of right answers to what comes after n messages, learned in some order."""
+    """Accuracy on the messages after the first n, which are learned in some order."""
     stream = list(many_classes(classes, n + 300))
     model = ViewsNB()
     for x, _, label in order(stream[:n]):
@@ -631,7 +631,7 @@ def test_a_value_that_is_not_a_model_is_not_merged(name):
         (MODELS | SINGLE)[name].clone().merge({})
 
 
-def test_classes_declared_before_names_are_let_go_stay():
+def test_classes_declared_before_names_are_dropped_stay():
     model = MultinomialNB()
     model.counts.add_classes(["ham", "spam"])
     model.keep_names = False

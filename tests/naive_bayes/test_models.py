@@ -138,7 +138,7 @@ def test_sparse_columns_may_be_full_of_anything():
 
 
 class Table(pd.DataFrame):
-    """A frame of somebody's own."""
+    """A frame of a subclass."""
 
 
 def test_a_frame_may_be_of_a_class_derived_from_its_library():
@@ -396,7 +396,7 @@ def test_merge_equals_having_learned_both(model, stream, cut):
     assert first.counts == whole.counts
     x = {"a": 2, "c": 1}
     merged_scores, whole_scores = first.joint_log_likelihood(x), whole.joint_log_likelihood(x)
-    assert merged_scores == whole_scores  # bit for bit, whatever the order of classes
+    assert merged_scores == whole_scores  # bit for bit, in any order of classes
 
 
 def test_models_that_count_different_things_do_not_merge():
@@ -620,7 +620,7 @@ def test_text_that_looks_like_numbers_is_refused(model):
 
 
 def test_many_classes_one_at_a_time():
-    """A row holds what was counted, not a number for each class."""
+    """A row stores only nonzero counts, not a number for each class."""
     model = MultinomialNB(keep_names=False)
     for n in range(1000):
         model.learn_one({n % 50: 1}, n)
@@ -693,7 +693,7 @@ def test_learning_a_sparse_row_does_not_depend_on_the_width_of_the_matrix():
 
 @pytest.mark.parametrize("classes", [1, 2, 5])
 def test_the_strongest_features_are_those_of_a_full_sort(classes, monkeypatch):
-    """However the table is cut, with many equals among the gains."""
+    """For any division of the table into blocks, with many equal gains."""
     monkeypatch.setattr("streamnb.counts.memory._PART", 7 * (classes + 1))
     numbers = np.random.default_rng(5)
     model = MultinomialNB()

@@ -262,7 +262,7 @@ def test_blocks_out_of_order_and_two_messages_at_one_place_are_refused():
 
 @pytest.mark.parametrize("lost", ["sum", "unloaded", "arrays"])
 def test_a_prefix_that_was_tampered_with_is_refused(lost):
-    """Its checksum was made anew, so only what it says is wrong."""
+    """Its checksum is correct, so only its content is wrong."""
     spec = spec_of(Classifier(Tokenizer(), MultinomialNB()))
     (block,) = count_block(
         spec, 0, BlockLayout(2), [LabelledRow(0, "a", "free"), LabelledRow(1, "b", "lunch")]

@@ -1,4 +1,4 @@
-"""Results as HTML in notebooks: complete, and safe whatever their text is."""
+"""Results as HTML in notebooks: complete, and safe for any text."""
 
 import re
 from html import unescape

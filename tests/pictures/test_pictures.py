@@ -102,7 +102,7 @@ def test_curves_show_the_checkpoints(runs):
     ]
     assert (
         len({str(line.get_linestyle()) for line in drawn.values()}) == 3
-    )  # told apart without colour
+    )  # distinguished without colour
 
 
 def test_the_axis_of_messages_has_whole_numbers(runs):
@@ -463,7 +463,7 @@ def test_a_page_that_cannot_be_written(runs, tmp_path):
 
 
 def test_pictures_need_matplotlib(repository, tmp_path):
-    """Without it there is one line that says what to install."""
+    """Without it, an error of one line names the package to install."""
     program = "import sys; sys.modules['matplotlib'] = None; from streamnb.cli import main; main()"
     arguments = [
         sys.executable,

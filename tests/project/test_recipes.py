@@ -36,7 +36,7 @@ def environment(tmp_path, monkeypatch):
     monkeypatch.delenv("STREAMNB_DB", raising=False)
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     with Mailbox(tmp_path / ".local" / "share" / "streamnb" / "mail.db") as box:
-        for i in range(70):  # fewer, and nobody is sure
+        for i in range(70):  # with fewer, all verdicts are unsure
             box.learn(SPAM % i, "spam")
             box.learn(HAM % i, "ham")
     for folder in ("Maildir", "Maildir/.Junk"):
@@ -103,7 +103,7 @@ def test_the_walk_through(repository, environment, monkeypatch):
         log = environment / "watch.log"
         until(lambda: log.exists() and "watching" in log.read_text())
         person = server.client("ann")
-        for i in range(70):  # after fewer, nobody is sure
+        for i in range(70):  # after fewer, all verdicts are unsure
             person.append("INBOX", SPAM % i)
             person.append("INBOX", HAM % i)
         until(lambda: log.read_text().count("INBOX/") == 140)

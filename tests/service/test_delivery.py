@@ -1,4 +1,4 @@
-"""Delivery of mail: pass-through, exit statuses, and the process that stays."""
+"""Delivery of mail: pass-through, exit statuses, and the server."""
 
 import contextlib
 import errno
@@ -339,7 +339,7 @@ def test_commands_learn_and_forget_from_all_sources(sample, tmp_path):
 @pytest.mark.parametrize("label", ["ham", "spam", "work"])
 @pytest.mark.parametrize("third_class", [False, True])
 def test_reasons_have_the_sign_of_the_score(tmp_path, label, third_class):
-    """Between ham and spam a plus speaks for spam; with other classes, for the class."""
+    """With ham and spam, a plus is evidence for spam; with other classes, for the class."""
     if label == "work" and not third_class:
         return
     labels = ["ham", "spam", "work"] if third_class else ["ham", "spam"]
@@ -441,7 +441,7 @@ CLIENT = Path(sysconfig.get_path("scripts")) / "streamnb-filter"
 
 
 class Fixed:
-    """A server that gives each who asks the same reply, or none."""
+    """A server that gives every client the same reply, or none."""
 
     def __init__(self, path, reply):
         self.listening = socket.socket(socket.AF_UNIX)
@@ -716,7 +716,7 @@ def test_a_server_answers_as_the_database_does(sample, trained, server, monkeypa
         for entry in list(open_corpus(sample))[:50]:
             message = read(entry)
             assert asking.classify(message) == judge(box, message, JudgeOptions(2))
-        assert asking.mailbox is None  # it was the server that was asked
+        assert asking.mailbox is None  # the server gave the verdict
         assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
         assert asking.mailbox is None
     assert server.stop() == 0
@@ -788,7 +788,7 @@ def test_a_second_server_is_refused_and_the_socket_of_a_killed_server_replaced(t
     server.process.wait()
     server.process.stderr.close()
     assert os.path.exists(socket_path(trained))
-    with MailboxClient(trained) as asking:  # nobody answers: the database does
+    with MailboxClient(trained) as asking:  # no server answers, so the database is opened
         assert asking.classify(b"Subject: x\n\n").mark in "SHU"
     server = Server(trained)
     assert server.stop() == 0

@@ -71,7 +71,7 @@ def moving(repository, serve):
 
 
 def labels(path):
-    """Return the number of messages that a person taught, by class."""
+    """Return the number of messages that a person labelled, by class."""
     counts = Counter()
     with Mailbox(path) as box:
         for row in status(box).learned:

@@ -180,7 +180,7 @@ def test_a_damaged_database_lets_mail_pass_and_comes_back(trained_db, serve, smt
 def test_messages_are_classified_while_another_process_writes(
     trained_db, serve, smtp_sink, tmp_path
 ):
-    """A verdict that cannot be recorded is no outage."""
+    """A verdict that cannot be recorded does not begin an outage."""
     path = copy_of(trained_db, tmp_path)
     local = "127.0.0.1:0"
     process = serve("--db", path, "--smtp", local, "--next", smtp_sink.address, "--milter", local,
@@ -262,7 +262,7 @@ def test_a_slow_database_delays_no_other_user(trained_db, monkeypatch, tmp_path)
     may_open.set()
     for thread in waiting:
         thread.join()
-    assert served.open_count == 2  # one for both users, none for nobody
+    assert served.open_count == 2  # one line for both users, none without a user
     served.close()
 
 

@@ -191,7 +191,7 @@ class Site:
         self.process.wait()
 
     def send(self, messages, recipients=("ann@example.org",)):
-        """Bring messages as a client does that tries again; how often it was told to."""
+        """Send messages as a client that retries; return the number of retries."""
         retries = 0
         waiting = list(messages)
         end = time.monotonic() + 120
@@ -279,13 +279,13 @@ def wait_for(port):
 def test_a_milter_marks_or_refuses_any_message(site, tmp_path):
     mail = site("milter", {"spam": of_class("spam"), "ham": of_class("ham")})
     wait_for(mail.filter_port)
-    # A name that is no IDNA, which a library once gave the milter's session up for.
+    # A name that is not valid IDNA, at which a library closes the session.
     with smtplib.SMTP("127.0.0.1", mail.port, local_hostname="xn--a", timeout=20) as client:
         for number in (500, 501):
             with pytest.raises(smtplib.SMTPDataError, match="write to postmaster@") as refusal:
                 client.sendmail("x@example.net", ["ann@example.org"], of_class("spam") % number)
             (refused_id,) = re.findall(r"\(id (\w+)\)", refusal.value.smtp_error.decode())
-            # Who is asked why finds the same id in both logs, and the reasons in ours.
+            # Both logs have the same id, and ours has the reasons.
             poll(lambda text=refused_id: f"{text}: milter-reject" in mail.postfix_log())
             (line,) = poll(
                 lambda text=f"queue_id={refused_id}": [
@@ -452,7 +452,9 @@ def test_systemd_passes_the_socket_on(repository, tmp_path):
             try:
                 with smtplib.SMTP("127.0.0.1", port, timeout=10) as client:
                     client.ehlo()
-                    assert client.docmd("MAIL FROM:<a@b.c>")[0] == 451  # nobody is at port 10026
+                    assert (
+                        client.docmd("MAIL FROM:<a@b.c>")[0] == 451
+                    )  # no server listens at port 10026
                 break
             except OSError:
                 assert time.monotonic() < end

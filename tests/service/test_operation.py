@@ -353,7 +353,7 @@ def test_systemd_never_gives_up(repository, name):
 def test_a_damaged_model_of_the_site_stops_no_mail_at_a_start(
     serve, lmtp_sink, tmp_path, trained_db, option
 ):
-    """A crash can damage it while nobody looks. A file that an option names is perhaps wrong."""
+    """A crash can damage the default file, so mail must pass. A file named by an option may be misspelt."""
     users = tmp_path / "users"
     users.mkdir()
     shutil.copy(trained_db, users / "ann.db")

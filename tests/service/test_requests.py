@@ -116,7 +116,7 @@ def test_bodies_share_the_memory_of_all_messages(mailboxes):
 
 
 def test_messages_of_the_unix_socket_share_it_too(mailboxes, trained_db):
-    """Without memory there is no answer: the client opens the database itself."""
+    """Without memory the server does not answer, so the client opens the database."""
     budget = MemoryBudget(size=50_000, free_bytes=1000, wait_s=0.05)
     large = HAM % 1 + b"meet at noon? " * 10_000
     held = budget.message()

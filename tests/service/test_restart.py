@@ -59,7 +59,7 @@ class Service:
 
 
 class Load:
-    """Clients that send messages as mail servers do: without a 250, a message is sent again."""
+    """Clients that send messages like mail servers: a message without a 250 is sent again."""
 
     def __init__(self, port, count):
         self.port = port
@@ -91,7 +91,7 @@ class Load:
 
 
 def restart_under_load(database, sink, is_activated, count):
-    """Return the load, and how often each message was delivered."""
+    """Return the clients, and the number of deliveries of each message."""
     service = Service(database, sink.address, is_activated)
     service.start()
     load = Load(service.port, count)

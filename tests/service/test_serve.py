@@ -1,4 +1,4 @@
-"""The process that stays: mail that passes through it, and HTTP."""
+"""The server: mail that passes through it, and HTTP."""
 
 import asyncio
 import contextlib
@@ -144,7 +144,7 @@ def test_a_next_hop_that_is_down_is_a_temporary_error(trained_db, serve, smtp_si
 
 
 class Raw:
-    """A next hop that answers line for line as told, and keeps what it was sent."""
+    """A next hop with given replies, which stores the received lines."""
 
     def __init__(self, answers, lmtp=False):
         self.listening = socket.create_server(("127.0.0.1", 0))
@@ -239,7 +239,7 @@ def test_a_next_hop_of_nonsense_loses_nothing(trained_db, serve, answers, last):
         if begun == [250, 250]:
             assert client.data(SPAM % 1)[0] == last
         else:
-            assert last == 503  # nothing was taken, and so no message is asked for
+            assert last == 503  # no recipient was accepted, so no message is requested
             assert client.docmd("DATA")[0] == 503
         if last != 503:
             client.docmd("MAIL FROM:<innocent@b.c>")  # the next one has nothing to do with that
@@ -382,7 +382,7 @@ def test_data_like_the_end_of_a_message_is_refused(trained_db, serve, smtp_sink)
 def test_a_refused_message_has_a_reply_for_each_recipient_in_lmtp(
     trained_db, serve, lmtp_sink, content, reply
 ):
-    """Else the client takes the reply to its next command as that for the second recipient."""
+    """Otherwise the client would read the reply to its next command as that for the second recipient."""
     process = serve("--db", trained_db, "--lmtp", "127.0.0.1:0", "--next", lmtp_sink.address)
     address = "127.0.0.1", port_of(process, "lmtp")
     with socket.create_connection(address, 60) as client, client.makefile("rb") as replies:
@@ -483,7 +483,9 @@ def test_stopping_waits_for_a_message_that_is_being_handed_on(trained_db, serve,
     smtp_sink.delay = 1.0
     with smtplib.SMTP("127.0.0.1", port) as client, smtplib.SMTP("127.0.0.1", port):
         threading.Timer(0.5, process.process.send_signal, (signal.SIGTERM,)).start()
-        client.sendmail("a@b.c", ["ann@d.e"], SPAM % 1)  # it is told that the message was taken
+        client.sendmail(
+            "a@b.c", ["ann@d.e"], SPAM % 1
+        )  # it receives the reply that the message was accepted
     assert process.process.wait(120) == 0
     assert len(smtp_sink.messages) == 1
 
@@ -772,7 +774,7 @@ async def greet(connection, activity):
 
 @pytest.mark.parametrize("clients", [1, 2, 3, 4, 7])
 def test_a_listener_that_was_full_accepts_again(clients):
-    """Also if all clients left at once, and none was waiting."""
+    """Also if all clients disconnect at once, and none waits."""
     limit = 3
 
     async def come_and_go(address):
@@ -790,7 +792,10 @@ def test_a_listener_that_was_full_accepts_again(clients):
             )
             for _ in range(4):
                 opened = [await come_and_go(address) for _ in range(clients)]
-                for writer, greeting in opened:  # who waited is served once another one leaves
+                for (
+                    writer,
+                    greeting,
+                ) in opened:  # a waiting client is served after another one disconnects
                     assert await asyncio.wait_for(greeting, 30) == b"hello\n"
                     writer.close()
                 await asyncio.sleep(0.01)
@@ -801,7 +806,7 @@ def test_a_listener_that_was_full_accepts_again(clients):
 
 
 def test_a_silent_http_client_is_disconnected(monkeypatch):
-    """Without a token nobody is to keep others out by connections alone."""
+    """A client without a token must not block others by its connections."""
     monkeypatch.setattr("streamnb.mailbox.service.http._HEADER", 0.1)
 
     async def converse(*parts):
@@ -847,7 +852,7 @@ def test_each_user_has_a_token(serve, tmp_path):
     assert ann("GET", "/status?user=ann")[1]["path"] == str(users / "ann.db")
     assert ann("GET", "/status?user=bob")[0] == 401
     assert ann("GET", "/status?user=ann&user=bob")[0] == 401
-    for query in ("?user=..%2Fx", "?user=zed", ""):  # nobody is told who is there
+    for query in ("?user=..%2Fx", "?user=zed", ""):  # the answer does not show which users exist
         assert ann("GET", f"/status{query}") == ann("GET", "/status?user=bob")
     done = streamnb_command("classify", "--user", "ann", tmp_path, env=environment)
     assert done[0] == 3  # a folder without messages, but a user
@@ -1001,7 +1006,7 @@ FORGED = b"X-Streamnb\0Ham, forged\0"
 
 
 def test_no_command_of_a_client_disables_the_milter(trained_db, serve):
-    """Names that are no IDNA, addresses that are no ASCII, odd macros and hosts."""
+    """Names that are not valid IDNA, addresses beyond ASCII, odd macros and hosts."""
     port = free_port()
     serve("--db", trained_db, "--milter", f"127.0.0.1:{port}", "--reject", "0.6")
     text = [

@@ -77,7 +77,7 @@ def test_a_site_of_three_domains_by_the_guide(many_users, tmp_path):
     def delivered(user, folder=""):
         return site.delivered(folder, user)
 
-    # Nobody has trained anything: mail passes unmarked, and the log says so for each recipient.
+    # No mailbox is trained: mail passes unmarked, and the log has a line for each recipient.
     site.send([STAMPS % 1 + HAM % 700], USERS)
     poll(lambda: all(len(delivered(user)) == 1 for user in USERS))
     assert not any(mark(content) for user in USERS for content in delivered(user))
@@ -97,7 +97,7 @@ def test_a_site_of_three_domains_by_the_guide(many_users, tmp_path):
         marks = [mark(content) for content in delivered(user, folder)]
         assert marks[-1:] == (["Ham"] if user == "bob@other.test" else ["Spam"]) or "Ham" in marks
 
-    # A user moves a message in a mail program: their database learns, and nobody else's.
+    # A user moves a message in a mail program: their database learns, and no other one.
     before = {user: labels(site.users / f"{user}.db") for user in USERS}
     client = site.dovecot.client("cat@other.test")
     client.select_folder("INBOX")

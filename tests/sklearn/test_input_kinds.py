@@ -128,7 +128,7 @@ def test_twins_of_levels_are_refused_in_each_order(name, kind, order):
 
 @pytest.mark.parametrize("name", ["CategoricalNB", "AODE", "MixedNB"])
 @swapped
-def test_forgotten_levels_do_not_forbid_another_type(name, order):
+def test_unlearned_levels_do_not_forbid_another_type(name, order):
     first, second = ("3", 3)[::order]
     model = getattr(streamnb, name)()
     model.learn_one({"a": first}, "x")

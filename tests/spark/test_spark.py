@@ -469,7 +469,7 @@ def test_a_driver_killed_between_store_and_checkpoint_learns_nothing_twice(sessi
     )
     assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
     assert counted(tmp_path / "mail.db") == {"ham": 10.0, "spam": 20.0}
-    with Mailbox(tmp_path / "mail.db") as mailbox:  # somebody knows better, meanwhile
+    with Mailbox(tmp_path / "mail.db") as mailbox:  # another process corrects a label meanwhile
         corrected = mails(0, 1)[0][2].encode()
         assert mailbox.learn(corrected, "spam").result == "corrected"
     assert not list(Path(tmp_path / "checkpoint" / "commits").glob("[0-9]*"))

@@ -120,7 +120,7 @@ def weather(repository):
 
 
 def exact_accuracy(rows, learned_rows):
-    """The mean over all splits there are, each learned anew."""
+    """The mean over all possible splits, with a new model for each."""
     total = []
     for learned in learned_rows:
         model = CategoricalNB()
@@ -294,7 +294,7 @@ def prequential(experiments, models, trials=3, on_trial=lambda done, total: None
 
 
 def test_prequential_beside_scikit_learn(experiments):
-    """Told of all classes before, as it must be, it is no worse than a model of the same counts."""
+    """With all classes declared first, it is as accurate as a model of the same counts."""
     scikit = {"kind": "scikit-learn"}
     results = prequential(
         experiments,
@@ -573,7 +573,7 @@ def test_an_error_names_the_line_of_a_cell_that_is_not_a_number(tmp_path, transp
 
 @pytest.mark.parametrize("prepared", [{"bins": 3}, {"scale": "min-max"}])
 def test_tested_rows_do_not_change_the_preparation_of_values(tmp_path, prepared):
-    """Every model sees ranges and scales of the rows that are learned, whatever else there is."""
+    """Every model gets ranges and scales that were computed from the learned rows only."""
     rows = [(i, "pq"[i % 2]) for i in range(12)]
     outputs = []
     for extreme in (50, 5e9):

@@ -87,7 +87,7 @@ def trained(name, stream):
 
 
 def learned_state(model):
-    """All that a model knows, but for the order it came in and what has no count."""
+    """The state of a model, without the order of arrival and without entries of count 0."""
     described, arrays = model.statistics.state()
     return (
         json.dumps(described),
@@ -679,7 +679,7 @@ def test_missing_values_are_left_out():
         {"a": 1.5, "b": None, "c": 4}
     )
     assert model.predict_proba_one({}) == {"p": 0.5, "q": 0.5}
-    # Of what class p never had it has what all have together: b tells by the spread of q's own alone.
+    # Class p has no value of b, so it has the variance of all classes.
     assert model.predict_proba_one({"b": 8.0}) == pytest.approx({"p": 0.5, "q": 0.5})
     categorical = CategoricalNB()
     for x, y in [({"a": "x", "b": None}, "p"), ({"a": "y"}, "p"), ({"a": "x", "b": "u"}, "q")]:
@@ -774,7 +774,7 @@ def test_a_window_works_with_any_model():
 
 
 def test_text_with_a_bounded_number_of_parents():
-    """Words that speak together: neither of two words tells by itself."""
+    """Two words that determine the class only together."""
     rng = random.Random(1)
     aode, naive = AODE(parents=8, sparse=True, back_off=2), CategoricalNB()
     right = 0
@@ -867,7 +867,7 @@ def test_lazy_rules_leave_independent_features_alone():
 
 
 def test_lazy_rules_leave_one_out():
-    """Against naive Bayes learned anew without each example."""
+    """Against naive Bayes that was trained without the example, for each example."""
     rng = random.Random(5)
     rows = [
         (
@@ -960,7 +960,7 @@ def test_decimals_are_numbers(model_class):
     "texts", [["unknown", *map(str, range(30))], [f"{n}.5" for n in range(30)]]
 )
 def test_a_column_of_many_numbers_as_text_is_not_categorical(texts):
-    """One odd cell of a CSV file makes texts of all its column."""
+    """One odd cell of a CSV file makes the whole column a column of text."""
     frame = pd.DataFrame({"size": texts, "city": ["rome", *["oslo"] * (len(texts) - 1)]})
     labels = ["p", *["q"] * (len(texts) - 1)]
     with pytest.raises(ValueError, match=r"'size': .*or list 'size' in categorical"):

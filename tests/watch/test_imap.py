@@ -34,7 +34,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def old_server():
-    """One that knows none of the extensions that make things easy."""
+    """A server without IMAP extensions."""
     names = "IMAP4rev1 SASL-IR LITERAL+ ID ENABLE NAMESPACE UNSELECT CHILDREN"
     server = Dovecot(f"  imap_capability = {names}")
     yield server
@@ -159,14 +159,14 @@ def test_moving_by_copy_and_mark_is_moving(scene):
 
 
 def trained(scene):
-    for i in range(70):  # fewer, and nobody is sure
+    for i in range(70):  # with fewer, all verdicts are unsure
         scene.box.learn(mail(100 + i, "cheap pills buy now"), "spam")
         scene.box.learn(mail(300 + i, "lunch at noon with ann"), "ham")
 
 
 @pytest.mark.parametrize("junk", ["Junk", "Spam box", 'Müll & "Werbung"', "日本/ゴミ"])
 @pytest.mark.parametrize("kind", ["server", "old_server"])
-def test_spam_is_filed_and_nothing_else_happens(request, tmp_path, kind, junk):
+def test_spam_is_moved_and_other_mail_stays(request, tmp_path, kind, junk):
     scene = Scene(request.getfixturevalue(kind), tmp_path, junk, move=True)
     trained(scene)
     weights = list(scene.box.counts[0].weights)
@@ -230,7 +230,7 @@ def test_mail_goes_to_the_folder_of_its_class(request, tmp_path, kind):
 
 
 def test_a_message_that_cannot_be_moved_does_not_stop_the_scan(server, tmp_path):
-    """The server says no: the junk folder cannot be written."""
+    """The server refuses the move: the junk folder cannot be written."""
     scene = Scene(server, tmp_path, move=True)
     trained(scene)
     junk = server.base / "home" / scene.user / "Maildir" / ".Junk"
@@ -277,7 +277,7 @@ def test_a_change_of_uidvalidity_learns_nothing(scene):
         scene.server.administer(
             "mailbox", "update", "-u", scene.user, "--uid-validity", validity, folder
         )
-    for _ in range(3):  # whoever had the folder open is disconnected
+    for _ in range(3):  # clients that had opened the folder are disconnected
         try:
             scene.watcher.scan()
         except MailServerError:
@@ -384,7 +384,7 @@ def test_the_command_watches_reconnects_and_idles(server, tmp_path):
                 assert lines[-1], lines
 
         until("watching imap://")
-        scene.deliver(mail(1))  # told by IDLE, long before a minute is over
+        scene.deliver(mail(1))  # reported by IDLE, long before a minute is over
         until("INBOX/")
         scene.move(1, "INBOX", "Junk")
         until("spam (learned)")

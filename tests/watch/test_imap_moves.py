@@ -52,7 +52,7 @@ class Programs:
         self.restart()
 
     def restart(self):
-        """Begin to watch anew, as after a restart or with --once."""
+        """Create a new watcher, as after a restart or with --once."""
         if self.account is not None:
             self.account.close()
         self.account = ImapAccount(parse_imap_url(self.url), self.access)

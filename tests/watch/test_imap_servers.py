@@ -1,4 +1,4 @@
-"""IMAP servers that differ from Dovecot: a small server that speaks as they do."""
+"""IMAP servers that differ from Dovecot: a small server that answers like them."""
 
 import base64
 import re

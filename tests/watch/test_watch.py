@@ -1,4 +1,4 @@
-"""Watching: what its owner does with mail is learned, and nothing else. On a real Maildir."""
+"""Watching of a real Maildir: only actions of its owner are learned."""
 
 import errno
 import os
@@ -175,7 +175,7 @@ def test_moves_made_between_two_runs_are_detected(scene):
 
 
 def trained(scene):
-    for i in range(70):  # fewer, and nobody is sure
+    for i in range(70):  # with fewer, all verdicts are unsure
         scene.box.learn(mail(100 + i, "cheap pills buy now"), "spam")
         scene.box.learn(mail(300 + i, "lunch at noon with ann"), "ham")
 
@@ -196,14 +196,14 @@ def test_spam_is_moved_with_move_and_the_move_is_not_learned(tmp_path, move):
     scene.restart()
     scene.scan()
     assert scene.box.counts[0].weights == before
-    if move:  # its owner thinks otherwise
+    if move:  # its owner moves it back
         scene.dir.move(1, "INBOX")
         scene.scan()
         assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("ham", HUMAN)
         assert scene.dir.folders_of(1) == ["INBOX"]
 
 
-def test_nothing_is_filed_before_the_model_is_ready(tmp_path):
+def test_no_mail_is_moved_before_the_model_is_ready(tmp_path):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     with scene.box.writing():  # as if it had been right about spam three times
@@ -354,11 +354,11 @@ def test_unreadable_mail_is_learned_at_a_later_scan(scene, monkeypatch, most):
         scene.scan()
         scene.scan()
     scene.scan()
-    assert scene.label(1) is None  # taken back, so it was known where it came from
+    assert scene.label(1) is None  # unlearned, so the watcher knew the previous folder
 
 
 def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, capsys):
-    """It is renamed in a mail program, or a backup is put back: the watch goes on afterwards."""
+    """A mail program renames the folder, or a backup is restored: watching continues afterwards."""
     looks = []
 
     def scan():
@@ -433,9 +433,9 @@ moves = st.tuples(
 
 @given(st.lists(moves, max_size=14))
 def test_the_last_move_of_any_sequence_is_the_label(tmp_path_factory, history):
-    """Against a slow obvious reference: each message's last two places that are looked at.
+    """Against a slow reference with the last two locations of each message.
 
-    Spam that was in the bin at two looks was deleted; when its like comes, nothing is said of it.
+    Spam that was in the trash at two scans was deleted. A similar new message is not learned.
     """
     scene = Scene(tmp_path_factory.mktemp("w"))
     scene.scan()
@@ -467,7 +467,7 @@ def test_the_last_move_of_any_sequence_is_the_label(tmp_path_factory, history):
     scene.box.close()
 
 
-def test_filing_never_replaces_a_message(scene):
+def test_a_move_never_replaces_a_message(scene):
     scene.dir.deliver(1)
     scene.account.list_messages("INBOX")
     (scene.dir.root / ".Junk" / "cur" / "1.host:2,").write_bytes(b"another")
@@ -601,7 +601,7 @@ def test_the_next_watcher_retries_a_refused_move(tmp_path, monkeypatch):
     "method", ["move_message", "fetch_message", "fetch_headers", "list_messages"]
 )
 def test_moves_of_another_watcher_are_not_labels(tmp_path, monkeypatch, method):
-    """Two of one account: the other one looks while this one is about to do something."""
+    """Two watchers of one account: the other one scans while this one is about to act."""
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()
@@ -640,7 +640,7 @@ def test_a_message_moved_by_hand_after_a_refused_move_is_learned(tmp_path, monke
     assert scene.box.label_of(digest(mail(1, "cheap pills buy now")))[:2] == ("spam", HUMAN)
 
 
-def test_a_message_renamed_while_it_is_filed_is_filed(tmp_path, monkeypatch):
+def test_a_message_renamed_during_its_move_is_moved(tmp_path, monkeypatch):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     scene.scan()

@@ -71,7 +71,7 @@ def test_new_mail_goes_to_the_folder_of_its_class(scene):
         assert scene.dir.folders_of(i) == [folder]
         assert scene.label(i, words) is None
     assert list(scene.box.counts[0].weights) == weights
-    scene.dir.move(1, "Bills")  # we put it into Work; a person corrects that
+    scene.dir.move(1, "Bills")  # streamnb moved it into Work, and a person corrects that
     scene.scan()
     assert scene.label(1, WORDS["work"]) == "bills"
     scene.dir.move(2, "INBOX")  # nor is that of a list
@@ -145,7 +145,7 @@ def test_senders_can_be_pinned_or_left_alone(scene):
 
 
 def test_a_folder_has_one_name(scene):
-    """Mail that streamnb moves is its own under each name of the folder."""
+    """Mail that streamnb moved is recognised under each name of the folder."""
     scene = scene()
     account = scene.account
     assert [account.canonical_name(name) for name in (".Junk", "Junk", "inbox", ".INBOX")] == [
@@ -197,7 +197,7 @@ def test_existing_mail_can_be_sorted_later(scene):
         scene.dir.deliver(i, mail(i, words))
     scene.scan()
     assert [scene.dir.folders_of(i) for i in range(6)] == [["INBOX"]] * 6
-    scene.box.learn(mail(1, WORDS["work"]), "ham")  # a person's word
+    scene.box.learn(mail(1, WORDS["work"]), "ham")  # a label by a person
     scene.teach()
     next_plan = FolderPlan("INBOX", FOLDERS, ("Archive",), move=True, existing=True)
     scene.watcher = Watcher(scene.box, scene.account, next_plan, scene.report_lines.append)

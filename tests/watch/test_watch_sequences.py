@@ -1,4 +1,4 @@
-"""Sequences of what mail programs do between two looks, and what is learned of them."""
+"""Sequences of actions of mail programs between two scans, and the labels that they give."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The page for people: what it shows, what its buttons do, and whom it lets in."""
+"""The page in a browser: its content, its buttons, and its access control."""
 
 import contextlib
 import html
@@ -38,7 +38,7 @@ def from_(sender, message):
 
 
 class Addresses(HTMLParser):
-    """All that a page leads to or loads."""
+    """All addresses that a page links to or loads."""
 
     def __init__(self, text):
         super().__init__()
@@ -175,7 +175,7 @@ def test_many_messages_are_labelled_at_once_even_if_deleted(page, home, tmp_path
         other_counts = other.ledger.active(digest(message)).tokens
         assert all(a == b for a, b in zip(row.tokens, other_counts, strict=True))
     page.post("/teach", one=f"{ids[0]}:spam")
-    for _ in range(2):  # somebody clicks twice: what was said before stays
+    for _ in range(2):  # a second click: the earlier label stays
         page.post("/back", **{"id": ids[0], "as": "spam"})
         assert entry(tmp_path, 2).learned_label == "ham"  # what was corrected holds again
     assert "learned" not in text_of(page.get("/?did=taught&as=<b>&ids=1"))
@@ -457,7 +457,7 @@ def test_misuse_is_one_line(tmp_path, options, report_lines):
 
 @pytest.fixture
 def browser():
-    """A real browser; whatever it complains of fails the test."""
+    """A real browser; each of its errors fails the test."""
     import playwright.sync_api as playwright
 
     off = ["gpu", "background-networking", "component-update", "sync", "quic"]
@@ -487,7 +487,7 @@ def browser():
 @pytest.mark.browser
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_person_sorts_her_mail_in_a_browser(page, browser, tmp_path, scripts):
-    """From the first unsure mail to the taught one, with keys and without scripts."""
+    """From the first unsure mail to its label, with keys and without scripts."""
     tab = browser(page.url, java_script_enabled=scripts, viewport={"width": 390, "height": 800})
     assert "token" not in tab.url
     row = tab.locator(".messages li")
@@ -694,7 +694,7 @@ def test_every_class_has_a_key_that_the_question_mark_shows(wide_page, browser, 
 
 
 def test_reasons_have_one_sign_between_two_classes(page, tmp_path):
-    """The same word speaks for the same class, whatever the verdict is."""
+    """A word is evidence for the same class, regardless of the verdict."""
     for number, side, word in ((2, "for spam", "pills"), (3, "for ham", "lunch")):
         text = page.get(f"/message/{entry(tmp_path, number).id}")
         row = next(row for row in re.findall(r"<tr>.*?</tr>", text, re.S) if f">{word}<" in row)
