@@ -10,6 +10,8 @@ from urllib.parse import unquote_to_bytes
 _BEFORE_PATH = re.compile(rb"(?:[a-z][a-z0-9+.-]*:[/\\]*|[/\\]{2,})([^/\\?#]*)", re.I)
 _MAX_HOST = 1000  # bytes; a host has at most 253 characters
 _DELIMITERS = frozenset("/\\?#@")  # characters that a host cannot have
+# characters that browsers leave out of hosts, because readers do not see them
+_IGNORED = re.compile("[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060\ufe00-\ufe0f\ufeff]+")
 _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # browsers read these as a dot
 # An encoded address within another one. Proofpoint writes - for % and _ for / (URL Defense 2).
 _TARGET = re.compile(rb"https?(?:(%(?:25)*3a%(?:25)*2f%(?:25)*2f)|-3a__)([^&?#]{3,2000})", re.I)
@@ -62,5 +64,5 @@ def _plain_host(host: bytes) -> bytes:
     if len(host) > _MAX_HOST:  # sorting marks takes quadratic time
         return host
     text = unquote_to_bytes(host).decode("utf-8", "surrogateescape").translate(_DOTS)
-    text = unicodedata.normalize("NFKC", text)
+    text = unicodedata.normalize("NFKC", _IGNORED.sub("", text))
     return host if _DELIMITERS & set(text) else text.encode("utf-8", "surrogateescape")

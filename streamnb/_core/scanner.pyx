@@ -430,8 +430,16 @@ cdef class Scanner:
     cdef Py_ssize_t scan_url(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) except -1:
         """Count the host, its parent domains, the words of the path, and the addresses in it; return the end."""
         cdef Py_ssize_t end = i, words, line
+        cdef uint32_t point = 0, known = 0
+        cdef int size = 1, kind
         while end < n and p[end] > 32 and p[end] != c'"' and p[end] != c"<" and p[end] != c">" and p[end] != c"`":
-            end += 1
+            if p[end] >= 128:
+                kind = self.kind_at(p + end, n - end, &point, &known, &size)
+                if (kind == BREAK or kind == SPACE) and point != 0xFFFD:  # such as the full stop of Chinese
+                    break
+                end += size
+            else:
+                end += 1
         i = self.scan_host(p, i, end)
         if i < end:
             # n-grams of the surrounding text must not contain words of the path.
@@ -784,7 +792,7 @@ cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssi
 
 
 cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes spans) except -1:
-    cdef Py_ssize_t i = 0, run, end, k = 0, count = 0 if spans is None else len(spans) // 16, raw_end = 0
+    cdef Py_ssize_t i = 0, run, end, k = 0, last_hidden = 0, count = 0 if spans is None else len(spans) // 16, raw_end = 0
     cdef const int64_t *span = NULL if spans is None else <const int64_t *> PyBytes_AS_STRING(spans)
     cdef Buffer *out = &scanner.plain
     cdef set unclosed = set()
@@ -795,7 +803,13 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
             if span[2 * k + 1] == 0:  # the style of the last tag ends a word
                 buffer_put(&scanner.plain, b" ", 1)
             k += 1
-        out = &scanner.hidden if k < count and span[2 * k] <= i else &scanner.plain
+        if k < count and span[2 * k] <= i:
+            out = &scanner.hidden
+            if k != last_hidden:  # texts of several places are not one word
+                buffer_put(out, b" ", 1)
+                last_hidden = k
+        else:
+            out = &scanner.plain
         run = i
         while i < n and p[i] != c"<" and p[i] != c"&":
             i += 1

@@ -437,6 +437,27 @@ def test_tags_between_lines_split_words(tag):
     assert {"via", "gra"} <= set(tokens(f"now via<{tag}>gra"))
 
 
+def test_hidden_texts_of_two_places_are_two_words():
+    page = "V<b style='font-size:0'>one</b>i<b hidden>t<i>w</i>o</b>a<i hidden>three</i>gra"
+    assert {"Viagra", "hidden:one", "hidden:two", "hidden:three"} <= set(tokens(page))
+
+
+@pytest.mark.parametrize(
+    "end", ["。后面", "，后面", "）后面", "\u3000后面", "” hi", "\u00a0hi", "…"]
+)
+@pytest.mark.parametrize("path", ["", "/", "/path"])
+def test_an_address_ends_at_punctuation_of_any_language(path, end):
+    message = tokens(f"请看http://evil.example{path}{end} plain")
+    assert {"url:evil.example", "plain"} <= set(message)
+    assert not path[1:] or "url:path" in message
+    assert not any("后" in token and token.startswith("url:") for token in message)
+
+
+@pytest.mark.parametrize("character", ["\u200b", "\u00ad", "\ufeff", "\u2060", "\u200d", "\ufe0f"])
+def test_invisible_characters_are_no_part_of_a_host(character):
+    assert "url:evil.example" in tokens(f"<a href='http://ev{character}il.example/x'>x</a>")
+
+
 @pytest.mark.parametrize(
     "display", ["block", "BLOCK !important", "flex", "list-item", "table-cell", "-webkit-box"]
 )
