@@ -312,6 +312,35 @@ def test_a_milter_marks_or_refuses_any_message(site, tmp_path):
     mail.wait(2 + len(mails), ["", "Junk"])
 
 
+@pytest.mark.parametrize(("action", "answer"), [("accept", 250), ("tempfail", 451)])
+def test_a_client_of_before_a_restart_of_a_milter_gets_the_default_action(site, action, answer):
+    """Postfix does not connect to the milter again within the connection of a client."""
+    mail = site("milter", {"spam": of_class("spam"), "ham": of_class("ham")})
+    mail.postfix.run("postconf", "-e", f"milter_default_action={action}")
+    mail.postfix.run("postfix", "reload")
+    wait_for(mail.filter_port)
+
+    def send(client, number):
+        client.rset()
+        client.ehlo_or_helo_if_needed()
+        commands = (client.mail, "x@example.net"), (client.rcpt, "ann@example.org")
+        codes = [command(value)[0] for command, value in commands]
+        return codes[-1] if codes != [250, 250] else client.data(of_class("ham") % number)[0]
+
+    with smtplib.SMTP("127.0.0.1", mail.port, timeout=20) as client:
+        assert send(client, 500) == 250
+        mail.stop()
+        mail.start()
+        wait_for(mail.filter_port)
+        assert [send(client, number) for number in (501, 502)] == [answer] * 2
+    with smtplib.SMTP("127.0.0.1", mail.port, timeout=20) as client:
+        assert send(client, 503) == 250
+    mail.wait(4 if action == "accept" else 2)
+    marked = {int(re.search(rb"<(\d+)@", message)[1]) for message in mail.delivered()
+              if re.search(rb"^X-Streamnb: Ham, ", message, re.M)}  # fmt: skip
+    assert marked == {500, 503}
+
+
 FORGERIES = [
     b"X-Streamnb: Spam, score=9",
     b"x-STREAMNB \t: work, score=9",
