@@ -195,11 +195,12 @@ def require_extra(
         raise error_class(f"{message}: pip install 'streamnb[{extra}]'") from None
 
 
-def corrupted(path: object, problem: str) -> StateError:
+def damage_error(path: object, problem: str) -> DamagedDatabaseError:
     """Return the error for a database whose content is not consistent."""
-    return StateError(
-        f"{path}: the database is corrupted: {problem}; restore it from a backup, or see "
-        "`streamnb recover`"
+    is_file = "://" not in str(path)
+    remedy = ", or run `streamnb recover`" if is_file else ""
+    return DamagedDatabaseError(
+        f"{path}: the database is damaged: {problem}; restore it from a backup or an export{remedy}"
     )
 
 

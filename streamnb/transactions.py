@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from streamnb.errors import BusyError, StateError
+from streamnb.errors import BusyError, StateError, damage_error
 from streamnb.locks import ForkSafeLock
 
 Result = TypeVar("Result")
@@ -118,6 +118,10 @@ class Transactions:
 
     def tables(self) -> set[str]:
         """Return the names of all tables."""
+        raise NotImplementedError
+
+    def columns(self) -> set[tuple[str, str]]:
+        """Return table and column of each column of all tables."""
         raise NotImplementedError
 
     def numbers(self, numbers: list[int]) -> Any:
@@ -269,9 +273,7 @@ class Transactions:
         try:
             return json.loads(row[0])
         except ValueError:
-            raise StateError(
-                f"{self.path}: the database is damaged: state {name!r}; restore it from a backup"
-            ) from None
+            raise damage_error(self.path, f"state {name!r}") from None
 
     def create(self, statement: str) -> None:
         """Run a statement that creates a table, with the types of this database."""

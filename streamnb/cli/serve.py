@@ -330,7 +330,7 @@ def _serve_mailboxes(
             is_set = settings.is_set(passed)
             has_mail = is_set["--lmtp or --smtp"] or is_set["--milter"]
             mailboxes = _single_mailbox(stack, monitor, has_mail)
-        monitor.count_databases(lambda: mailboxes.open_count)
+        monitor.watch_databases(lambda: mailboxes.open_count, lambda: mailboxes.fault is not None)
         make = _HandlerFactory(
             settings,
             mailboxes,
@@ -343,15 +343,19 @@ def _serve_mailboxes(
         addresses = {"ask": _asking_address(mailboxes), **settings.addresses}
         listeners = _listeners(stack, addresses, passed, make.handler)
         _limit(listeners, settings)
+        mailbox = mailboxes.single
+        if mailbox is not None and mailbox.base is None and not mailbox.active_labels:
+            monitor.warn(f"{mailbox.path}: it has learned nothing, so all verdicts are unsure")
         served(mailboxes, listeners, options.echo_err, monitor)
 
 
 def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailboxes:
     """Return the only mailbox.
 
-    If it is damaged or its server cannot be reached, mail passes unmarked until it can be opened.
-    A server without mail raises the error. If --base or STREAMNB_BASE names a damaged site's model,
-    any server raises the error, because the path may be misspelt.
+    If it is damaged or its server cannot be reached, the site's model gives the verdicts until it
+    can be opened. Without one, mail passes unmarked. A server without mail raises the error. If
+    --base or STREAMNB_BASE names a damaged site's model, any server raises the error, because the
+    path may be misspelt.
     """
     from streamnb.mailbox.location import base_path, default_path, is_url
     from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -364,20 +368,27 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
     if site_model is not None:
         site_model.check()
     try:
-        return Mailboxes(stack.enter_context(options.open_mailbox(True, monitor.warn)))
+        mailbox = stack.enter_context(options.open_mailbox(True, monitor.warn))
     except (BusyError, DamagedDatabaseError) as error:
         if not has_mail:
             raise
-        monitor.warn(f"mail passes unmarked: {error}")
+        fallback = site_model_of(path, wait, base, monitor.warn)
+        effect = "mail passes unmarked" if fallback is None else "only the site's model is used"
+        monitor.warn(f"{effect}: {error}")
         # If an administrator deletes a damaged file to restore it, no empty one may replace it.
         create = is_url(path) or not os.path.lexists(path)
         mailboxes = Mailboxes(
             None,
+            fallback,
             open_single=partial(open_with_site_model, path, create, wait, base, monitor.warn),
             location=path if is_url(path) else os.path.abspath(path),
+            warn=monitor.warn,
         )
         mailboxes.begin_outage(error)
-        return mailboxes
+    else:
+        mailboxes = Mailboxes(mailbox, mailbox.base, warn=monitor.warn)
+        mailboxes.begin_check()
+    return mailboxes
 
 
 def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
@@ -452,7 +463,9 @@ def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
             monitor.warn(f"the site's model is not used: {error}")
         return base
 
-    mailboxes = Mailboxes(None, find_base(), addresses=addresses, find_base=find_base)
+    mailboxes = Mailboxes(
+        None, find_base(), addresses=addresses, find_base=find_base, warn=monitor.warn
+    )
     monitor.watch_file("aliases", lambda: addresses.is_stale)
     monitor.watch_file("site", lambda: mailboxes.base is not None and mailboxes.base.is_stale)
     return mailboxes

@@ -24,7 +24,7 @@ from streamnb.counts.protocol import (
     check_labels,
     distinct_labels,
 )
-from streamnb.errors import corrupted
+from streamnb.errors import damage_error
 from streamnb.features.token_counts import TokenCounts
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.transactions import Transactions
@@ -254,7 +254,7 @@ class SqlCounts(Places):
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
-            raise corrupted(self.database.path, "a feature's name is not valid")
+            raise damage_error(self.database.path, "a feature's name is not valid")
         located = self._everywhere()
         rows = located.rows
         cells = located.page.cells[rows]

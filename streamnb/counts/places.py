@@ -23,7 +23,7 @@ from streamnb.counts.blocks import (
 )
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
-from streamnb.errors import corrupted
+from streamnb.errors import damage_error
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.transactions import Transactions
 
@@ -51,14 +51,18 @@ _TABLES = (
 )
 
 
+def table_statements(views: int) -> list[str]:
+    """Return the statements that create the tables of a number of views."""
+    return [statement.replace("VIEW", str(view)) for view in range(views) for statement in _TABLES]
+
+
 def make_tables(database: Transactions, views: int) -> None:
     """Drop existing tables, and create empty ones for a number of views, within a transaction."""
     for name in database.tables():
         if re.fullmatch(r"(?:features|blocks)_[0-9]+", name):
             database.connection.execute(f'DROP TABLE "{name}"')
-    for view in range(views):
-        for statement in _TABLES:
-            database.create(statement.replace("VIEW", str(view)))
+    for statement in table_statements(views):
+        database.create(statement)
 
 
 class LocatedFeatures(NamedTuple):
@@ -140,7 +144,7 @@ class Places:
         if row is None or row[0] is None:
             return None
         if not isinstance(row[0], bytes):
-            raise corrupted(self.database.path, "a feature's name is not valid")
+            raise damage_error(self.database.path, "a feature's name is not valid")
         return _core.decode_name(row[0])
 
     def name_features(self, names: Iterable[tuple[int, bytes]]) -> None:
@@ -165,7 +169,7 @@ class Places:
         places[missing] = self._find(fingerprints[missing])
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block has another feature there
-            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
+            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
         read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
         page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
         located = locate_features(fingerprints, places, page)
@@ -176,7 +180,7 @@ class Places:
         """Raise StateError unless each feature is in its block at its place."""
         lying = located.fingerprints[located.places >= 0]
         if (located.page.keys[located.rows] != lying).any():
-            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
+            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
 
     def _note(self, located: LocatedFeatures) -> LocatedFeatures:
         self._last_read = self.version, located
@@ -212,11 +216,11 @@ class Places:
         self._checked(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
+            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
+            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
         if looks <= _LOOKS:
             self._note(LocatedFeatures(fingerprints, places, page, rows))
         return fingerprints
@@ -266,11 +270,11 @@ class Places:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite columns can have any type
-            raise corrupted(
+            raise damage_error(
                 self.database.path, "a feature refers to a wrong place in its block"
             ) from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
-            raise corrupted(self.database.path, "a feature refers to a wrong place in its block")
+            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
         return checked
 
     def _first_blocks(self, count: int) -> tuple[Ints, list[Any]]:
@@ -307,7 +311,7 @@ class Places:
         try:
             yield
         except (LookupError, TypeError, ValueError):
-            raise corrupted(self.database.path, "a block of counts cannot be read") from None
+            raise damage_error(self.database.path, "a block of counts cannot be read") from None
 
     def _write(self, page: Page, rows: Ints) -> None:
         """Write the blocks of these rows."""

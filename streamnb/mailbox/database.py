@@ -20,7 +20,7 @@ from streamnb.errors import (
     require_extra,
 )
 from streamnb.mailbox.location import WAIT, is_url, owner_advice
-from streamnb.mailbox.schema import SCHEMA
+from streamnb.mailbox.schema import COLUMNS, SCHEMA
 from streamnb.transactions import FORMAT, SQLITE, Transactions
 
 if TYPE_CHECKING:
@@ -331,6 +331,10 @@ class Database(Transactions):
     def tables(self) -> set[str]:
         """Return the names of all tables."""
         return {name for (name,) in self.connection.execute("SELECT name FROM sqlite_master")}
+
+    def columns(self) -> set[tuple[str, str]]:
+        """Return table and column of each column of all tables."""
+        return set(self.connection.execute(COLUMNS))
 
     def numbers(self, numbers: list[int]) -> str:
         """Return a list of integers as JSON, the value of `number_table`."""

@@ -14,7 +14,7 @@ import numpy as np
 from streamnb.counts.blocks import distinct
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Ints, Keys, Label, check_labels
-from streamnb.errors import corrupted
+from streamnb.errors import damage_error
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.packed import PLACED, FeaturesAt, pack_tokens, unpack_tokens
 from streamnb.naive_bayes.receipt import Receipt
@@ -209,7 +209,7 @@ class Ledger:
             check_row(row, self.model, len(self.counts[0].labels))
             return row
         except _UNSOUND as error:
-            raise corrupted(
+            raise damage_error(
                 self.database.path, f"row {columns[0]} of the ledger is not valid ({error})"
             ) from None
 
@@ -239,7 +239,7 @@ class Ledger:
         rows = self.database.connection.execute(statement, tuple(digests)) if digests else ()
         numbers = {bytes(key): number for key, number in rows}
         if not all(number in range(len(labels)) for number in numbers.values()):
-            raise corrupted(self.database.path, "a label in the ledger is not valid")
+            raise damage_error(self.database.path, "a label in the ledger is not valid")
         return {key: labels[number] for key, number in numbers.items()}
 
     def rows(
@@ -272,7 +272,7 @@ class Ledger:
         """Return a row. Raise StateError if it does not exist."""
         for row in self.find("id = ?", (number,)):
             return row
-        raise corrupted(self.database.path, f"row {number} of the ledger is missing")
+        raise damage_error(self.database.path, f"row {number} of the ledger is missing")
 
     def write(self, row: Row) -> None:
         """Write a new row."""

@@ -24,7 +24,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready
 
-from streamnb.errors import ConfigError, OutputError, StateError
+from streamnb.errors import ConfigError, OutputError, StateError, damage_error
 from streamnb.mailbox.location import WAIT, identity_of
 from streamnb.mailbox.schema import SCHEMA
 from streamnb.transactions import FORMAT, POSTGRESQL, Transactions, TransientError
@@ -78,7 +78,7 @@ _SESSION_SETTINGS = (
     "SET idle_session_timeout = 0",
 )
 _TABLE_NAMES = re.compile(
-    r"state|ledger|watched|verdicts|site|undone|streamnb_format|(?:features|blocks)_[0-9]+"
+    r"state|state_copy|ledger|watched|verdicts|site|undone|streamnb_format|(?:features|blocks)_[0-9]+"
 )
 
 
@@ -368,7 +368,7 @@ class PostgresDatabase(Transactions):
                 f"{self.path}: the server's disk or memory is full: {reason}; nothing was changed"
             )
         if state.startswith("42"):  # a missing table or column
-            return StateError(f"{self.path}: not a streamnb database, or a damaged one ({reason})")
+            return damage_error(self.path, reason)
         return StateError(f"{self.path}: the server refused the request: {reason}")
 
     def _begin(self, writes: bool, durable: bool) -> None:
@@ -439,6 +439,15 @@ class PostgresDatabase(Transactions):
             "SELECT tablename FROM pg_tables WHERE schemaname = %s", (self._schema,)
         )
         return {name for (name,) in rows if _TABLE_NAMES.fullmatch(name)}
+
+    def columns(self) -> set[tuple[str, str]]:
+        """Return table and column of each column of streamnb's tables in the schema."""
+        rows = self.connection.real.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = %s",
+            (self._schema,),
+        )
+        return {(table, column) for table, column in rows if _TABLE_NAMES.fullmatch(table)}
 
     def numbers(self, numbers: list[int]) -> list[int]:
         """Return a list of integers as the value of `number_table`."""

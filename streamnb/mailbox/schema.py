@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
+from streamnb.counts.places import table_statements
+from streamnb.transactions import SQLITE, Transactions
+
 STATE = "known"  # name of the classifier's state
 # Name of the table with a second copy of the classifier's description. One damaged page can destroy
 # a copy, and without a description no row of the ledger can be recovered.
@@ -38,3 +44,28 @@ CREATE TABLE watched(
     PRIMARY KEY (account, folder, uid)
 ){without_rowid};
 CREATE INDEX watched_key ON watched(account, key)"""
+
+# Query for table and column of each column of an SQLite database, without SQLite's own tables.
+COLUMNS = """SELECT tables.name, columns.name
+FROM sqlite_master AS tables JOIN pragma_table_info(tables.name) AS columns
+WHERE tables.type = 'table' AND tables.name NOT GLOB 'sqlite_*'"""
+
+
+def missing_columns(database: Transactions, views: int) -> list[str]:
+    """Return the tables and columns that a database lacks, such as "ledger" or "ledger.time".
+
+    Parameters
+    ----------
+    database
+        The database, within a transaction.
+    views
+        Number of views of its classifier.
+    """
+    with closing(sqlite3.connect(":memory:")) as complete:
+        for statement in [*SCHEMA.split(";\n"), *table_statements(views)]:
+            complete.execute(statement.format_map(SQLITE._asdict()))
+        missing = set(complete.execute(COLUMNS)) - (present := database.columns())
+    present_tables = {table for table, _ in present}
+    return sorted(
+        {f"{table}.{name}" if table in present_tables else table for table, name in missing}
+    )

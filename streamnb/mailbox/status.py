@@ -6,10 +6,11 @@ import time
 from collections import Counter
 from typing import Any, NamedTuple
 
-from streamnb.errors import StateError
+from streamnb.errors import damage_error
 from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.rebuild import is_due
+from streamnb.mailbox.verify import file_problems
 from streamnb.naive_bayes.receipt import Receipt
 
 _FIRST_WORD = "substr(source, 1, instr(source || ' ', ' ') - 1)"
@@ -92,15 +93,12 @@ class Status(NamedTuple):
 
 
 def check_file(mailbox: Mailbox) -> None:
-    """Raise StateError if a page of the database's file is damaged; reads 1 GB in about 1 s."""
-    with mailbox.database.reading():
-        problems = mailbox.database.problems()
-    if problems:
-        problem = " ".join(problems[0].split())
-        raise StateError(
-            f"{mailbox.path}: the database is damaged: {problem:.200}; restore it from a backup or "
-            "from a file written by `streamnb export`, or try `streamnb recover`"
-        )
+    """Raise DamagedDatabaseError if a page is damaged, or a table or column is missing.
+
+    It reads 1 GB in about 1 s.
+    """
+    if problems := file_problems(mailbox):
+        raise damage_error(mailbox.path, f"{' '.join(problems[0].split()):.200}")
 
 
 def status(mailbox: Mailbox) -> Status:
@@ -108,10 +106,7 @@ def status(mailbox: Mailbox) -> Status:
     try:
         return _status(mailbox)
     except (TypeError, ValueError, IndexError) as error:
-        raise StateError(
-            f"{mailbox.path}: the database is damaged: a row of the ledger cannot be read "
-            f"({error}); see `streamnb verify`"
-        ) from None
+        raise damage_error(mailbox.path, f"a row of the ledger cannot be read ({error})") from None
 
 
 def _status(mailbox: Mailbox) -> Status:

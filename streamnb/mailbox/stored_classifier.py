@@ -14,7 +14,7 @@ from streamnb.classifier import Classifier, MailClassifier
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.places import make_tables
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError
+from streamnb.errors import StateError, damage_error
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.blend import (
     GAINS,
@@ -202,10 +202,7 @@ class StoredClassifier:
             self.classifier = classifier_of(identity)
             self.classifier.on = None
         except Exception as error:
-            raise StateError(
-                f"{self.database.path}: the database is damaged: its model ({error!s:.100}); "
-                "restore it from a backup"
-            ) from None
+            raise damage_error(self.database.path, f"its model ({error!s:.100})") from None
         check_kind(self.classifier, self.database.path)
         self.counts = [SqlCounts(self.database, view) for view in range(len(self.models))]
         for member, counts in zip(self.models, self.counts, strict=True):
@@ -293,7 +290,7 @@ class StoredClassifier:
         """Read the state, and the classifier unless it is loaded."""
         now = self.database.read_value(STATE)
         if now is None:
-            raise StateError(f"{self.database.path}: the database is damaged: it has no state")
+            raise damage_error(self.database.path, "it has no state")
         try:
             if now["identity"] != self._identity:
                 self._become(identity or self.database.read_value("identity"))
@@ -310,10 +307,7 @@ class StoredClassifier:
         except StateError:
             raise
         except Exception as error:  # the file can have any content
-            raise StateError(
-                f"{self.database.path}: the database is damaged: its state ({error!s:.100}); "
-                "restore it from a backup"
-            ) from None
+            raise damage_error(self.database.path, f"its state ({error!s:.100})") from None
 
     def _keep(self) -> None:
         self.settled = min(self.settled, self.classifier.model.messages_in_runs)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.errors import BusyError, StateError, message_count, printable
+from streamnb.errors import BusyError, StateError, damage_error, message_count, printable
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
@@ -132,9 +132,7 @@ class VerdictLog:
                 else LogLimits(int(stored["most"]), float(stored["days"]))
             )
         except (TypeError, ValueError, KeyError):
-            raise StateError(
-                f"{self.mailbox.path}: the database is damaged: state 'record'"
-            ) from None
+            raise damage_error(self.mailbox.path, "state 'record'") from None
 
     def limit(self, limits: LogLimits) -> None:
         """Set the limits and delete verdicts beyond them."""
@@ -314,8 +312,8 @@ class VerdictLog:
                     raise ValueError("other views")
                 return model.join_views(_with_names(views, row[2]))
             except Exception as error:  # the file can have any content
-                raise StateError(
-                    f"{self.mailbox.path}: the log of verdicts is damaged ({error})"
+                raise damage_error(
+                    self.mailbox.path, f"a row of the log of verdicts ({error})"
                 ) from None
 
     def teach(self, number: int, label: str) -> Outcome:

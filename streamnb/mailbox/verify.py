@@ -10,6 +10,7 @@ import numpy as np
 from streamnb.counts.database import SqlCounts
 from streamnb.counts.protocol import Counts
 from streamnb.errors import StateError
+from streamnb.mailbox.schema import missing_columns
 from streamnb.mailbox.stored_classifier import StoredClassifier
 
 
@@ -17,12 +18,19 @@ def verify(mailbox: StoredClassifier) -> list[str]:
     """Recount the ledger of a mailbox and return a line for each difference."""
     with mailbox.reading():
         try:
-            problems = mailbox.database.problems()
-            return problems or _recounted(mailbox)
+            return file_problems(mailbox) or _recounted(mailbox)
         except StateError as error:
             return [str(error)]
         except Exception as error:  # the file can have any content
             return [f"the ledger cannot be counted: {type(error).__name__}: {error!s:.100}"]
+
+
+def file_problems(mailbox: StoredClassifier) -> list[str]:
+    """Return a line for each damaged page, or else for each missing table or column."""
+    with mailbox.database.reading():
+        problems = mailbox.database.problems()
+        missing = missing_columns(mailbox.database, len(mailbox.counts))
+    return problems or [f"it lacks {name}" for name in missing]
 
 
 def _recounted(mailbox: StoredClassifier) -> list[str]:

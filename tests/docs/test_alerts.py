@@ -47,6 +47,10 @@ def use_file(is_stale):
     return lambda monitor: monitor.watch_file("site.snb", lambda: is_stale)
 
 
+def break_database(monitor):
+    """An event: the database is damaged. `input_series` looks for it."""
+
+
 HEALTHY = (
     judge(SURE), judge(NoMailboxError("x")), judge(UNSURE, 1), refuse("spam", 1),
     accept(True), use_file(False),
@@ -54,6 +58,7 @@ HEALTHY = (
 EVENTS = {
     "StreamnbAcceptsNothing": (accept(False),),
     "StreamnbUsesOldFile": (use_file(True),),
+    "StreamnbDatabaseFault": (break_database,),
     "StreamnbPassesMailUnmarked": (judge(BusyError("x"), 1),),
     "StreamnbNextHopFails": (refuse("next_hop_4xx", 40, "smtp"),),
     "StreamnbSlow": (judge(SURE, 3, seconds=5),),
@@ -69,7 +74,7 @@ def input_series(tmp_path):
     def make(*events, up=1):
         with Mailbox(tmp_path / "mail.db", create=True) as box:
             mailboxes, monitor = Mailboxes(box), Monitor(metrics=True)
-            monitor.count_databases(lambda: mailboxes.open_count)
+            monitor.watch_databases(lambda: mailboxes.open_count, lambda: break_database in events)
             api(mailboxes, monitor)
             monitor.opened("smtp")
             for event in events:
@@ -77,7 +82,9 @@ def input_series(tmp_path):
             text = generate_latest(monitor.registry).decode()
         series = [{"series": 'up{job="streamnb"}', "values": f"{up}x800"}]
         for name, value in SAMPLE.findall(text):
-            is_gauge = re.match("streamnb_(connections|databases|accepting|stale_files)", name)
+            is_gauge = re.match(
+                "streamnb_(connections|databases|database_fault|accepting|stale_files)", name
+            )
             growth = f"{float(value):f}x800" if is_gauge else f"0+{float(value):f}x800"
             series.append({"series": name, "values": growth})
         return series

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,11 +14,11 @@ from mailboxes import HAM, SPAM, damage, exported, mails
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
-from streamnb.errors import StateError
+from streamnb.errors import DamagedDatabaseError, StateError
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.recover import recover
-from streamnb.mailbox.status import status
+from streamnb.mailbox.status import check_file, status
 from streamnb.mailbox.transfer.formats import export, merge
 from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
@@ -41,6 +42,23 @@ def test_verify_finds_changed_rows(sample, box):
     with box.database.writing() as connection:
         connection.execute("UPDATE ledger SET tokens = x'01ff' WHERE id = 4")
     assert "row 4 of the ledger" in box.verify()[0]
+
+
+def test_each_missing_table_and_column_is_reported(tmp_path):
+    with Mailbox(tmp_path / "complete.db") as box:
+        box.learn(SPAM, "spam")
+        columns = box.database.columns()
+    for table, column in sorted(columns):
+        for part, statement in (
+            (table, f"DROP TABLE {table}"),
+            (f"{table}.{column}", f"ALTER TABLE {table} RENAME {column} TO x"),
+        ):
+            path = tmp_path / f"{part}.db"
+            shutil.copy(tmp_path / "complete.db", path)
+            with Mailbox(path) as box:
+                box.database.connection.execute(statement)
+                with pytest.raises(DamagedDatabaseError, match=rf"lacks {part}; restore it from"):
+                    check_file(box)
 
 
 def foreign(path):

@@ -19,7 +19,7 @@ from commands import streamnb_command
 from streamnb import Mailbox, MultinomialNB, Tokenizer
 from streamnb.classifier import Classifier
 from streamnb.corpus import open_corpus, read
-from streamnb.errors import BusyError, StateError
+from streamnb.errors import BusyError, DamagedDatabaseError, StateError
 from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
@@ -75,6 +75,18 @@ def live(mailbox):
     undone = mailbox.undo(start_s + 230)
     assert undone.unlearned
     assert redo(mailbox).learned == undone.unlearned
+
+
+def test_a_missing_table_or_column_is_reported(url):
+    with Mailbox(url) as box:
+        box.learn(mails(1)[0][0], "spam")
+        assert box.verify() == []
+        with box.database.writing() as connection:
+            connection.execute("ALTER TABLE ledger RENAME COLUMN receipt TO x")
+            connection.execute("DROP TABLE state_copy")
+        assert box.verify() == ["it lacks ledger.receipt", "it lacks state_copy"]
+        with pytest.raises(DamagedDatabaseError, match=r"receipt.* restore it from"), box.reading():
+            list(box.ledger.rows())
 
 
 def test_a_mailbox_on_a_server_equals_one_in_a_file(url, tmp_path):

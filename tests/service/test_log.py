@@ -222,7 +222,7 @@ def test_requests_fail_at_once_during_an_outage_of_the_database(trained_db, monk
         poll(lambda: len(attempts) > 3)
         assert set(attempts[1:]) == {"streamnb-retry"}
         is_back.set()
-        poll(lambda: served.outage is None)
+        poll(lambda: served.fault is None)
         assert served.judge(None, HAM % 1, None).mark == "H"
         served.close()
 

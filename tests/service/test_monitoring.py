@@ -39,7 +39,7 @@ def samples(tmp_path):
     """Return the labels of each sample that a server exports after a message of each kind."""
     with Mailbox(tmp_path / "db", create=True) as box:
         mailboxes, monitor = Mailboxes(box), Monitor(metrics=True)
-        monitor.count_databases(lambda: mailboxes.open_count)
+        monitor.watch_databases(lambda: mailboxes.open_count, lambda: False)
         api(mailboxes, monitor)
         verdict = Response("S", 0, 1.0, "spam", 0.9, [])
         monitor.message("milter", verdict, "rejected", time.monotonic(), b"")

@@ -161,7 +161,7 @@ def test_a_listener_that_lets_connections_wait_is_seen(monkeypatch):
 
     async def look():
         health.clear()
-        mailboxes = SimpleNamespace(outage=None, single=None)
+        mailboxes = SimpleNamespace(fault=None, single=None)
         await api.api(mailboxes, Monitor())(scope, None, send)
         assert health[0]["status"] == 200
         application = api.api(mailboxes, monitor)
@@ -403,7 +403,7 @@ def test_a_damaged_database_stops_no_mail_at_a_start(
     assert f"mail passes unmarked: {path}: " in process.lines[0]
     assert not is_marked()
     assert web("GET", "/health")[0] == 503
-    assert 'streamnb_unmarked_total{cause="busy"' in web("GET", "/metrics")[1]
+    assert 'streamnb_unmarked_total{cause="database"' in web("GET", "/metrics")[1]
     path.unlink()
     time.sleep(3)  # the server tries again after 1 and 2 seconds, but creates no empty database
     assert not path.exists()
@@ -412,6 +412,113 @@ def test_a_damaged_database_stops_no_mail_at_a_start(
     poll(is_marked, 60)
     assert web("GET", "/health")[0] == 200
     process.stop()
+
+
+def run_sql(path, script):
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+
+
+def zero_table(path, table):
+    """Overwrite the first page of a table with zeros."""
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (page,) = connection.execute(query, (table,)).fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 2048)
+        file.write(bytes(2048))
+
+
+PARTS = {
+    "table of labels": (lambda path: run_sql(path, "DROP TABLE ledger"), True),
+    "column": (lambda path: run_sql(path, "ALTER TABLE ledger RENAME receipt TO x"), True),
+    "page": (lambda path: zero_table(path, "watched"), True),
+    "counts": (lambda path: run_sql(path, "DROP TABLE blocks_1"), False),
+    "content of counts": (lambda path: run_sql(path, "DELETE FROM blocks_1"), False),
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "is_damaged_first"),
+    [*((part, True) for part in PARTS), ("counts", False), ("content of counts", False)],
+)
+def test_a_server_reports_each_damaged_part_of_its_database(
+    serve, trained_db, tmp_path, part, is_damaged_first
+):
+    """Mail passes, and gets its verdict if that does not need the part."""
+    damage, is_marked = PARTS[part]
+    path = tmp_path / "mail.db"
+    shutil.copy(trained_db, path)
+    if is_damaged_first:
+        damage(path)
+    milter, http = free_port(), free_port()
+    process = serve("--db", path, "--milter", f"127.0.0.1:{milter}", "--http", f"127.0.0.1:{http}")
+    web = Web(http, path.with_name("mail.db.metrics.token").read_text().strip())
+    if not is_damaged_first:
+        assert web("GET", "/health")[0] == 200
+        damage(path)
+    with MailServer(milter) as mail_server:
+        edits, verdict = mail_server.bring(SPAM % 99)
+    assert (bool(edits), verdict) == (is_marked, b"a")
+    poll(lambda: web("GET", "/health")[0] == 503)
+    answer = web("GET", "/health")[1]
+    assert answer["status"] == "damaged"
+    assert f"{path}: " in answer["error"]
+    assert "streamnb recover" in answer["error"]
+    assert "streamnb_database_fault 1.0" in web("GET", "/metrics")[1]
+    assert str(path) in "".join(process.lines) + process.stop()
+
+
+@pytest.mark.parametrize("damaged_part", ["file", "table"])
+@pytest.mark.parametrize("users", [False, True])
+def test_the_model_of_the_site_gives_verdicts_for_a_damaged_database(
+    serve, trained_db, tmp_path, users, damaged_part
+):
+    make_site_model(tmp_path / "site.snb")
+    path = tmp_path / "ann.db"
+    shutil.copy(trained_db, path)
+    if damaged_part == "file":
+        path.write_bytes(b"damaged" * 1000)
+    else:
+        run_sql(path, "DROP TABLE blocks_1")
+    environment = {**os.environ, "STREAMNB_USERS": str(tmp_path)}
+    owner = ["--users"] if users else ["--user", "ann"]
+    milter, http = free_port(), free_port()
+    process = serve(*owner, "--milter", f"127.0.0.1:{milter}", "--http", f"127.0.0.1:{http}",
+                    env=environment)  # fmt: skip
+    with MailServer(milter) as mail_server:
+        mail_server.send(b"R", b"<ann@example.org>\0")
+        edits, verdict = mail_server.bring(SPAM % 99)
+    assert b"Spam" in edits[-1][1]
+    assert verdict == b"a"
+    (tmp_path / "mail.eml").write_bytes(SPAM % 99)
+    command = [*STREAMNB, "classify", "--user", "ann", tmp_path / "mail.eml"]
+    if users:
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stdout[:2]) == (0, b"S ")
+    web = Web(http, "")
+    assert web("GET", "/health")[0] == (200 if users else 503)
+    assert "only the site's model is used: " in "".join(process.lines) + process.stop()
+
+
+def test_a_command_and_a_server_report_the_same_damage(serve, tmp_path):
+    """The exit status 75 would let a mail server try again for days."""
+    path = tmp_path / "mail.db"
+    path.write_bytes(b"damaged" * 1000)
+    (tmp_path / "mail.eml").write_bytes(SPAM % 99)
+    command = "classify", "--db", path, tmp_path / "mail.eml"
+    alone = streamnb_command(*command)
+    process = serve("--db", path, "--milter", "127.0.0.1:0", lines=3)
+    assert streamnb_command(*command) == alone
+    assert alone[0] == 3
+    assert "streamnb recover" in alone[2]
+    process.stop()
+
+
+def test_a_server_whose_database_has_learned_nothing_says_so(serve, tmp_path):
+    process = serve("--db", tmp_path / "mail.db", lines=2)
+    assert "it has learned nothing, so all verdicts are unsure" in process.lines[0]
 
 
 @pytest.mark.parametrize("kind", ["folder", "database of another program", "URL"])

@@ -608,7 +608,7 @@ def test_an_internal_error_is_not_reported_as_a_missing_user(tmp_path, monkeypat
     def broken(*arguments):
         raise KeyError("a fault")
 
-    monkeypatch.setattr("streamnb.mailbox.service.server.judge", broken)
+    monkeypatch.setattr("streamnb.mailbox.service.mailboxes.judge", broken)
     near, far = Request((0, 0), 0), Request((0, 0), 0, user="ann")
     with Mailbox(tmp_path / "db", create=True) as box:
         mailboxes = Mailboxes(box)
@@ -694,7 +694,7 @@ def test_health_needs_no_token(web):
 
 
 def test_health_reports_an_outage_of_the_database():
-    mailboxes = SimpleNamespace(outage="mail.db: away", single=None)
+    mailboxes = SimpleNamespace(fault=("away", "mail.db: away"), single=None)
     parts = []
 
     async def send(part):
@@ -723,7 +723,7 @@ def test_metrics_have_a_token_of_their_own(serve, tmp_path, many):
 
 def test_a_stopping_server_logs_the_learned_message(serve, tmp_path):
     port, answers = free_port(), []
-    process = serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
+    process = serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}", lines=3)
     ask = Web(port, (tmp_path / "mail.db.token").read_text().strip())
 
     def teach(labelled_by):

@@ -203,11 +203,11 @@ class RequestMetrics:
         self._seconds.labels(name).observe(seconds)
 
     def application(
-        self, routes: list[Route], outage: Callable[[], str | None] = lambda: None
+        self, routes: list[Route], fault: Callable[[], tuple[str, str] | None] = lambda: None
     ) -> Starlette:
         """Return an application with these routes, /metrics and /health.
 
-        `outage` returns the reason why requests fail at present, or None.
+        `fault` returns status and error if requests fail at present, else None.
         """
 
         async def metrics(request: Request) -> Response:
@@ -216,8 +216,8 @@ class RequestMetrics:
         async def health(request: Request) -> Response:
             answer = {"status": "ok", "version": __version__}
             full = ", ".join(self.monitor.not_accepting)
-            if (error := outage()) is not None:
-                answer |= {"status": "away", "error": error}
+            if (failure := fault()) is not None:
+                answer["status"], answer["error"] = failure
             elif full:
                 answer |= {"status": "full", "error": f"{full}: connections wait, none is accepted"}
             return JSONResponse(answer, 200 if answer["status"] == "ok" else 503)
@@ -262,4 +262,4 @@ def api(mailboxes: Mailboxes, monitor: Monitor | None = None) -> Starlette:
         for name, action in posts.items()
     ]
     routes.append(Route("/status", endpoint_of("status", _status), methods=["GET"]))
-    return metrics.application(routes, lambda: mailboxes.outage)
+    return metrics.application(routes, lambda: mailboxes.fault)

@@ -12,7 +12,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 
-from streamnb.errors import BusyError, ConfigError, StateError, StreamNBError, printable
+from streamnb.errors import (
+    BusyError,
+    ConfigError,
+    DamagedDatabaseError,
+    StateError,
+    StreamNBError,
+    printable,
+)
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.location import WAIT, user_path
@@ -96,6 +103,8 @@ class Mailboxes:
         Opens the only mailbox if that failed at the start (`begin_outage`). None for no attempts.
     location
         Path or URL of the only mailbox.
+    warn
+        Called with a line if a database is damaged or cannot be reached.
     """
 
     single: Mailbox | None
@@ -105,6 +114,7 @@ class Mailboxes:
     find_base: Callable[[], SiteModel | None] | None = None
     open_single: Callable[[], Mailbox] | None = None
     location: str | None = None
+    warn: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         if self.single is not None:
@@ -116,7 +126,8 @@ class Mailboxes:
         self._guest_lock = ForkSafeLock()
         self._folder: TemporaryDirectory[str] | None = None  # folder of the guest's database
         self._closed = threading.Event()
-        self._outage: str | None = None  # the error of a database that cannot be reached
+        self._outage: BusyError | DamagedDatabaseError | None = None  # why it cannot be opened
+        self._damage: str | None = None  # the error of a damaged database
 
     @property
     def open_count(self) -> int:
@@ -129,9 +140,30 @@ class Mailboxes:
         return self.single is not None or self.open_single is not None
 
     @property
-    def outage(self) -> str | None:
-        """Return the error if the single database cannot be reached, else None."""
-        return self._outage
+    def fault(self) -> tuple[str, str] | None:
+        """Return the state "away" or "damaged" of the single database and its error, or None."""
+        if self._outage is not None:
+            is_damaged = isinstance(self._outage, DamagedDatabaseError)
+            return "damaged" if is_damaged else "away", str(self._outage)
+        return None if self._damage is None else ("damaged", self._damage)
+
+    def begin_check(self) -> None:
+        """Check the single database in the background, so damage is known before mail meets it."""
+        threading.Thread(target=self._check, name="streamnb-check", daemon=True).start()
+
+    def _check(self) -> None:
+        from streamnb.mailbox.status import check_file  # here: `filter` needs none
+
+        # errors other than damage are those of the messages, too
+        with suppress(Exception):
+            try:
+                # another connection, because a check of a large file takes seconds
+                with Mailbox(str(self.location), create=False) as mailbox:
+                    check_file(mailbox)
+            except DamagedDatabaseError as error:
+                self._damage = str(error)
+                if self.warn is not None:
+                    self.warn(f"some mail may pass unmarked: {error}")
 
     @contextmanager
     def borrow(
@@ -153,13 +185,14 @@ class Mailboxes:
         ------
         NoMailboxError
             If the user does not exist, or the database is another one.
-        BusyError
-            If the only database cannot be reached.
+        BusyError, DamagedDatabaseError
+            If the only database cannot be reached or opened.
         """
         if (user is None) != self.is_single:
             raise NoMailboxError("this server does not serve that database")
-        if user is None and self._outage is not None:
-            raise BusyError(self._outage)
+        if user is None and (outage := self._outage) is not None:
+            # a new object, because Python would add the traceback of each message
+            raise type(outage)(str(outage))
         mailbox = self.single if user is None else self._acquire(user)
         assert mailbox is not None  # noqa: S101 (for the type checker)
         started = time.monotonic()
@@ -175,6 +208,8 @@ class Mailboxes:
         except StreamNBError as error:
             is_slow = time.monotonic() - started > _SLOW_FAILURE_S
             is_lock = writes and isinstance(error, BusyError)
+            if mailbox is self.single and isinstance(error, DamagedDatabaseError):
+                self._damage = str(error)
             if mailbox is self.single and is_slow and not is_lock:
                 self.begin_outage(error)
             raise
@@ -182,13 +217,29 @@ class Mailboxes:
             if user is not None:
                 self._release(user)
 
-    def judge(self, user: str | None, message: bytes, options: JudgeOptions | None) -> Response:
-        """Return the verdict of a user's mailbox, or of the only one.
+    def judge(
+        self,
+        user: str | None,
+        message: bytes,
+        options: JudgeOptions | None,
+        file: tuple[int, int] | None = None,
+    ) -> Response:
+        """Return the verdict of a user's mailbox, or of the only one; `file` as for `borrow`.
 
-        An address that cannot have a database gets the verdict of the site's model.
+        An address that cannot have a database gets the verdict of the site's model. So does one
+        whose database is damaged or cannot be reached.
         """
         options = options or JudgeOptions()
-        with self._borrow_guest() if self._is_guest(user) else self.borrow(user) as mailbox:
+        if not self._is_guest(user):
+            try:
+                with self.borrow(user, file) as mailbox:
+                    return judge(mailbox, message, options)
+            except (BusyError, DamagedDatabaseError) as error:
+                if self._site() is None:
+                    raise
+                if self.warn is not None:
+                    self.warn(f"only the site's model is used: {error}")
+        with self._borrow_guest() as mailbox:
             return judge(mailbox, message, options)
 
     def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
@@ -223,7 +274,7 @@ class Mailboxes:
         """Make calls fail at once, and try in the background to reach the database."""
         with self._lock:
             if self._outage is None:
-                self._outage = str(error)
+                self._outage = _outage_of(error)
                 threading.Thread(target=self._retry, name="streamnb-retry", daemon=True).start()
 
     def _retry(self) -> None:
@@ -236,10 +287,11 @@ class Mailboxes:
                     judge(self.single, b"")
             # an error must not end the retries, or the outage would be permanent
             except Exception as error:
-                self._outage = str(error) or type(error).__name__
+                self._outage = _outage_of(error)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
             else:
                 self._outage = None
+                self.begin_check()
                 return
 
     def _acquire(self, user: str) -> Mailbox:
@@ -297,6 +349,13 @@ class Mailboxes:
         if self._guest is not None and self._folder is not None:
             self._guest.close()
             self._folder.cleanup()
+
+
+def _outage_of(error: Exception) -> BusyError | DamagedDatabaseError:
+    """Return the error of all messages while the database cannot be opened for this reason."""
+    if isinstance(error, DamagedDatabaseError):
+        return error
+    return BusyError(str(error) or type(error).__name__)
 
 
 def _database_path(user: str) -> str | None:

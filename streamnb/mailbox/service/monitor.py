@@ -135,9 +135,14 @@ class Monitor:
 
         return getattr(prometheus_client, kind)(*arguments, registry=self.registry, **options)
 
-    def count_databases(self, count: Callable[[], float]) -> None:
-        """Register the gauge `streamnb_databases`, whose value is `count()`."""
+    def watch_databases(self, count: Callable[[], float], is_faulty: Callable[[], bool]) -> None:
+        """Register the gauges of databases: their number, and whether the only one is faulty."""
         self._metric("Gauge", "streamnb_databases", "Open databases.").set_function(count)
+        self._metric(
+            "Gauge",
+            "streamnb_database_fault",
+            "1 while the only database is damaged or cannot be reached.",
+        ).set_function(is_faulty)
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
         """Add a file to the metric `streamnb_stale_files`: 1 while `is_stale` returns True."""

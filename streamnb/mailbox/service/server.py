@@ -20,7 +20,7 @@ from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.mailbox.service.response import Response, judge
+from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.service.sockets import (
     Address,
     Network,
@@ -489,8 +489,7 @@ def _judge(mailboxes: Mailboxes, request: protocol.Request, message: bytes) -> R
         If this server does not serve that database.
     """
     try:
-        with mailboxes.borrow(request.user, _file(request)) as mailbox:
-            return judge(mailbox, message, request.options)
+        return mailboxes.judge(request.user, message, request.options, _file(request))
     except NoMailboxError:
         raise
     except Exception as error:  # no message may stop the server

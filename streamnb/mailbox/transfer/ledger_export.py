@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from streamnb.classifier import Classifier
 from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
-from streamnb.errors import StateError
+from streamnb.errors import StateError, damage_error
 from streamnb.mailbox.batch import grouped, in_order
 from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, RETIRED, Row, check_label
 from streamnb.mailbox.mailbox import Mailbox
@@ -88,10 +88,7 @@ def export_of_mailbox(other: Mailbox) -> LedgerExport:
                     f"SELECT fingerprint, name FROM features_{view} WHERE name IS NOT NULL"  # noqa: S608
                 ):
                     if not isinstance(name, bytes):
-                        raise StateError(
-                            f"{other.path}: the database is damaged: the name of a feature is "
-                            "not valid; restore it from a backup"
-                        )
+                        raise damage_error(other.path, "the name of a feature is not valid")
                     yield view, fingerprint % (1 << 64), name
 
     other.check_places()  # without this check, damaged blocks would be copied
