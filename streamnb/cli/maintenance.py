@@ -42,15 +42,6 @@ def _notify_of_damaged_site_model(mailbox: Mailbox) -> None:
             notify(f"the site's model cannot be used: {error}")
 
 
-def _readiness_by_label(mailbox: Mailbox) -> dict[str, str]:
-    """Return, by class, a text about the messages it needs before its verdicts can be sure."""
-    from streamnb.mailbox.readiness import readiness
-
-    with mailbox.reading():
-        labels = mailbox.active_labels
-        return {str(label): readiness(mailbox.classifier, label) for label in labels}
-
-
 @click.command()
 @database_options
 @json_object_option
@@ -65,13 +56,14 @@ def status(as_json: bool) -> None:
       streamnb status
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
+    from streamnb.mailbox.readiness import readiness_by_label
     from streamnb.mailbox.status import check_file
     from streamnb.mailbox.status import status as status_of
 
     with open_mailbox() as mailbox:
         check_file(mailbox)
         report = status_of(mailbox)
-        missing = _readiness_by_label(mailbox)
+        missing = readiness_by_label(mailbox)
         _notify_of_damaged_site_model(mailbox)
     if as_json:
         click.echo(json.dumps(report.as_json()))
@@ -383,6 +375,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path, is_url
+    from streamnb.mailbox.readiness import readiness_by_label
     from streamnb.mailbox.transfer.formats import import_file
 
     if file != "-" and not os.path.exists(file):
@@ -392,7 +385,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
     try:
         with open_mailbox(create=True) as mailbox:
             result = import_file(mailbox, file, kind, replace)
-            missing = _readiness_by_label(mailbox)
+            missing = readiness_by_label(mailbox)
     except BaseException:
         if is_new:  # a failed import must not leave an empty database
             for ending in ("", "-wal", "-shm"):

@@ -359,11 +359,9 @@ def _run(
 
 def _print_not_ready(watcher: Watcher) -> None:
     """Print the classes whose mail is not moved yet, and the messages that they need."""
-    from streamnb.mailbox.readiness import readiness
+    from streamnb.mailbox.readiness import readiness_by_label
 
-    with watcher.mailbox.reading():
-        classifier = watcher.mailbox.classifier
-        missing = {label: readiness(classifier, label) for label in watcher.plan.folders.values()}
+    missing = readiness_by_label(watcher.mailbox, watcher.plan.folders.values())
     waiting = [f"{label} ({text})" for label, text in missing.items() if text != "ready"]
     if waiting and watcher.plan.move:
         _print_line(f"not ready to move {', '.join(waiting)} yet")

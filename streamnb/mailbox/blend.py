@@ -136,6 +136,16 @@ def blend_scores(evidence: Evidence, gains: Sequence[float]) -> dict[str, float]
     }
 
 
+def messages_of_both(classifier: Classifier, site: Opinion | None) -> dict[Label, float]:
+    """Return the number of messages of each class of the user's mailbox and of the site."""
+    messages = classifier.messages()
+    labels = {str(label): label for label in classifier.labels}
+    for name, number in {} if site is None else site.messages.items():
+        label = labels.get(name, name)
+        messages[label] = messages.get(label, 0.0) + number
+    return messages
+
+
 def verdict_of_both(
     classifier: Classifier,
     gains: Sequence[float],
@@ -163,10 +173,7 @@ def verdict_of_both(
     mixed = blend_scores(evidence, gains)
     scores: dict[Label, float] = {own_labels.get(name, name): mixed[name] for name in mixed}
     own = classifier.messages()
-    messages = dict(own)
-    for name, number in site.messages.items():
-        label_of_name = own_labels.get(name, name)
-        messages[label_of_name] = messages.get(label_of_name, 0.0) + number
+    messages = messages_of_both(classifier, site)
     used_costs = classifier.costs if costs is None else Costs(*costs)
     label, shares, unsure = classifier.decide(scores, used_costs, messages)
     explanation: list[Reason] = []

@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
+from contextlib import suppress
 
 from streamnb.classifier import Classifier
 from streamnb.counts.protocol import Label
+from streamnb.errors import StreamNBError
+from streamnb.mailbox.blend import Opinion, messages_of_both
+from streamnb.mailbox.mailbox import Mailbox
 from streamnb.naive_bayes.reliability import ClassReliability
 
 _MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class ready
 
 
-def readiness(classifier: Classifier, label: Label) -> str:
+def site_opinion(mailbox: Mailbox) -> Opinion | None:
+    """Return messages and ready classes of the site's model; None without a usable model."""
+    with suppress(StreamNBError):
+        return None if mailbox.base is None else mailbox.base.opinion(b"")
+    return None
+
+
+def readiness_by_label(mailbox: Mailbox, labels: Iterable[Label] | None = None) -> dict[str, str]:
+    """Return the `readiness` of classes, with the site's model; of all classes for None."""
+    site = site_opinion(mailbox)
+    with mailbox.reading():
+        return {
+            str(label): readiness(mailbox.classifier, label, site)
+            for label in (mailbox.active_labels if labels is None else labels)
+        }
+
+
+def is_ready(classifier: Classifier, label: Label, site: Opinion | None) -> bool:
+    """Return whether a verdict of this class can be sure, with the site's model."""
+    is_proven = classifier.model.is_ready(label) or _is_ready_at(site, label)
+    messages = messages_of_both(classifier, site)
+    return is_proven and classifier.is_sure_of_clear(label, messages)
+
+
+def _is_ready_at(site: Opinion | None, label: Label) -> bool:
+    return site is not None and str(label) in site.ready
+
+
+def readiness(classifier: Classifier, label: Label, site: Opinion | None = None) -> str:
     """Describe the messages that a class needs to be ready; "ready" if it is.
 
     A class is ready under two conditions. It has enough correct predictions, each made before the
@@ -28,14 +61,15 @@ def readiness(classifier: Classifier, label: Label) -> str:
     'sure after about 20 more spam and 45 more ham messages'
     """
     with classifier.model.lock:
-        if classifier.is_ready(label):
+        if is_ready(classifier, label, site):
             return "ready"
-        messages = classifier.messages()
-        record = classifier.model.reliability_counts(label) if label in messages else (0, 0)
+        messages = messages_of_both(classifier, site)
+        is_own = label in classifier.messages()
+        record = classifier.model.reliability_counts(label) if is_own else (0, 0)
         others = {y: n for y, n in messages.items() if y != label and n > 0}
         other_count = _missing_others(classifier, label, messages, others)
     own_count = 0
-    if record is not None:
+    if record is not None and not _is_ready_at(site, label):
         correct, wrong = record
         needed = max(ClassReliability.MIN_CORRECT, ClassReliability.CORRECT_PER_WRONG * wrong)
         own_count = max(needed - correct, 0)

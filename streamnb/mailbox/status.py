@@ -7,8 +7,10 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from streamnb.errors import damage_error
+from streamnb.mailbox.blend import Opinion
 from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
 from streamnb.mailbox.mailbox import Mailbox
+from streamnb.mailbox.readiness import is_ready, site_opinion
 from streamnb.mailbox.rebuild import is_due
 from streamnb.mailbox.verify import file_problems
 from streamnb.naive_bayes.receipt import Receipt
@@ -111,6 +113,7 @@ def status(mailbox: Mailbox) -> Status:
 
 def _status(mailbox: Mailbox) -> Status:
     run = mailbox.database.connection.execute
+    site = site_opinion(mailbox)
     with mailbox.reading():
         recent = run(
             "SELECT predicted != label FROM ledger WHERE removed_at IS NULL AND labelled_by = ? "
@@ -129,7 +132,7 @@ def _status(mailbox: Mailbox) -> Status:
             str(mailbox.path),
             mailbox.database.size(),
             _learned(mailbox),
-            _classes(mailbox),
+            _classes(mailbox, site),
             [counts.features for counts in mailbox.counts],
             len(recent),
             sum(wrong for (wrong,) in recent),
@@ -169,11 +172,11 @@ def _imported(mailbox: Mailbox) -> Counter[tuple[int, str]]:
     return imported
 
 
-def _classes(mailbox: Mailbox) -> list[Class]:
+def _classes(mailbox: Mailbox, site: Opinion | None) -> list[Class]:
     """Return the reliability of each class that has messages."""
     model = mailbox.classifier.model
     classes = []
     for label in mailbox.active_labels:
         right, wrong = model.reliability_counts(label) or (None, None)
-        classes.append(Class(str(label), right, wrong, mailbox.classifier.is_ready(label)))
+        classes.append(Class(str(label), right, wrong, is_ready(mailbox.classifier, label, site)))
     return classes

@@ -24,7 +24,7 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.readiness import readiness
+from streamnb.mailbox.readiness import readiness_by_label
 from streamnb.mailbox.service.http import cookie_name
 from streamnb.mailbox.status import status
 from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
@@ -341,8 +341,9 @@ class _Site:
     def _readiness(self, label: Any) -> str:
         """Describe the messages that a class needs to be ready; "ready" if it is."""
         with self.mailbox.reading():
-            labels = {str(y): y for y in self.mailbox.labels}
-            return readiness(self.mailbox.classifier, labels.get(str(label), label))
+            own_labels = {str(y): y for y in self.mailbox.labels}
+        (text,) = readiness_by_label(self.mailbox, [own_labels.get(str(label), label)]).values()
+        return text
 
     def _counts_of(self, word: str) -> list[tuple[str, dict[str, float]]]:
         """Return the counts of a word in each class, with and without prefixes of header fields."""

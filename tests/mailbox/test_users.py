@@ -17,6 +17,7 @@ from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.blend import GAINS, Opinion, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import user_path
+from streamnb.mailbox.readiness import readiness_by_label
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.site_model import SiteModel
@@ -59,6 +60,27 @@ def test_the_site_classifies_a_new_users_first_mail(users, site):
         assert box.gains == GAINS
     with Mailbox(users / "bob.db") as box:
         assert box.classify(SPAM % 99).label is None
+
+
+def test_the_readiness_of_a_class_counts_the_site(users, site):
+    """The site's ready classes give sure verdicts, so no text may call them unsure."""
+    with Mailbox(users / "ann.db") as box:
+        box.learn(SPAM % 1, "spam")
+        export_path = users / "export.jsonl"
+        export(box, str(export_path))
+    with Mailbox(users / "ann.db", base=SiteModel(site)) as box:
+        assert box.classify(SPAM % 99).unsure is False
+        readiness = readiness_by_label(box, ["spam", "ham", "work"])
+        assert readiness["spam"] == readiness["ham"] == "ready"
+        assert readiness["work"] == "sure after about 20 more work messages"
+        assert [(item.label, item.ready) for item in status_of(box).classes] == [("spam", True)]
+        box.learn_many([(WORK % i, "work") for i in range(5)])
+        assert box.classify(SPAM % 99).unsure is True
+        missing = readiness_by_label(box)
+        assert missing["spam"] == "sure after about 30 more other messages"
+        assert not any(item.ready for item in status_of(box).classes)
+    assert "spam: unsure" in streamnb_command("import", export_path, "--db", users / "x.db")[1]
+    assert "spam: unsure" not in streamnb_command("import", export_path, "--user", "bob")[1]
 
 
 def test_many_are_learned_beside_a_site(users, site):
