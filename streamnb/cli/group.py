@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
@@ -100,6 +100,15 @@ class ContextGroup(click.Group):
                 error.ctx = click.Context(command, ctx, name)
             raise
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name; an error suggests the nearest one."""
+        name, names = args[0] if args else "", self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            raise click.UsageError(f"no such command: {name!r}{_suggestion(name, names)}", ctx)
+        return super().resolve_command(ctx, args)
+
 
 class _Commands(ContextGroup):
     """A group that imports a command when it runs, and lists commands by section."""
@@ -122,14 +131,6 @@ class _Commands(ContextGroup):
             with formatter.section(click.style(title, bold=True)):
                 for name, entry in section.items():
                     formatter.write(f"  {name:{width}}  {entry.summary}\n")
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0] if args else ""
-        if name not in COMMANDS and not name.startswith("-"):
-            raise click.UsageError(f"no such command: {name!r}{_suggestion(name)}", ctx)
-        return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _convert_endings():
@@ -162,12 +163,13 @@ def _refuse_empty_text(command: click.Command) -> None:
         _refuse_empty_text(member)
 
 
-def _suggestion(name: str) -> str:
+def _suggestion(name: str, names: Sequence[str]) -> str:
     """Return "; did you mean ...?" for a command that does not exist."""
-    names = _SYNONYMS.get(name.lower(), ()) or get_close_matches(name.lower(), COMMANDS, 1)
-    if not names and os.path.exists(name):
+    synonyms = [synonym for synonym in _SYNONYMS.get(name.lower(), ()) if synonym in names]
+    near = synonyms or get_close_matches(name.lower(), names, 1)
+    if not near and "replay" in names and os.path.exists(name):
         return f"; to measure accuracy on a corpus: streamnb replay {name}"
-    return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 @contextmanager

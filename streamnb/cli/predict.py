@@ -19,7 +19,13 @@ from streamnb.cli.options import (
     quiet_option,
     set_option,
 )
-from streamnb.cli.replay import make_config, print_skipped, run_and_print, run_options
+from streamnb.cli.replay import (
+    delimiter_option,
+    make_config,
+    print_skipped,
+    run_and_print,
+    run_options,
+)
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import (
     ConfigError,
@@ -45,7 +51,7 @@ _OTHER_FORMATS = {
 
 @click.command()
 @click.argument("model_file", metavar="MODEL")
-@click.argument("data", metavar="DATA", default="-")
+@click.argument("data", nargs=-1, metavar="[DATA]...")
 @click.option("-o", "--out", "output", metavar="FILE", default="-", help="Write to FILE.")
 @click.option("--text-column", metavar="NAME", help="The column with the text, or its number.")
 @click.option(
@@ -54,15 +60,17 @@ _OTHER_FORMATS = {
     type=click.Choice(["csv", "tsv", "jsonl"]),
     help="Format of the output. Default: by the suffix of --out, else the format of DATA.",
 )
+@delimiter_option
 @judge_options
 @on_error_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --format jsonl.")
 @quiet_option
 def predict(
     model_file: str,
-    data: str,
+    data: tuple[str, ...],
     output: str,
     text_column: str | None,
+    delimiter: str | None,
     output_format: str | None,
     on_error: str | None,
     as_json: bool,
@@ -71,9 +79,9 @@ def predict(
     """Label new data with a model that `streamnb fit` or `replay --save` wrote.
 
     DATA is a table (CSV, JSON Lines, Parquet), lines of text, a folder, an mbox, a Maildir, a
-    mail, or - for standard input. All columns are kept, and three are added: label, probability
-    (of that label) and unsure. If DATA has a column of that name, the new one is called
-    predicted_label, predicted_probability or predicted_unsure.
+    mail, or - for standard input. Several files must have the same columns. All columns are kept,
+    and three are added: label, probability (of that label) and unsure. If DATA has a column of that
+    name, the new one is called predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
     review. A wrong label costs ALARM if it is the positive class (spam), otherwise MISS. For
@@ -90,17 +98,21 @@ def predict(
     5 the output cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.cli.labelled_output import make_writer
-    from streamnb.cli.unlabelled import open_unlabelled
+    from streamnb.cli.unlabelled import open_all_unlabelled
     from streamnb.corpus.text_files import open_compressed
     from streamnb.replay.build import is_for_mail
     from streamnb.storage import open_output
 
     if as_json and output_format not in (None, "jsonl"):
         raise ConfigError(f"--json and --format {output_format} cannot be combined")
-    check_outputs([output], [data, model_file])
+    data = data or ("-",)
+    check_outputs([output], [*data, model_file])
     options = current_judge_options()
     classifier = _load_classifier(model_file)
-    source = open_unlabelled(data, text_column, is_for_mail(classifier))
+    labels_of_model = set(map(str, classifier.labels))
+    source = open_all_unlabelled(
+        data, text_column, is_for_mail(classifier), delimiter, labels_of_model
+    )
     output_format = _output_format(output, "jsonl" if as_json else output_format, source.format)
     skipped: list[str] = []
     labels: Counter[str] = Counter()
@@ -119,7 +131,7 @@ def predict(
             unsure += is_unsure
             draw(completed=labels.total())
         if not labels and (skipped or not source.may_be_empty):
-            raise CorpusError(f"{data}: there are no messages")
+            raise CorpusError(f"{', '.join(data)}: there are no messages")
     if output != "-" and not quiet:
         counts = ", ".join(f"{n:,} {label}" for label, n in labels.most_common(10)) or "no rows"
         total = message_count(labels.total())

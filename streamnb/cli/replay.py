@@ -42,9 +42,23 @@ _MAX_NOTICES = 3  # maximum number of similar notices to print
 _INTERRUPTED = "interrupted: the figures cover the messages read so far"
 
 
+def _read_delimiter(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    delimiter = "\t" if value in ("\\t", "tab") else value
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise click.BadParameter(f"{value!r} is not one character, such as ';', or \\t", ctx, param)
+    return delimiter
+
+
+delimiter_option: Decorator = click.option(
+    "--delimiter",
+    metavar="CHARACTER",
+    callback=_read_delimiter,
+    help="Delimiter of a CSV file, if streamnb detects a wrong one.",
+)
 column_options: Decorator = combine_options(
     click.option("--text-column", metavar="NAME", help="Column of the texts in a table."),
     click.option("--label-column", metavar="NAME", help="Column of the labels in a table."),
+    delimiter_option,
 )
 
 
@@ -241,6 +255,7 @@ def _print_notices(lines: list[str], summary: str) -> None:
 _KEYS = {
     "label_column": "corpus.label_column",
     "text_column": "corpus.text_column",
+    "delimiter": "corpus.delimiter",
     "skip": "corpus.skip",
     "limit": "corpus.limit",
     "order": "corpus.order",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,10 @@ from streamnb.corpus.delimited import (
     detect_columns,
     find_column,
     is_tabbed,
+    labels_of_lines,
     text_problem,
 )
+from streamnb.corpus.mbox import is_mbox
 from streamnb.corpus.tabular import (
     DELIMITERS,
     Table,
@@ -91,8 +94,45 @@ class UnlabelledData:
     may_be_empty: bool = False
 
 
-def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> UnlabelledData:
-    """Open the data of `predict`: a table, lines of text, or messages."""
+def open_all_unlabelled(names: Sequence[str], *options: Any) -> UnlabelledData:
+    """Open data as one: files with the same columns, with the options of `open_unlabelled`."""
+    sources = [open_unlabelled(name, *options) for name in names]
+    first = sources[0]
+    for name, source in zip(names, sources, strict=True):
+        if source.names != first.names:
+            raise CorpusError(
+                f"{name}: its columns ({printable(', '.join(source.names)[:100])}) are not those "
+                f"of {names[0]} ({printable(', '.join(first.names)[:100])}): use them separately"
+            )
+    return replace(
+        first,
+        items=chain.from_iterable(source.items for source in sources),
+        may_be_empty=all(source.may_be_empty for source in sources),
+    )
+
+
+def open_unlabelled(
+    name: str,
+    text_column: str | None,
+    is_mail: bool,
+    delimiter: str | None = None,
+    labels: Set[str] = frozenset(),
+) -> UnlabelledData:
+    """Open the data of `predict`: a table, lines of text, or messages.
+
+    Parameters
+    ----------
+    name
+        The file or folder; "-" for standard input.
+    text_column
+        Name or number of the column with the text; None to detect it.
+    is_mail
+        Whether the model was trained on mail.
+    delimiter
+        Delimiter of a CSV file; None to detect it.
+    labels
+        The classes of the model. Lines of one of them, a delimiter and a text are CSV.
+    """
     if is_mail and name == "-":
         return _open_messages(name)
     path = as_regular_file(name)
@@ -104,15 +144,21 @@ def open_unlabelled(name: str, text_column: str | None, is_mail: bool) -> Unlabe
     if not head:
         raise CorpusError(f"{path}: the file is empty")
     table_format = detect_format(path, head)
-    if table_format is None and is_mail and text_column is None:
+    has_options = text_column is not None or delimiter is not None
+    if table_format is None and is_mail and not has_options:
         return _open_messages(str(path))
+    if not is_mail and (is_mbox(head) or path.suffix.lower() == ".eml"):
+        raise CorpusError(
+            f"{path}: it is mail, but the model was trained on texts; train a model on mails with "
+            "`streamnb fit`, or rename the file to classify each line"
+        )
     check_text(path, head)
-    if table_format is None and is_tabbed(head):
+    if table_format is None and delimiter is None and is_tabbed(head):
         return _open_columns(open_table(path, "csv", "\t"), text_column)
-    delimiter = None
-    if table_format is None and text_column is None:
+    if table_format is None and not has_options:
         delimiter = _find_header_delimiter(head)
-        if delimiter is None:
+        line_labels = labels_of_lines(path) if delimiter is None else set()
+        if delimiter is None and not (line_labels and line_labels <= labels):
             return _open_lines(path)
     table = open_table(path, table_format or "csv", delimiter)
     if text_column is None and table.format == "csv":

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.corpus.tabular import (
     DELIMITERS,
+    HEAD_ROWS,
     MISSING,
     Row,
     Table,
@@ -79,7 +81,7 @@ def open_delimited(
         [name for name in names if not name.isdecimal()],
     )
     table, label_index, text_index = _choose_columns(table, label, text, has_header)
-    _check_columns(table, label_index, text_index)
+    _check_columns(table, label_index, text_index, text is not None)
     if table.quoting != "csv" and text_index == len(table.names) - 1:
         table = replace(table, is_last_wide=True)
     file_name = path.relative_to(root).as_posix() if path != root else path.name
@@ -146,6 +148,21 @@ def is_tabbed(head: bytes) -> bool:
             [line.rpartition("\t")[2] for line in lines if 0 < _last_length(line) <= MAX_LABEL],
         )
     )
+
+
+def labels_of_lines(path: Path) -> set[str]:
+    """Return the labels of a CSV file without header and suffix; the set is empty without labels.
+
+    Each line has two cells, and the labels of the first lines repeat.
+    """
+    try:
+        table = open_table(path, "csv", None, False)
+    except CorpusError:
+        return set()
+    detected = detect_columns(table) if table.delimiter != "\t" else None
+    if detected is None or any(row.problem for row in islice(table.rows(), HEAD_ROWS)):
+        return set()
+    return {row[detected[1]].strip() for row in detected[0].head()}
 
 
 def has_known_header(head: bytes) -> bool:
@@ -315,8 +332,11 @@ def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
     return ""
 
 
-def _check_columns(table: Table, label_index: int, text_index: int) -> None:
-    """Raise CorpusError if the first rows show that the columns cannot be labels and texts."""
+def _check_columns(table: Table, label_index: int, text_index: int, is_named: bool) -> None:
+    """Raise CorpusError if the first rows show that the columns cannot be labels and texts.
+
+    If the user named the column of the texts (`is_named`), texts can be numbers.
+    """
     rows = table.head()
     if len(rows) < MIN_ROWS:
         return
@@ -324,6 +344,11 @@ def _check_columns(table: Table, label_index: int, text_index: int) -> None:
     texts = [row[text_index] for row in rows]
     label_name, text_name = table.names[label_index], table.names[text_index]
     problem = describe_wrong_labels(labels, label_name)
+    if not problem and not is_named and all(map(is_number_text, texts)):
+        problem = (
+            f"the texts in the column {text_name!r:.80} are numbers; `streamnb experiment` learns "
+            "tables of numbers"
+        )
     has_longer_labels = sum(map(len, labels)) > sum(map(len, texts))
     if (
         not problem

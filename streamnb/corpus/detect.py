@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streamnb.corpus.delimited import has_known_header, is_tabbed, open_delimited
+from streamnb.corpus.delimited import (
+    has_known_header,
+    is_tabbed,
+    labels_of_lines,
+    open_delimited,
+)
 from streamnb.corpus.entry import Corpus, Entry
 from streamnb.corpus.folders import is_maildir, open_class_folders, open_maildir
 from streamnb.corpus.mbox import is_mbox, open_mbox
@@ -124,7 +129,8 @@ class _Opener:
         corpus = self.open_folder(path) if path.is_dir() else self.open_file(path)
         if corpus is None:
             of_kind = f" of kind {self.kind}" if self.kind else ""
-            raise CorpusError(f"{path}: not a corpus{of_kind}; expected {_EXPECTED}")
+            shown_name = "standard input" if name == "-" else path
+            raise CorpusError(f"{shown_name}: not a corpus{of_kind}; expected {_EXPECTED}")
         if any(self.columns) and corpus.kind not in TABLE_KINDS:
             raise ConfigError(
                 f"corpus.label_column, corpus.text_column: {path} has no columns (it is "
@@ -161,7 +167,8 @@ class _Opener:
         if kind == "tabs" or (table_format is None and kind is None and is_tabbed(head)):
             table_format, delimiter = "csv", delimiter or "\t"
         has_options = kind == "csv" or delimiter is not None or any(self.columns)
-        if table_format is None and (has_options or has_known_header(head)):
+        is_detected = kind is None and bool(labels_of_lines(path))
+        if table_format is None and (has_options or has_known_header(head) or is_detected):
             table_format = "csv"
         if table_format is None:
             return None

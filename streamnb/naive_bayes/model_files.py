@@ -133,7 +133,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     ModelFileError
         If the file is missing or damaged, or belongs to another program, version or model.
     """
-    from zipfile import ZipFile
+    from zipfile import BadZipFile, ZipFile
 
     try:
         if isinstance(path, str | os.PathLike) and not stat.S_ISREG(os.stat(path).st_mode):
@@ -142,14 +142,20 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
             header = json.loads(read_array(archive, "header", "u1").tobytes())
             return _restored(archive, header, kind), header["extra"]
     except OSError as error:
-        raise ModelFileError(f"{path}: the model cannot be read: {root_cause(error)}") from None
+        hint = "; `streamnb fit` and save() write model files" * isinstance(
+            error, FileNotFoundError
+        )
+        reason = f"the model cannot be read: {root_cause(error)}{hint}"
+        raise ModelFileError(f"{path}: {reason}") from None
     except ForeignError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except Exception as error:  # a damaged archive can fail in any way
         cause = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        if isinstance(error, BadZipFile):
+            cause = "it is not an archive of arrays"
         raise ModelFileError(
             f"{path}: not a streamnb model, or damaged ({cause}); restore it from a backup or "
-            "train again"
+            "train a model with `streamnb fit`"
         ) from None
 
 

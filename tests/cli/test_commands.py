@@ -349,6 +349,8 @@ def test_wrong_options_are_one_line(sample, tmp_path):
         (["learn", "", sample, "--db", tmp_path / "db"], "is a shell variable unset?"),
         (["nothing"], "no such command"),
         (["classfy", sample], "did you mean 'classify'?"),
+        (["spark", "fti"], "no such command: 'fti'; did you mean 'fit'?"),
+        (["trec-run", "trian"], "no such command: 'trian'; did you mean 'train'?"),
         (["undo", "--db", tmp_path / "db"], "one of --since"),
         (["undo", "--redo", "--last", "--db", tmp_path / "db"], "one of --since"),
         (["status", "--db", tmp_path / "db", "--user", "ann"], "cannot be combined"),
@@ -359,6 +361,18 @@ def test_wrong_options_are_one_line(sample, tmp_path):
         assert message in error
         assert "--help" in error or "undo" in arguments or "--user" in arguments
     assert "Usage: " in streamnb_command()[2]
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "top", "explain"])
+def test_a_missing_model_names_the_command_that_writes_one(tmp_path, command):
+    (tmp_path / "a.csv").write_text("label,text\nx,a\n")
+    for name in ("none.snb", "a.csv"):
+        status, out, error = streamnb_command(command, tmp_path / name, tmp_path / "a.csv")
+        if name == "a.csv" and command in ("top", "explain"):
+            assert status != 0  # a file without a model is a label or a message
+            continue
+        assert (status, out, error.count("\n")) == (4, "", 1)
+        assert "`streamnb fit`" in error
 
 
 def test_export_to_bogofilter_names_the_omitted_classes(sample, tmp_path):

@@ -521,3 +521,98 @@ def test_skipping_all_messages_of_a_corpus_is_an_error(model, tmp_path, monkeypa
     status, _, error = streamnb_command(name, *targets, *columns, *options)
     assert (status, "corpus.skip leaves out the first 99,999 messages" in error) == (3, True)
     assert list(tmp_path.iterdir()) == []
+
+
+HEADERLESS = "".join(
+    f"{label},{text}\n" for label, texts in (("login", LOGIN), ("refund", REFUND)) for text in texts
+)
+
+
+@pytest.mark.parametrize("command", ["fit", "replay", "evaluate", "predict"])
+@pytest.mark.parametrize("delimiter", [",", ";", "|"])
+def test_standard_input_is_read_as_the_file_is(model, tmp_path, command, delimiter):
+    content = HEADERLESS.replace(",", delimiter)
+    (tmp_path / "t.csv").write_text(content)
+    targets = [model] if command in ("evaluate", "predict") else []
+    options = ["-o", tmp_path / "m.snb"] if command == "fit" else []
+    if command in ("replay", "evaluate"):
+        options = ["--json"]
+    status, expected, _ = streamnb_command(command, *targets, tmp_path / "t.csv", *options)
+    assert status == 0
+    status, out, error = streamnb_command(command, *targets, "-", *options, input=content)
+    assert (status, error) == (0, "")
+    if command == "predict":
+        assert out == expected
+        assert len(out.splitlines()[0].split(delimiter)) == 5
+    else:
+        assert "8" in out
+
+
+def test_lines_that_begin_with_other_words_are_texts(model):
+    status, out, _ = streamnb_command("predict", model, input="yes, please\nno, thanks\n" * 5)
+    assert status == 0
+    assert out.startswith("text,label,probability,unsure\n")
+    assert out.splitlines()[1].startswith('"yes, please",')
+
+
+@pytest.mark.parametrize("delimiter", ["~", "\t", "\\t"])
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_any_delimiter_can_be_named(model, tmp_path, command, delimiter):
+    character = "\t" if delimiter == "\\t" else delimiter
+    rows = [
+        f"{label}{character}{text}"
+        for label, text in (line.split(",") for line in HEADERLESS.split("\n")[:-1])
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["label" + character + "text", *rows]))
+    arguments = [tmp_path / "t.csv", "--delimiter", delimiter]
+    if command == "fit":
+        arguments += ["-o", tmp_path / "m.snb", "--quiet"]
+    else:
+        arguments.insert(0, model)
+    status, out, error = streamnb_command(command, *arguments)
+    assert (status, error) == (0, "")
+    if command == "predict":
+        assert out.splitlines()[0].replace("\t", character) == character.join(
+            ["label", "text", "predicted_label", "probability", "unsure"]
+        )
+
+
+def test_a_delimiter_is_one_character(model, tmp_path):
+    (tmp_path / "t.csv").write_text("text\na\n")
+    status, _, error = streamnb_command("predict", model, tmp_path / "t.csv", "--delimiter", ";;")
+    assert status == 2
+    assert "';;' is not one character" in error
+
+
+def test_several_files_are_labelled_as_one(model, tmp_path):
+    (tmp_path / "a.csv").write_text("id,text\n1,password again\n")
+    (tmp_path / "b.csv").write_text("id;text\n2;refund please\n")
+    (tmp_path / "c.csv").write_text("text\nmoney\n")
+    status, out, error = streamnb_command("predict", model, tmp_path / "a.csv", tmp_path / "b.csv")
+    assert (status, error) == (0, "")
+    assert [line.split(",")[:3] for line in out.splitlines()] == [
+        ["id", "text", "label"], ["1", "password again", "login"], ["2", "refund please", "refund"],
+    ]  # fmt: skip
+    status, _, error = streamnb_command("predict", model, tmp_path / "a.csv", tmp_path / "c.csv")
+    assert status == 3
+    assert "c.csv: its columns (text) are not those of" in error
+
+
+@pytest.mark.parametrize("name", ["m.eml", "box"])
+def test_a_model_of_texts_refuses_a_mail(model, tmp_path, name):
+    start = "From a@example.com Mon Jan  1 00:00:00 2024\n" if name == "box" else ""
+    (tmp_path / name).write_text(f"{start}From: a@example.com\nSubject: refund\n\nmy money\n\n")
+    status, _, error = streamnb_command("predict", model, tmp_path / name)
+    assert status == 3
+    assert "it is mail, but the model was trained on texts" in error
+
+
+def test_a_column_of_numbers_is_no_text_unless_it_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        "age,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(20))
+    )
+    status, _, error = streamnb_command("fit", tmp_path / "t.csv", "-o", tmp_path / "m.snb")
+    assert status == 3
+    assert "the texts in the column 'age' are numbers" in error
+    named = ["--text-column", "age", "-o", tmp_path / "m.snb", "--quiet"]
+    assert streamnb_command("fit", tmp_path / "t.csv", *named)[0] == 0
