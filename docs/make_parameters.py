@@ -21,8 +21,10 @@ HEAD = """# Parameters
 
 def classes() -> list[type[ParametersMixin]]:
     """Return the classes with parameters that the Python reference documents, in its order."""
-    names = re.findall("^::: (.+)$", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
-    objects = map(resolve_name, names)
+    links = re.findall(r"\]\((python/[\w-]+\.md)\)", REFERENCE.read_text(encoding="utf-8"))
+    pages = [REFERENCE.with_name("python") / Path(link).name for link in links]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    objects = map(resolve_name, re.findall("^::: (.+)$", text, re.MULTILINE))
     return [
         each for each in objects if isinstance(each, type) and issubclass(each, ParametersMixin)
     ]
