@@ -80,6 +80,12 @@ SEQUENCES = {
     "from the trash to spam": ("move Trash, look, move Junk, look", "spam"),
     "a copy": ("copy Junk, look, look, look", None),
     "a copy and deletion": ("copy Junk, look, delete INBOX, look, look", "spam"),
+    "a copy and late deletion": ("copy Junk, look, look, look, delete INBOX, look, look", "spam"),
+    "a copy and late deletion after a restart": (
+        "copy Junk, look, look, restart, delete INBOX, look", "spam"
+    ),
+    "a copy and a late flag": ("copy Junk, look, look, trash INBOX, look", "spam"),
+    "a late deletion of the copy": ("copy Junk, look, look, delete Junk, look, look", None),
     "a copy and deletion at once": ("copy Junk, delete INBOX, look", "spam"),
     "a copy and a flag": ("copy Junk, trash INBOX, look", "spam"),
     "a copy back and deletion": ("move Junk, look, copy INBOX, look, delete Junk, look, look", None),

@@ -22,7 +22,8 @@ class MessageLocation(NamedTuple):
         Its keyword, as in `ListedMessage`.
     moved_to
         None if a person may have put the message here; "" if a program did. Otherwise the target of
-        streamnb's own move. If the server refused a move out of the inbox, it is the inbox.
+        streamnb's own move. If the server refused a move out of the inbox, it is the inbox. For a
+        copy in the folder of a class, it is that folder.
     first_seen
         Time at which it was first seen here, in seconds since 1970.
     gone_at
@@ -106,6 +107,14 @@ class LocationTable:
             *(key, *current, recent),
         )
         return next(iter(locations), None)
+
+    def copies(self, key: bytes, since: float) -> list[MessageLocation]:
+        """Return the copies of a message in folders of classes that were first seen after `since`.
+
+        See `MessageLocation.moved_to`.
+        """
+        locations = self._select("key = ? AND gone IS NULL AND since > ?", key, since)
+        return [location for location in locations if location.moved_to == location.folder]
 
     def _select(self, condition: str, *values: object) -> list[MessageLocation]:
         with self.database.reading() as connection:

@@ -36,6 +36,9 @@ from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
 _AWAY_S = 86400.0  # seconds before the first scan; moves since then are learned
 _TICK_S = 1e-3  # minimum seconds between scans
+# seconds between a copy into a class's folder and the deletion of its original that are one move;
+# programs that synchronise folders one after the other take minutes
+_COPY_S = 3600.0
 _AGED = 1e12  # `first_seen` of a message that `ham_after` has handled
 
 
@@ -87,6 +90,8 @@ class Watcher:
         self._is_look_stored = False
         self._has_departures = False
         self._moved_keys: set[bytes] = set()  # keys of the messages that this scan moved
+        # copies whose original left its folder since the last scan
+        self._late_moves: list[MessageLocation] = []
 
     def scan(self) -> None:
         """List all folders once, and learn, classify and move what changed."""
@@ -117,6 +122,8 @@ class Watcher:
                 if self.should_stop():
                     return
                 self._attempt(self._handle_arrival, location)
+            while self._late_moves and not self.should_stop():
+                self._attempt(self._handle_new, self._late_moves.pop())
             while self._existing and not self.should_stop():
                 self._attempt(self._classify_existing, self._existing.pop())
         except BaseException:
@@ -174,6 +181,13 @@ class Watcher:
         if locations:
             self._has_departures = True
             self.locations.put_all(item._replace(gone_at=now) for item in locations.values())
+            self._late_moves += (
+                copy
+                for item in locations.values()
+                if self._class_folder(item.folder) not in self.plan.folders
+                for copy in self.locations.copies(item.key, now - _COPY_S)
+                if copy.folder in self.plan.folders
+            )
 
     def _now(self) -> float:
         """Return the time; it is after the last scan, even if the clock was set back."""
@@ -412,8 +426,8 @@ class Watcher:
     ) -> None:
         """Learn a message that a person moved into the folder of a class.
 
-        If no scan saw the message before, a program put it there, and it is not learned. A copy
-        whose original stays in its folder is not learned, either.
+        If no scan saw the message before, a program put it there, and it is not learned. A copy is
+        learned as soon as its original has left its folder.
         """
         uid = (location.folder, location.uid)
         if previous is None:
@@ -434,7 +448,7 @@ class Watcher:
             self._defer(*uid)
         elif is_copy:
             self._copies.discard(uid)
-            self._store(location._replace(moved_to=""))
+            self._store(location._replace(moved_to=location.folder))
         else:
             self._copies.discard(uid)
             self._learn(location, self.plan.folders[location.folder], previous)
