@@ -414,7 +414,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     Examples
     --------
     >>> _misspelt_variables(["STREAMNB_USER", "STREAMNB_DB", "HOME"])
-    ['STREAMNB_USER: warning: streamnb reads no such variable; is STREAMNB_USERS meant?']
+    ['STREAMNB_USER: warning: unknown variable; did you mean STREAMNB_USERS?']
     """
     from difflib import get_close_matches
 
