@@ -326,6 +326,7 @@ def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
     """
 
     def decorate(decorated: Class) -> Class:
+        """Add the table of parameters, the constructor and the documentation to a class."""
         cls: Any = decorated
         types = vars(cls).get("__annotations__", {})
         own: dict[str, Parameter | None] = {}

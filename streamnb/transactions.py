@@ -148,7 +148,7 @@ class Transactions:
         """Release free space; return False if another process prevents it."""
         raise NotImplementedError
 
-    def leave_no_traces(self) -> None:
+    def overwrite_deleted(self) -> None:
         """Overwrite deleted content from now on, if the database would keep it."""
 
     def problems(self) -> list[str]:

@@ -142,6 +142,7 @@ class StyleRules:
         return True
 
     def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
+        """Add a rule with one selector, unless the selector is not supported."""
         compounds = read_selector(selector)
         masks = self._masks(compounds) if compounds else None
         if not compounds or masks is None:
@@ -252,6 +253,7 @@ class StyleRules:
     def _find_styles(
         self, tag: bytes, classes: bytes, element_id: bytes, ancestors: int, context: Context
     ) -> _Styles:
+        """Compute the result of `styles`, which caches it."""
         parent, previous, earlier, position, attributes = context
         atoms = {tag, b"#" + identifier(element_id.strip().lower())}
         names = classes.lower().split()[:_MAX_CLASSES]

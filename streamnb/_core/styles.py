@@ -176,6 +176,7 @@ def _read_declarations(text: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _read_style(text: bytes) -> Style:
+    """Compute the result of `read_style`, which caches it."""
     flags, colour, fill, background, picture = 0, INHERITED, INHERITED, INHERITED, INHERITED
     pending: dict[bytes, bytes] = {}
     for name, value in _read_declarations(text):

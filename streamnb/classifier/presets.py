@@ -156,6 +156,7 @@ class PresetClassifier(PresetParameters, Classifier):
         return model_class(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
+        """Return the tokenizers of the chosen views, given that of the words."""
         mail = isinstance(words, MailTokenizer)
         step = self.ngram_step if self.discriminative else 0
         if step and (self.ngram_max > 6 or self.ngram_max % step) and "bytes" in self._chosen:

@@ -60,6 +60,7 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
 
 
 def _print_comparison(comparison: Comparison) -> None:
+    """Print the figures of each run, and the differences from the first run."""
     from streamnb.evaluate.outcomes import FIGURES
 
     console = new_console()

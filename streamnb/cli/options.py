@@ -294,8 +294,8 @@ database_options: Decorator = combine_options(
     shared_option(
         "--base",
         metavar="FILE",
-        help="The shared model or database of the site. Its scores are added to yours. Default: "
-        "STREAMNB_BASE. "
+        help="The shared model or database of the site. Its scores and those of your database are "
+        "added. Default: STREAMNB_BASE. "
         "With --user: site.snb in the users' folder, or site.db if it is missing.",
     ),
     shared_option(

@@ -333,6 +333,7 @@ def _check_outputs(config: Config, config_file: str | None) -> None:
 
 
 def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) -> None:
+    """Replay each setting of a sweep, and print the ranking."""
     from streamnb.replay.sweep import count_settings, sweep
 
     results = sweep(config) if no_progress else _with_progress(config, sweep)

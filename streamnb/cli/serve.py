@@ -340,7 +340,7 @@ def _serve_mailboxes(
             options.current_judge_options(),
             MemoryBudget(),
         )
-        addresses = {"ask": _asking_address(mailboxes), **settings.addresses}
+        addresses = {"ask": _command_address(mailboxes), **settings.addresses}
         listeners = _listeners(stack, addresses, passed, make.handler)
         _limit(listeners, settings)
         mailbox = mailboxes.single
@@ -600,7 +600,7 @@ def _scrape_token(mailboxes: Mailboxes) -> str:
     return database_token(companion_path(location, ".metrics"))
 
 
-def _asking_address(mailboxes: Mailboxes) -> str:
+def _command_address(mailboxes: Mailboxes) -> str:
     """Return the address of the Unix socket for streamnb's commands."""
     from streamnb.mailbox.location import is_url, socket_path
 

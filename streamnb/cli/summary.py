@@ -100,6 +100,7 @@ def _reliability_table(summary: Summary) -> Table:
 
 
 def _figure_rows(summary: Summary) -> list[tuple[str, str]]:
+    """Return the name and the text of each figure that is defined."""
     rows = [("messages", f"{summary.messages:,}")]
     if summary.accuracy is not None:
         rows.append(("accuracy", _format_figure(summary, "accuracy")))

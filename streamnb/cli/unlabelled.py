@@ -205,6 +205,7 @@ def _find_text_column(table: Table, wanted: str | None) -> int:
 
 
 def _open_columns(table: Table, text_column: str | None) -> UnlabelledData:
+    """Return the unlabelled data of a table."""
     text_index = _find_text_column(table, text_column)
     text_name = table.names[text_index]
 

@@ -142,6 +142,7 @@ class Table:
                     yield row
 
     def _count_problem(self, row: Row) -> str:
+        """Return the error of a line whose number of columns is wrong."""
         count, expected = len(row.cells), len(self.names)
         amount = "fewer" if count < expected else "more"
         hint = ""
@@ -256,6 +257,7 @@ def _open_csv(
     known_names: Sequence[Collection[str]],
     required_names: Collection[str],
 ) -> Table:
+    """Return a table, and detect delimiter, header and quoting of its CSV file from `head`."""
     lines = decode_head(head)
     delimiter_line = _DELIMITER_LINE.fullmatch(lines[0]) if lines else None
     if delimiter_line:

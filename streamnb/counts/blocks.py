@@ -245,7 +245,7 @@ def written_blocks(page: Page, block_indices: Ints) -> list[bytes]:
             blocks["times"], blocks["days"] = usage[chosen, :, 0], usage[chosen, :, 1]
             if number < _SPARSE:
                 blocks["cells"] = cells[chosen] / _KINDS[kind].unit
-            heads = _cut(blocks.tobytes(), np.full(len(chosen), blocks.itemsize))
+            heads = _split_bytes(blocks.tobytes(), np.full(len(chosen), blocks.itemsize))
             tails = (
                 [b""] * len(chosen) if number < _SPARSE else _written_sparse(kind, cells[chosen])
             )
@@ -261,10 +261,10 @@ def _written_sparse(kind: int, cells: Floats) -> list[bytes]:
     entries["feature"], entries["class"] = feature, classes
     entries["count"] = cells[block, feature, classes] / _KINDS[kind].unit
     sizes = np.bincount(block, minlength=len(cells)) * entries.itemsize
-    return _cut(entries.tobytes(), sizes)
+    return _split_bytes(entries.tobytes(), sizes)
 
 
-def _cut(data: bytes, sizes: Ints) -> list[bytes]:
+def _split_bytes(data: bytes, sizes: Ints) -> list[bytes]:
     """Split bytes into pieces of these sizes."""
     ends = np.cumsum(sizes).tolist()
     return [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -163,7 +163,7 @@ class Places:
                 return located
         first = -(-_FIRST * len(fingerprints) // BLOCK)
         blocks, written = self._first_blocks(first)
-        with self._sound_blocks():
+        with self._convert_damage():
             places = places_within(blocks, written, fingerprints)
         missing = np.flatnonzero(places < 0)
         places[missing] = self._find(fingerprints[missing])
@@ -234,13 +234,13 @@ class Places:
         ).fetchall()
         page = Page(np.array([block for (block,) in listed], np.int64), 0)
         written = self.database.stream(f"SELECT cells FROM blocks_{self.view} ORDER BY block")  # noqa: S608
-        with self._sound_blocks():
+        with self._convert_damage():
             for i, (block,) in enumerate(written):
                 page.keys[i * BLOCK : (i + 1) * BLOCK] = features_of([block])
         self._keys = self.version, page
         return page
 
-    def _ask(self, statement: str, keys: Ints) -> list[tuple[Any, Any]]:
+    def _query_keys(self, statement: str, keys: Ints) -> list[tuple[Any, Any]]:
         """Return for each stored key its index in `keys` and the selected value."""
         run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
@@ -254,7 +254,7 @@ class Places:
     def _find(self, fingerprints: Keys) -> Ints:
         keys = fingerprints.view(np.int64)
         order = np.argsort(keys)  # adjacent rows share a page
-        pairs = self._ask(
+        pairs = self._query_keys(
             # CROSS JOIN makes SQLite loop over the list and look up each number.
             f"SELECT j.key, f.place FROM {self.database.dialect.number_table} AS j "  # noqa: S608 (ours)
             f"CROSS JOIN features_{self.view} AS f WHERE f.fingerprint = j.value",
@@ -287,7 +287,7 @@ class Places:
 
     def _blocks(self, blocks: Ints) -> list[tuple[int, Any]]:
         """Return the content of blocks, each with its index in `blocks`."""
-        return self._ask(
+        return self._query_keys(
             f"SELECT j.key, b.cells FROM {self.database.dialect.number_table} AS j "  # noqa: S608 (ours)
             f"CROSS JOIN blocks_{self.view} AS b WHERE b.block = j.value",
             blocks,
@@ -296,7 +296,7 @@ class Places:
     def _page(self, blocks: Ints, written: Iterable[tuple[int, Any]]) -> Page:
         """Return a page of blocks from their content."""
         page = Page(blocks, len(self.labels))
-        with self._sound_blocks():
+        with self._convert_damage():
             read_blocks(written, page)
         return page
 
@@ -306,7 +306,7 @@ class Places:
         return self._page(blocks, self._blocks(blocks))
 
     @contextlib.contextmanager
-    def _sound_blocks(self) -> Iterator[None]:
+    def _convert_damage(self) -> Iterator[None]:
         """Raise StateError for a damaged block."""
         try:
             yield

@@ -149,6 +149,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
         return prefix
 
     def _count_part(self, scanner: _core.Scanner, mail: Mail, part: Part) -> None:
+        """Count the words of one part of a mail."""
         if part.role == "damaged":
             if self.part != "body":
                 scanner.text(part.utf8, b"damaged:")

@@ -121,6 +121,7 @@ def _codec(label: str) -> _Codec | None:
 
 
 def _named_codec(name: str) -> _Codec | None:
+    """Return the codec of a normalized name; None if the name is unknown or refused."""
     from webencodings.labels import LABELS  # type: ignore[import-untyped]  # many need no label
 
     standard = LABELS.get(name) or LABELS.get(name.replace("_", "-"))

@@ -175,6 +175,7 @@ def _is_whole(letters: bytes) -> bool:
 
 
 def _base64(data: bytes) -> bytes:
+    """Decode base64; keep text that is mixed with it."""
     # a2b_base64 would drop the data after padding, and decode the words of a footer.
     is_clean = b"\n" not in data or not data.translate(None, _BASE64_LINES + b" \t")
     if is_clean and b"=" not in data.rstrip().rstrip(b"="):
@@ -218,6 +219,7 @@ def _whole_groups(letters: bytearray) -> bytes:
 
 
 def _uuencoded(data: bytes) -> bytes:
+    """Decode uuencoded data; keep the text before and after it."""
     out = bytearray()
     has_begin = _UU_BEGIN.search(data) is not None
     is_data = not has_begin
@@ -359,6 +361,7 @@ def parameters(value: bytes) -> Mapping[str, str]:
 
 
 def _read_parameters(value: bytes) -> Mapping[str, str]:
+    """Compute the result of `parameters`, which caches it."""
     plain: dict[str, str] = {}
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
     for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):

@@ -308,7 +308,7 @@ def _in_memory(
         counts.checkout(views)
         for counts, views in zip(stored, zip(*messages, strict=True), strict=True)
     ]
-    with mailbox.ledger.holding_back():
+    with mailbox.ledger.deferring_writes():
         try:
             for member, counts in zip(mailbox.models, lent, strict=True):
                 member.counts = counts

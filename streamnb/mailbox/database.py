@@ -121,6 +121,7 @@ class Database(Transactions):
                 raise
 
     def _make_file(self) -> None:
+        """Create the file and its folder, readable for the owner only, unless they exist."""
         folder = os.path.dirname(self.path)
         with convert_os_errors(
             OutputError, f"{self.path}: the database cannot be created", ValueError
@@ -142,6 +143,7 @@ class Database(Transactions):
                 ) from None
 
     def _check_file(self) -> None:
+        """Raise StateError unless the file can be opened safely; store its identity."""
         with convert_os_errors(StateError, f"{self.path}: the database cannot be read", ValueError):
             try:
                 status = os.stat(self.path)
@@ -166,6 +168,7 @@ class Database(Transactions):
             )
 
     def _set_up(self, create: bool) -> None:
+        """Set the options of the connection, and create or check the tables."""
         run = self.connection.execute
         run("BEGIN")  # another process may be creating the tables
         (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
@@ -189,7 +192,7 @@ class Database(Transactions):
         run(f"PRAGMA wal_autocheckpoint = {_WAL_BYTES // _PAGE_BYTES}")
         run(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         if self._size_of("-wal") > 1.1 * _WAL_BYTES:  # a checkpoint failed, perhaps on a full disk
-            self._put_log_away()
+            self._checkpoint_log()
         run("PRAGMA cache_size = -16000")
 
     def _make_tables(self) -> None:
@@ -241,6 +244,7 @@ class Database(Transactions):
         )
 
     def _convert_error(self, error: sqlite3.Error) -> Exception:
+        """Return streamnb's error for an error of SQLite."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _busy(error):
             if self._has_locks():
@@ -253,7 +257,7 @@ class Database(Transactions):
         failed = code == sqlite3.SQLITE_IOERR
         if code == sqlite3.SQLITE_FULL or (failed and self._no_room()):
             before = self._size_of("-wal")
-            self._put_log_away()
+            self._checkpoint_log()
             freed = before - self._size_of("-wal")
             advice = f"; {freed:,} bytes of its log were freed: try again" if freed > 0 else ""
             return OutputError(f"{self.path}: the disk is full; nothing was changed{advice}")
@@ -340,7 +344,7 @@ class Database(Transactions):
         """Return a list of integers as JSON, the value of `number_table`."""
         return str(numbers)
 
-    def leave_no_traces(self) -> None:
+    def overwrite_deleted(self) -> None:
         """Overwrite deleted content from now on."""
         self.connection.execute("PRAGMA secure_delete = ON")
 
@@ -366,7 +370,7 @@ class Database(Transactions):
         except OSError:
             return 0
 
-    def _put_log_away(self) -> None:
+    def _checkpoint_log(self) -> None:
         """Copy the write-ahead log into the file and empty it, unless another process reads it."""
         with contextlib.suppress(sqlite3.Error), self.waiting(0.0):
             self._roll_back()
@@ -400,7 +404,7 @@ class Database(Transactions):
         if _identity_of(str(self.path)) == self.file and log == self._log:
             return False
         if log is None:
-            self._put_log_away()
+            self._checkpoint_log()
         # without this, closing would delete the log of another process
         if sys.version_info >= (3, 12):
             self.connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)

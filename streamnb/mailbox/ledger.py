@@ -255,7 +255,7 @@ class Ledger:
         return [self._row(columns) for columns in selected]
 
     @contextmanager
-    def holding_back(self) -> Iterator[None]:
+    def deferring_writes(self) -> Iterator[None]:
         """Write new rows when the context ends. By then their features have places.
 
         A message can have at most one such row. Until the end, only `label_of` finds it.

@@ -196,6 +196,7 @@ class PostgresDatabase(Transactions):
             self._connect()
 
     def _connect(self) -> None:
+        """Connect to the server, and set the options of the connection."""
         timeout = max(2, min(60, round(self.wait)))
         try:
             chosen = conninfo_to_dict(self.location)
@@ -254,18 +255,18 @@ class PostgresDatabase(Transactions):
                 f"{self.path}: its encoding is {encoding}, which cannot store all text; create a "
                 "database with ENCODING 'UTF8'"
             )
-        self._use(self._named())
+        self._use(self._named_schema())
         self._check_options()
-        if not self._is_there():
+        if not self._has_tables():
             if not create:
                 raise StateError(
                     f"{self.path}: it has no tables of streamnb; create them with `streamnb learn`"
                 )
-            self._make_all()
+            self._create_schema()
         with self.reading():
             self._check_version()
 
-    def _named(self) -> str:
+    def _named_schema(self) -> str:
         """Return the schema that the URL names, or the default one."""
         path = str(self._fetch_value("SHOW search_path"))
         if path == '"$user", public':  # the user chose no other schema
@@ -292,7 +293,7 @@ class PostgresDatabase(Transactions):
                 "(ALTER ROLE ... SET search_path), or connect to the server itself"
             )
 
-    def _is_there(self) -> bool:
+    def _has_tables(self) -> bool:
         """Return whether the tables exist. Raise StateError if the schema has other tables."""
         if "streamnb_format" in self.tables():
             return True
@@ -303,21 +304,21 @@ class PostgresDatabase(Transactions):
             raise StateError(f"{self.path}: schema {self._schema!r} has tables of another program")
         return False
 
-    def _make_all(self) -> None:
+    def _create_schema(self) -> None:
         """Create schema and tables, unless another process has created them."""
         run = self.connection.real.execute
         with self.connection.real.transaction():
-            run(f"SET LOCAL lock_timeout = {self._patience()}".encode())
+            run(f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode())
             run("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._schema))
             if self._key is None:
                 schema = sql.Identifier(self._schema)
                 run(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
                 self._use(self._schema)
             run(self._search_path.encode())
-            if not self._is_there():
+            if not self._has_tables():
                 self._make_tables()
 
-    def _patience(self) -> int:
+    def _lock_timeout_ms(self) -> int:
         """Return the milliseconds to wait for a lock: at least 1, because 0 means no limit."""
         return max(1, min(int(1000 * self.wait), 2**31 - 1))
 
@@ -343,6 +344,7 @@ class PostgresDatabase(Transactions):
             raise converted from error
 
     def _convert_error(self, error: psycopg.Error) -> Exception:
+        """Return streamnb's error for an error of the server."""
         state, text = error.sqlstate or "", str(error).strip()
         if not state and not isinstance(error, psycopg.OperationalError):
             return error  # a mistake of the program, such as a missing parameter of a query
@@ -397,7 +399,7 @@ class PostgresDatabase(Transactions):
         # Read committed makes changes visible that were committed during the wait for the lock.
         run(
             f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._search_path}; "
-            f"SET LOCAL lock_timeout = {self._patience()}".encode()
+            f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode()
         )
         if not durable or self._commits_late:
             run(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}".encode())
@@ -487,7 +489,7 @@ class PostgresDatabase(Transactions):
             run = self.connection.real.execute
             self.connection.real.patience = math.inf  # large tables take long
             try:
-                run(f"SET lock_timeout = {self._patience()}".encode())
+                run(f"SET lock_timeout = {self._lock_timeout_ms()}".encode())
                 for table in sorted(self.tables()):
                     run(sql.SQL("VACUUM FULL {}").format(sql.Identifier(self._schema, table)))
             except psycopg.errors.LockNotAvailable:

@@ -126,7 +126,7 @@ def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     model = mailbox.untrained_model()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_ACTIVE_SUM):
-        _keep_what_cannot_be_learned(mailbox, learned)
+        _copy_other_counts(mailbox, learned)
     for number in progress(_mixed(mailbox)):
         _learn(mailbox, learned, number)
     return learned
@@ -141,7 +141,7 @@ def _learn(mailbox: StoredClassifier, learned: _Learned, number: int) -> None:
     learned.receipts[number] = receipt
 
 
-def _keep_what_cannot_be_learned(mailbox: StoredClassifier, learned: _Learned) -> None:
+def _copy_other_counts(mailbox: StoredClassifier, learned: _Learned) -> None:
     """Copy the mailbox's counts to the model, without the messages that can be learned again."""
     model = learned.model
     for member, message_counts, counts in zip(

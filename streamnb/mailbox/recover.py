@@ -90,7 +90,7 @@ def recover(
     database = Database(damaged, create=False, wait=wait, is_damaged=True)
     try:
         with database.reading():  # one transaction hides changes of other processes
-            done = _absorbed(database, making, classes, wait, losses)
+            done = _create_from_rows(database, making, classes, wait, losses)
         if done.rows_added == 0:
             reason = (
                 "no row of its ledger can be read" if losses else "its ledger has no rows to copy"
@@ -112,7 +112,7 @@ def recover(
     )
 
 
-def _absorbed(
+def _create_from_rows(
     database: Database, making: str, classes: Sequence[str], wait: float, losses: Counter[str]
 ) -> MergeResult:
     """Create a database from the readable rows of a damaged one."""
@@ -121,7 +121,9 @@ def _absorbed(
     places = [_Places(database, view) for view in range(views)]
     labels = _labels(database) or list(classes)
     if not labels:
-        raise StateError(f"{database.path}: {_what_to_name(database, places, classifier.model)}")
+        raise StateError(
+            f"{database.path}: {_lost_names_advice(database, places, classifier.model)}"
+        )
 
     def rows() -> Iterator[Row]:
         for number in _numbers(database, "ledger", "id", losses):
@@ -181,7 +183,7 @@ def _labels(database: Database) -> list[Label] | None:
 _MOST_COUNTS = 50  # maximum number of classes in an error: a damaged number can be huge
 
 
-def _what_to_name(database: Database, places: Sequence[_Places], model: TextModel) -> str:
+def _lost_names_advice(database: Database, places: Sequence[_Places], model: TextModel) -> str:
     """Return advice for the user if the names of the classes are lost."""
     lost: Counter[str] = Counter()
     rows = (
@@ -233,7 +235,7 @@ class _Places:
     """
 
     def __init__(self, database: Database, view: int) -> None:
-        self._places, self._keys = _agreed(*_read_places(database, view))
+        self._places, self._keys = _unanimous_places(*_read_places(database, view))
         self.lost: set[int] = set()
 
     def features_at(self, places: Ints) -> Keys:
@@ -279,7 +281,7 @@ def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence
     return places, keys
 
 
-def _agreed(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
+def _unanimous_places(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
     """Return the places with one fingerprint in all pairs, sorted, and these fingerprints."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),

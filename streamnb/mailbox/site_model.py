@@ -100,6 +100,7 @@ class SiteModel:
 
     @contextmanager
     def _opened(self) -> Iterator[_Content]:
+        """Yield the current content, with a transaction if it is a mailbox."""
         with self._lock:
             if self._file is None:
                 ignore = self._warn or (lambda line: None)

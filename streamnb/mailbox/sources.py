@@ -261,6 +261,7 @@ def _has_mbox(path: Path, items: Mapping[str, bool]) -> bool:
 
 
 def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
+    """Yield the message of a file, or the messages of an mbox."""
     whole = Entry(str(path), "", str(path))
     if not follow and path.is_symlink():
         yield SourceMessage(str(path), CorpusError(f"{path}: {_LINK}"))

@@ -112,6 +112,7 @@ def status(mailbox: Mailbox) -> Status:
 
 
 def _status(mailbox: Mailbox) -> Status:
+    """Compute the result of `status` in one transaction."""
     run = mailbox.database.connection.execute
     site = site_opinion(mailbox)
     with mailbox.reading():

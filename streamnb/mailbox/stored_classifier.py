@@ -148,8 +148,8 @@ class StoredClassifier:
             if identity is not None:
                 self._load(identity)  # raises StateError if the database is damaged
         if identity is None:
-            with self.absorbing(classifier or MailClassifier(label_noise=0.0)):
-                pass  # `absorbing` will set the classifier of the data
+            with self.importing(classifier or MailClassifier(label_noise=0.0)):
+                pass  # `importing` will set the classifier of the data
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +169,7 @@ class StoredClassifier:
         return self.database.path if is_url(self.database.path) else Path(self.database.path)
 
     @contextmanager
-    def absorbing(self, classifier: Classifier) -> Iterator[bool]:
+    def importing(self, classifier: Classifier) -> Iterator[bool]:
         """Open a transaction like `writing`; an empty database first gets `classifier`.
 
         Yields whether the database was empty.
@@ -186,7 +186,7 @@ class StoredClassifier:
                 }
                 make_tables(self.database, len(classifier.models))
                 self.database.drop_undo_log()
-                self._become(identity)
+                self._create_classifier(identity)
                 self._identity = _short_hash(json.dumps(identity, sort_keys=True))
                 for counts in self.counts:
                     counts.clear()
@@ -196,7 +196,7 @@ class StoredClassifier:
                 yield not rows
             self._load()  # the description was written completely, or not at all
 
-    def _become(self, identity: Any) -> None:
+    def _create_classifier(self, identity: Any) -> None:
         """Create the classifier that the database describes."""
         try:
             self.classifier = classifier_of(identity)
@@ -293,7 +293,7 @@ class StoredClassifier:
             raise damage_error(self.database.path, "it has no state")
         try:
             if now["identity"] != self._identity:
-                self._become(identity or self.database.read_value("identity"))
+                self._create_classifier(identity or self.database.read_value("identity"))
                 self._identity = str(now["identity"])
             self.latest_moment = float(now["moment"])
             self.settled = float(now["settled"])

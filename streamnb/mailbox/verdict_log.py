@@ -341,7 +341,7 @@ class VerdictLog:
             Number of messages erased.
         """
         mailbox = self.mailbox
-        mailbox.database.leave_no_traces()
+        mailbox.database.overwrite_deleted()
         erased_keys = set(keys)
         erased = 0
         features: list[tuple[TokenCounts, ...]] = []

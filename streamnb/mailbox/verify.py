@@ -34,6 +34,7 @@ def file_problems(mailbox: StoredClassifier) -> list[str]:
 
 
 def _recounted(mailbox: StoredClassifier) -> list[str]:
+    """Return a line for each difference of the stored state from the sums of the ledger."""
     model = mailbox.untrained_model()
     times: Counter[bytes] = Counter()
     for row in mailbox.ledger.rows():
@@ -63,6 +64,7 @@ _STATES = {
 
 
 def _compared(view: int, counts: Counts, stored: SqlCounts) -> list[str]:
+    """Return a line for each difference of a view's stored counts from those of the ledger."""
     problems = []
     for name, expected_sums, stored_sums in (
         ("messages", counts.weights, stored.weights),

@@ -409,6 +409,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return math.nan
 
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
+        """Learn the rows of a matrix or frame, with one update of the counts if possible."""
         is_signed = not math.isnan(self._threshold)
         rows = Rows.from_matrix(X, self.keep_names, canonical=is_signed)
         self._check_columns(rows, is_learning=True)

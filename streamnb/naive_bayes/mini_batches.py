@@ -280,6 +280,7 @@ def values_of(column: Any) -> NDArray[Any]:
 
 
 def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
+    """Return the arrays of a matrix in CSR form, and its width."""
     refuse_mask(X)
     X = X if hasattr(X, "tocsr") else np.asarray(X)
     if len(X.shape) != 2:

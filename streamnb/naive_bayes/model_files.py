@@ -160,6 +160,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
 
 
 def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
+    """Return the model of an archive whose header was read."""
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")
     if header["version"] != VERSION:

@@ -144,8 +144,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     systems: int = parameter(
         Integer(1, 4),
         "counts",
-        "Number of systems, each with its own alpha on the same counts (`SystemPool`). Their "
-        "scores are mixed, with larger weights for better predictions. One system has alpha; two "
+        "Number of systems, which read the same counts with different alphas (`SystemPool`). Their "
+        "probabilities are averaged; better ones get larger weights. One system has alpha; two "
         "have alpha times 1 and 10; three times 0.32, 1 and 10; four times 0.32, 1, 3.2 and 10.",
         default=1,
     )
@@ -584,6 +584,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             ]
 
     def _explain_views(self, views: tuple[TokenCounts, ...]) -> list[Explanation]:
+        """Compute the result of `explain_views`, with the lock held."""
         prediction, labels = self._predict(views), list(self.labels)
         if len(prediction.active) < 2:  # a single class has no other score to compare with
             zeros = dict.fromkeys(labels, 0.0)

@@ -57,6 +57,7 @@ def write_report(folders: list[str], path: str) -> None:
 
 
 def _page(read: list[tuple[str, ReadRun | dict[str, Any]]]) -> str:
+    """Return the HTML of a page about runs and experiments."""
     runs = [run for _, run in read if isinstance(run, ReadRun)]
     title = "Report: " + ", ".join(Path(folder).name or folder for folder, _ in read)
     parts = [f"<h1>{_text(title)}</h1>"]
@@ -147,6 +148,7 @@ _SPLITS = {"none": "", "random": ", random splits", "stratified": ", stratified 
 
 
 def _experiment(folder: str, experiment: dict[str, Any], salt: str) -> str:
+    """Return the HTML of an experiment."""
     models = experiment["models"]
     splits = _SPLITS.get(experiment["kind"], f", {_text(experiment['kind'])}")
     heading = (

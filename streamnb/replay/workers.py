@@ -113,6 +113,7 @@ class _Chunk:
 def _distribute(
     entries: Iterator[Entry], tokenizer: FeatureCounter, pool: ProcessPoolExecutor, jobs: int
 ) -> Iterator[tuple[Entry, Result]]:
+    """Yield the entries with their features, counted in this process and in the pool."""
     chunks: deque[_Chunk] = deque()
     unassigned: deque[_Chunk] = deque()
     while True:
@@ -202,6 +203,7 @@ class _Packed(NamedTuple):
 
 
 def _pack(results: list[Result]) -> _Packed:
+    """Return results as the arrays of `_Packed`."""
     errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
     view_counts: list[int] = []
     features: list[TokenCounts] = []

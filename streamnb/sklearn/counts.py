@@ -88,6 +88,7 @@ class _CountsEstimator(Estimator):
         return Tokenizer() if name == "tokenizer" else None
 
     def _read(self, X: Any, reset: bool) -> Any:
+        """Return the validated rows: token counts of texts, or a matrix."""
         X = as_sequence(X)
         if reset:
             self._copy_tokenizer()

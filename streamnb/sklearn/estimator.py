@@ -247,6 +247,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
     def _learn_unguarded(
         self, X: Any, y: Any, classes: ArrayLike | None, sample_weight: Any, reset: bool
     ) -> Self:
+        """Validate and learn rows; an error can leave the estimator changed."""
         rows = self._read(X, reset)
         if y is None:
             raise ValueError(

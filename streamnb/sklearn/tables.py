@@ -42,6 +42,7 @@ class _TableEstimator(Estimator):
         return tags
 
     def _read(self, X: Any, reset: bool) -> Columns:
+        """Return the validated rows as columns."""
         X = as_sequence(X)
         is_sequence = isinstance(X, list) or (isinstance(X, np.ndarray) and X.dtype == object)
         if is_sequence and any(isinstance(row, Mapping) for row in X):

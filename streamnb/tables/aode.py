@@ -243,9 +243,9 @@ class AODEParameters(PriorParameter):
     back_off: float = parameter(
         POSITIVE,
         "formula",
-        "For sparse rows: the share of x_j is estimated from the rows with x_i and from all rows "
-        "of class c. All rows count as much as this number of features. Pairs of words are rare, "
-        "so their own counts are small.",
+        "For sparse rows: P(x_j | c, x_i) is estimated from the rows with x_i and from all rows of "
+        "class c. These have the weight of this number of features. Pairs of words are rare, so "
+        "their own counts are small.",
         default=200.0,
     )
     alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
@@ -293,6 +293,7 @@ class AODE(AODEParameters, TabularNB):
         return np.array(scores).reshape(len(scores), len(self.labels))
 
     def _row_scores(self, row: _Coded) -> Floats:
+        """Return the log-likelihood of a row for each class, (K,), without the prior."""
         statistics = self.statistics
         cells = statistics.counts[row.levels]
         alive = cells.any(axis=1)

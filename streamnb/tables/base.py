@@ -237,10 +237,10 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
                     f"cannot unlearn: this example was never learned with the label {y!r:.80}"
                 )
             self.statistics.unlearn(rows, place, weight, class_weight - weight)
-            self._lighten(place, weight)
+            self._subtract_weight(place, weight)
             self._cache = None
 
-    def _lighten(self, place: int, weight: float) -> None:
+    def _subtract_weight(self, place: int, weight: float) -> None:
         """Subtract weight from a class."""
         sums = np.zeros(1, dtype=np.int64)
         self._weights[place].add(np.empty((1, 0)), sums, 0, np.array([weight]), -1.0)

@@ -41,7 +41,7 @@ class DiscriminantParameters(PriorParameter):
     ddof: int = parameter(
         Choice((0, 1)),
         "formula",
-        "Subtracted from the weight of each class before sums of products are divided by it: 0 "
+        "Delta degrees of freedom: covariances are sums of products divided by (weight - ddof). 0 "
         "for maximum likelihood (as in scikit-learn), 1 for unbiased estimates.",
         default=0,
     )
@@ -120,6 +120,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
         return _Normals(columns, means, covariances)
 
     def _evidence(self, rows: Numeric) -> Floats:
+        """Return the log density of rows for each class, (n, K), without the prior."""
         if self._cache is None:
             self._cache = (self._normals(), {})
         normals, factors = self._cache

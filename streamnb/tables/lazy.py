@@ -80,7 +80,7 @@ class WindowOfRows(LevelCounts):
                     self.feature_weights[feature, place] - weight, 0.0
                 )
                 if not self._counts[level].any():
-                    self.bury(np.array([level]))
+                    self.count_removed_levels(np.array([level]))
             self.totals[place] = max(self.totals[place] - weight * len(row), 0.0)
         return [(place, weight) for _, place, weight in dropped]
 
@@ -198,7 +198,7 @@ class LazyBayesianRules(LazyParameters, TabularNB):
 
     def _drop_oldest(self) -> None:
         for place, weight in self.statistics.shrink():
-            self._lighten(place, weight)
+            self._subtract_weight(place, weight)
 
     def _merge(self, other: TabularNB) -> None:
         """Append the examples of another model, and drop the oldest ones."""

@@ -234,7 +234,7 @@ class LevelCounts(Statistics):
         _add(self._counts, levels, row_classes, amounts)
         _add(self.feature_weights, columns, row_classes, amounts)
         np.add.at(self.totals, places, weights * levels_per_row)
-        self.revive(dead)
+        self.count_added_levels(dead)
 
     def unlearn(self, rows: Levels, place: int, weight: float, remaining_weight: float) -> None:
         """Subtract a row."""
@@ -253,7 +253,7 @@ class LevelCounts(Statistics):
         )
         dead = levels[~self._counts[levels].any(axis=1)]
         self.totals[place] = max(self.totals[place] - weight * len(levels), 0.0)
-        self.bury(dead)
+        self.count_removed_levels(dead)
 
     def check_unlearn(
         self, rows: Levels, place: int, weight: float, remaining_weight: float
@@ -273,11 +273,11 @@ class LevelCounts(Statistics):
         if is_unknown:
             raise ValueError("cannot unlearn: this row was never learned")
 
-    def revive(self, levels: Ints) -> None:
+    def count_added_levels(self, levels: Ints) -> None:
         """Update the number of levels after counts became positive."""
         np.add.at(self.alive, self.feature_of[levels], 1)
 
-    def bury(self, levels: Ints) -> None:
+    def count_removed_levels(self, levels: Ints) -> None:
         """Update the number of levels after counts became 0."""
         np.subtract.at(self.alive, self.feature_of[levels], 1)
 
@@ -294,7 +294,7 @@ class LevelCounts(Statistics):
         features, level_ids = self.translate(other)
         if len(level_ids):
             dead = level_ids[~self._counts[level_ids].any(axis=1) & other.counts.any(axis=1)]
-            self.revive(dead)
+            self.count_added_levels(dead)
         for other_index, own_index in enumerate(places):
             self._counts[level_ids, own_index] += other.counts[:, other_index]
             self.totals[own_index] += other.totals[other_index]
@@ -370,7 +370,7 @@ class LevelCounts(Statistics):
             np.isclose(sums, feature_weights, rtol=1e-6, atol=1e-6), feature_weights, sums
         )
         self.totals = counts.sum(axis=0)
-        self.revive(np.flatnonzero(counts.any(axis=1)))
+        self.count_added_levels(np.flatnonzero(counts.any(axis=1)))
 
 
 def _object_levels(column: NDArray[Any], name: Hashable) -> tuple[list[Hashable], list[int]]:

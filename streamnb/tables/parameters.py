@@ -33,8 +33,8 @@ class NormalParameters:
     ddof: int = parameter(
         Choice((0, 1)),
         "formula",
-        "Subtracted from the weight before the sum of squares is divided by it: 0 for the maximum "
-        "likelihood estimate, 1 for the unbiased one.",
+        "Delta degrees of freedom: variances are sums of squares divided by (weight - ddof). 0 for "
+        "maximum likelihood, 1 for unbiased estimates.",
         default=0,
     )
     var_smoothing: float = VAR_SMOOTHING

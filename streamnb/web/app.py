@@ -200,10 +200,10 @@ class _Site:
             where=f"/?{urlencode({'kind': kind, 'search': search})}",
             bounds=self.record.limits,
             is_empty=not any(self.mailbox.classifier.messages().values()),
-            **self._did(query),
+            **self._last_action(query),
         )
 
-    def _did(self, query: Any) -> dict[str, Any]:
+    def _last_action(self, query: Any) -> dict[str, Any]:
         """Return the user's last action, for the button that undoes it."""
         did, label = query.get("did", ""), query.get("as", "")
         words = query.get("ids", "")[:20_000].split(",")
@@ -254,7 +254,7 @@ class _Site:
             classes=classes,
             keys=class_keys(classes),
             where=f"/message/{entry.id}",
-            **self._did(request.query_params),
+            **self._last_action(request.query_params),
         )
 
     def _verdict(self, entry: LoggedVerdict, text: bytes | None) -> Verdict:

@@ -229,7 +229,7 @@ def test_another_kind_of_database_meanwhile(tmp_path, knows):
 
         def lessons():
             yield LabelledMessage(mail(1), "ham")
-            with other.absorbing(Classifier(Tokenizer(), MultinomialNB())):
+            with other.importing(Classifier(Tokenizer(), MultinomialNB())):
                 pass
             if knows:
                 mailbox.was_learned(b"x" * 32)

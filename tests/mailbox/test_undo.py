@@ -50,7 +50,7 @@ def test_an_undo_can_be_undone(box):
     assert redo(box) == (0, 0, 2)
     assert box.verify() == []
     box.undo(0)
-    with box.absorbing(MailClassifier(preset="small", label_noise=0)):
+    with box.importing(MailClassifier(preset="small", label_noise=0)):
         pass
     assert redo(box) == (0, 0, 0)  # of another kind of database
 

@@ -195,6 +195,7 @@ class HopClient:
     def _send(
         self, client: smtplib.SMTP, recipients: Sequence[str], content: bytes
     ) -> dict[str, str]:
+        """Send the content of a message; return the reply for each recipient."""
         replies: list[str] = []
         try:
             code, text = client.docmd("DATA")

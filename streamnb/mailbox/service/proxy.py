@@ -95,6 +95,7 @@ def proxy(
     log = monitor or Monitor()
 
     async def handle(connection: socket.socket, activity: Activity | None = None) -> None:
+        """Serve one connection until its end."""
         loop = asyncio.get_running_loop()
         activity = activity or Activity()
         relay = _Relay(hop, mailboxes, log, lmtp, options)
@@ -365,6 +366,7 @@ class _Relay:
         hostname: str,
         responses: list[str],
     ) -> list[str]:
+        """Return the extensions that the next hop offers, too."""
         session.host_name = hostname
         extensions = await _in_thread(self.client.extensions)
         lines = []
@@ -389,6 +391,7 @@ class _Relay:
         address: str | None,
         options: list[str],
     ) -> str:
+        """Forward the sender, and return the reply."""
         server.begin()
         sender = "" if address is None or address == "<>" else address
         self._sender, self._mail_options = sender, server.parameters
@@ -406,6 +409,7 @@ class _Relay:
         address: str,
         options: list[str],
     ) -> str:
+        """Forward a recipient, and return the reply."""
         if self._one_at_a_time and envelope.rcpt_tos:
             return "452 4.5.3 one recipient at a time"
         if len(envelope.rcpt_tos) >= _MOST_RECIPIENTS:
@@ -428,6 +432,7 @@ class _Relay:
     async def handle_DATA(  # noqa: N802
         self, server: _Connection, session: Session, envelope: Envelope
     ) -> str:
+        """Forward a complete message, and return the reply."""
         message = envelope.original_content or b""
         line_ends = message.count(b"\r\n")
         # some servers would read it as the end of the message

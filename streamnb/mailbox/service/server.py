@@ -191,6 +191,7 @@ async def _serve(
     announce: Callable[[str], None],
     monitor: Monitor,
 ) -> None:
+    """Do the work of `serve` in an event loop."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")

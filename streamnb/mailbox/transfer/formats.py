@@ -219,6 +219,7 @@ def merge(mailbox: Mailbox, other: Mailbox) -> ledger_export.MergeResult:
 
 
 def _model_export(path: str, name: str) -> ledger_export.LedgerExport:
+    """Return the counts of a model file, as rows of a ledger."""
     try:
         classifier = Classifier.load(path)
     except ModelFileError as error:  # the error may name a copy of standard input

@@ -86,6 +86,7 @@ def _read_name(text: str) -> bytes:
 
 
 def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) -> dict[str, Any]:
+    """Return the line of a row of the ledger."""
     # Class indices in the order of labels, which does not depend on the order of learning.
     receipt = model.remap_classes(row.receipt, active)
     tokens = None
@@ -208,6 +209,7 @@ def _feature_of(line: dict[str, Any], views: int) -> tuple[int, int]:
 
 
 def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel) -> Row:
+    """Return the row of the ledger that a line describes."""
     tokens = line["tokens"]
     receipt = Receipt.from_json(line["receipt"])
     if receipt.class_weight < 0 or min(receipt.view_weights, default=-1.0) < 0:
@@ -237,6 +239,8 @@ def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel)
 
 
 def _tables(path: str, name: str, label_index: dict[str, int], views: int) -> list[tuple[Any, Any]]:
+    """Return fingerprints and counts of each view, from the lines of features."""
+
     def feature_counts(line: dict[str, Any]) -> tuple[tuple[int, int], list[float]]:
         class_counts = [0.0] * len(label_index)
         for label, count in line["counts"].items():

@@ -157,7 +157,7 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
     """
     check_kind(export.classifier, export.origin)
     counts_by_outcome: Counter[str] = Counter()
-    with _blaming(export.origin), mailbox.absorbing(export.classifier) as new:
+    with _naming_import(export.origin), mailbox.importing(export.classifier) as new:
         _check_same(mailbox, export)
         now = mailbox.moment()
         if not new:
@@ -186,7 +186,7 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
 
 
 @contextmanager
-def _blaming(origin: str) -> Iterator[None]:
+def _naming_import(origin: str) -> Iterator[None]:
     """Re-raise database errors caused by an import as errors of the import."""
     try:
         yield
@@ -251,13 +251,13 @@ def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
         return not is_seen
 
     def settle(row: Row) -> None:
-        counts_by_outcome[_settle(mailbox, row)] += 1
+        counts_by_outcome[_merge_row(mailbox, row)] += 1
 
     in_order(mailbox, rows, is_new, mailbox.views_of, settle)
     return counts_by_outcome
 
 
-def _settle(mailbox: Mailbox, row: Row) -> str:
+def _merge_row(mailbox: Mailbox, row: Row) -> str:
     """Add a row unless the mailbox's label has precedence; return a field of `MergeResult`."""
     current = mailbox.ledger.active(row.digest)
     if current is None:

@@ -247,6 +247,7 @@ class ImapAccount:
         return folder == "INBOX" or folder in self._stored_names
 
     def _list_folders(self) -> None:
+        """Store the names, the delimiters and the special uses of the server's folders."""
         folders: dict[str, str] = {}
         listed, junk = [], []
         with self._connected():
@@ -460,6 +461,7 @@ class ImapAccount:
         return True
 
     def _copy_and_delete(self, folder: str, uid: int, target: str) -> None:
+        """Move a message by COPY, and delete the original after the copy was found."""
         client = self._client
         items = [b"RFC822.SIZE", b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID DATE FROM SUBJECT)]"]
         original = client.fetch([uid], items).get(uid)

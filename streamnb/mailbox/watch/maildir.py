@@ -251,6 +251,7 @@ class MaildirAccount:
         return False
 
     def _move_file(self, source: str, target: Path) -> bool:
+        """Move a file to a folder under a free name; return False if the file does not exist."""
         unique_name, separator, flags = split_maildir_flags(os.path.basename(source))
         flags = _translate_flags(
             flags, _read_keywords(Path(source).parent.parent), _read_keywords(target.parent)

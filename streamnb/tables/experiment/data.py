@@ -138,6 +138,7 @@ class _Cells:
 
 
 def _read_table(config: TableConfig) -> Examples:
+    """Return the examples of a tabular file, with notes on odd columns."""
     cells = _read_cells(config)
     missing = MISSING if config.missing is None else frozenset(config.missing)
     label, names = _choose_names(config, cells.names)
