@@ -40,14 +40,13 @@ class MultinomialNB(MultinomialParameters, CountingNB):
         log P(c) + sum over w of x_w [log(n_cw + alpha) - log(N_c + alpha V)]
 
     With more than two classes, `complement` scores a class by the counts of all other classes.
-    These are more counts, so the estimates are better.
+    These are more counts, so the estimates are better. You can set all parameters after training,
+    without learning again.
 
     Attributes
     ----------
     counts : MemoryCounts
         All counts.
-
-    You can set all parameters after training, without learning again.
 
     References
     ----------

@@ -141,11 +141,26 @@ def prose_of_docstring(text: str) -> str:
 
 
 def docstrings(module: Path) -> list[str]:
-    """Return the docstrings of a module, without commands: theirs are help texts."""
+    """Return the raw docstrings of a module, without commands: theirs are help texts."""
     nodes = ast.walk(ast.parse(module.read_text(encoding="utf-8")))
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     texts = [ast.get_docstring(node) for node in nodes if isinstance(node, kinds)]
-    return [prose_of_docstring(text) for text in texts if text and "\b\n" not in text]
+    return [text for text in texts if text and "\b\n" not in text]
+
+
+NAMES = re.compile(r"\*{0,2}\w+(?:, \*{0,2}\w+)*(?: : .+)?")
+
+
+def find_sentences_among_names(text: str) -> list[str]:
+    """Return the lines that a list of parameters or attributes shows as names, but are none."""
+    _, *sections = re.split(r"^(?=\w[\w ]*\n-{3,}$)", text, flags=re.M)
+    return [
+        line
+        for section in sections
+        if section.startswith(("Parameters\n", "Attributes\n"))
+        for line in section.splitlines()[2:]
+        if line and line[0] != " " and not NAMES.fullmatch(line)
+    ]
 
 
 PACKAGE = REPOSITORY / "streamnb"
@@ -155,11 +170,15 @@ FOLDERS = sorted({module.parent for module in PACKAGE.rglob("*.py")})
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(REPOSITORY)))
 def test_docstrings_are_plain_and_their_sentences_are_short(folder):
     texts = {module.name: docstrings(module) for module in sorted(folder.glob("*.py"))}
-    for find in (find_long_sentences, find_forbidden_words):
-        problems = {
-            name: [each for text in own for each in find(text)] for name, own in texts.items()
-        }
-        assert {name: each for name, each in problems.items() if each} == {}
+    assert find_problems(texts, lambda text: find_long_sentences(prose_of_docstring(text))) == {}
+    assert find_problems(texts, lambda text: find_forbidden_words(prose_of_docstring(text))) == {}
+    assert find_problems(texts, find_sentences_among_names) == {}
+
+
+def find_problems(texts, find):
+    """Return what `find` returns for the texts of each module, without modules that have nothing."""
+    problems = {name: [each for text in own for each in find(text)] for name, own in texts.items()}
+    return {name: each for name, each in problems.items() if each}
 
 
 def test_a_long_sentence_is_found():
