@@ -2,9 +2,9 @@
 
     python tests/benchmarks/dictionary_attack.py CORPUS... [--share .01] [--words 10000]
 
-A share of the spam is replaced by mails that hold the words most hams have (Nelson et al., LEET
-2008). CORPUS is a folder of mails labelled ham and spam. Prints a Markdown table; hm% is over the
-hams alone, and the attackers' mails count among the spam.
+A fraction of the spam is replaced by mails with the words that most ham messages have (Nelson et al., LEET
+2008). CORPUS is a folder of mails labelled ham and spam. Prints a Markdown table. hm% is computed over ham
+messages, and the mails of the attack count as spam.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from streamnb.evaluate import Example, RunningMetrics, Summary, prequential
 
 
 def ham_words(entries: list[Entry], most: int) -> list[bytes]:
-    """The words that most hams have."""
+    """Return the words that occur in most ham messages."""
     result: Counter[bytes] = Counter()
     for entry in entries:
         if entry.label == "ham":

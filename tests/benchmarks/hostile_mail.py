@@ -1,10 +1,10 @@
-"""Hostile mail through every listener and page of a server that runs: does it go on, and how long?
+"""Send hostile mail to every listener and page of a running server; measure the time and check the server.
 
     python tests/benchmarks/hostile_mail.py [MESSAGES]
 
-Mails are the tests' hostile ones, with random bytes cut out, doubled and changed. Each goes through
-the Unix socket (`streamnb-filter`'s), SMTP, LMTP and HTTP; the last thousand are then printed on every
-page of `streamnb web`.
+The mails are the tests' hostile ones, with bytes removed, repeated and changed at random. Each passes through
+the Unix socket (of `streamnb-filter`), SMTP, LMTP and HTTP. Every page of `streamnb web` then shows the last
+thousand.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 
 def mutated(draw: random.Random, mails: list[bytes]) -> bytes:
-    """One of the hostile mails with some of its bytes otherwise."""
+    """Return a hostile mail with some bytes changed."""
     message = bytearray(draw.choice(mails)[: 1 << 16])
     for _ in range(draw.randrange(8)):
         position = draw.randrange(len(message) + 1)
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def peak() -> int:
-    """The most memory that a child process had."""
+    """Return the peak memory of the child processes."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024

@@ -2,11 +2,11 @@
 
     python tests/benchmarks/mailbox.py CORPUS [CORPUS ...] [--features 1000000] [--postgres]
 
-Learns the corpora in memory, adds features nobody has until there are enough, in the order of their
-fingerprints (so that none lie together), and imports that. Then the mails of the first corpus are
-classified and learned, the database opened and closed for each; a thousand are learned together and
-one after the other, in new databases. With --postgres (as root) the
-database is that of a server, which is reached through a socket.
+The program learns the corpora in memory and adds unused features in the order of their fingerprints, so the
+features of a message are far apart. It imports the result into a database. Then it classifies and learns the
+mails of the first corpus, and opens and closes the database for each. It also learns a thousand mails in one
+call, and one after the other, in new databases. With --postgres (as root) the database is on a server at a
+Unix socket.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def line(name: str, times: list[float]) -> None:
 
 
 def database(corpora: list[str], features: int, folder: Path, path: Path | str) -> None:
-    """A database of so many features; some of them are those of the corpora."""
+    """Create a database with `features` features, including those of the corpora."""
     memory = MailClassifier(label_noise=0.0)
     for corpus in corpora:
         for entry in open_corpus(corpus):

@@ -1,8 +1,8 @@
-"""One server, many users: how long a message takes, and how much memory the server has.
+"""One server with many users: time of a message, and memory of the server.
 
     python tests/benchmarks/many_users.py [USERS]
 
-Each user has a small database and the site a model; messages come for users drawn at random.
+Each user has a small database, and the site has a model. Messages arrive for random users.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""Several streams as one: how the default ranks them, beside another configuration.
+"""Several streams as one: ranking by the default, and by another configuration.
 
     python tests/benchmarks/mixtures.py STREAM STREAM ... [--beside configs/two-views.yaml]
 
-Every two streams, and all of them, one after the other (both ways) and by turns in proportion, each
-in its own order; and the second half of each stream as a stream of its own. Prequential: each
-message is classified and then learned. (1-ROCA)% and accuracy, and the geometric means.
+The combined streams are each pair of streams, and all streams: one after the other (in both orders), and
+mixed in proportion. The second half of each stream is another stream. Each message is classified, then learned.
+Prints (1-ROCA)%, accuracy, and geometric means.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from streamnb.corpus import open_corpus, read
 
 
 def by_turns(streams):
-    """The i-th of n messages of each stream comes at i / n."""
+    """Mix streams: message i of n of each stream has the position i / n."""
     placed = [
         (i / len(values), k, i) for k, values in enumerate(streams) for i in range(len(values))
     ]

@@ -1,8 +1,8 @@
-"""Learn a corpus one message a process, and through `streamnb watch`: are the counts a replay's?
+"""Learn a corpus with one process for each message, and by `streamnb watch`; compare the counts with a replay.
 
     python tests/benchmarks/one_by_one.py CORPUS [--limit N] [--how learn|watch]
 
-Mails that occur twice are taken once, as a mailbox takes them. Exit status 1 where anything differs.
+A mail that occurs twice is used once, as in a mailbox. Exit status 1 if anything differs.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def learn(stream: list[Entry], folder: Path) -> None:
 
 
 def watch(stream: list[Entry], folder: Path) -> None:
-    """Spam lies in the inbox at first and ham in the junk folder: its owner moves all of it."""
+    """Deliver spam to the inbox and ham to the junk folder, then move all messages."""
     places = {"ham": folder / "mail" / ".Junk", "spam": folder / "mail"}
     for place in places.values():
         for name in ("cur", "new", "tmp"):

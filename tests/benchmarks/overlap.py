@@ -1,11 +1,11 @@
-"""Classes that overlap: pieces of a few words, most of which could be of another newsgroup.
+"""Classes that overlap: pieces of a few words, most of which could come from another newsgroup.
 
     python tests/benchmarks/overlap.py FOLDER [--most 6000] [--seeds 1 2]
 
-FOLDER has a folder of posts for each newsgroup (20 Newsgroups). All labels are right, but nobody
-could tell all pieces apart: a model should say probabilities near one half, not believe itself.
-Prequential, after 1,000 pieces: accuracy, log loss, expected calibration error, and that of the
-last third; means of the seeds.
+FOLDER has a folder of posts for each newsgroup (20 Newsgroups). All labels are correct, but no reader could
+classify all pieces. So a model should give probabilities near one half, and not trust its own predictions
+more than the labels. Prints accuracy, log loss and expected calibration error after the first 1,000 pieces,
+and that error of the last third: prequential, the means over the seeds.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PAIRS = [
     ("comp.sys.ibm.pc.hardware", "comp.sys.mac.hardware", 12),
     ("talk.politics.guns", "talk.politics.misc", 3),
     ("sci.med", "sci.space", 4),
-    # Nothing was chosen on these.
+    # No constant was chosen on these newsgroups.
     ("rec.autos", "rec.motorcycles", 4),
     ("talk.religion.misc", "soc.religion.christian", 8),
     ("sci.crypt", "sci.electronics", "sci.med", "sci.space", 4),
@@ -56,7 +56,7 @@ MODELS = {
 
 
 def pieces(folder, size, most, seed):
-    """Pieces of so many words of the posts of a newsgroup, shuffled."""
+    """Return shuffled pieces of a number of words from the posts of a newsgroup."""
     result = []
     for path in sorted(folder.iterdir()):
         text = path.read_text("utf-8", errors="replace").partition("\n\n")[2]

@@ -1,11 +1,11 @@
-"""Cost of a process for each message: streamnb's and bogofilter's, side by side, in turns.
+"""Cost of a process for each message: streamnb's and bogofilter's, by turns.
 
     python tests/benchmarks/processes.py FOLDER [--messages 40] [--taught 1000]
 
-FOLDER has an `index` of labels and files, as the TREC corpora. Times are of whole processes, with
-a message on standard input, in milliseconds: the median, and in brackets the fastest. Run it with
-the Python of an environment that streamnb was installed into (not in editable mode, which makes
-Python itself slow to start); bogofilter must be installed.
+FOLDER has an `index` of labels and files, like the TREC corpora. Times are of whole processes with a message on
+standard input, in milliseconds: the median, and in brackets the minimum. Run it with the Python of an
+environment with a normal installation of streamnb, because Python starts slowly with an editable one.
+bogofilter must be installed.
 """
 
 import argparse

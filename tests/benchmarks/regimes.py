@@ -2,12 +2,12 @@
 
     python tests/benchmarks/regimes.py STREAM [STREAM ...] [--mailbox] [--seeds 2] [--then STREAM]
 
-Of each stream a tenth is held back (at most 700 messages), drawn by each seed; the rest is taught in
-several ways, in memory or (--mailbox) in a database, learned anew where that is due as `learn`
-does. The messages held back are classified without learning: errors, pairs ranked wrongly, log
-loss, and what becomes of spam and ham by costs (sure spam, unsure, sure ham); and then once more,
-each of them learned after it was classified: errors. Cold starts are of n spam and m ham, the mean
-of all draws in the worst cell. With --then, drift: the errors among the first messages of another stream.
+Each seed holds back a tenth of a stream, at most 700 messages. The model learns the others in several ways, in
+memory or, with --mailbox, in a database, which is rebuilt when `learn` would rebuild it. The held-out messages are
+classified without learning: errors, wrongly ranked pairs, log loss, and the decisions by costs for spam and
+ham (sure spam, unsure, sure ham). Then each is classified and learned: errors. A cold start has n spam and m
+ham messages; its figure is the mean over all draws in the worst cell. With --then, drift is measured: the
+errors among the first messages of another stream.
 """
 
 import argparse
@@ -36,7 +36,7 @@ FIGURES = (
     "ham: S U H",
     "learning on: errors %",
 )
-DRIFT = 500  # messages of the stream that comes next
+DRIFT = 500  # number of messages of the second stream
 
 
 def by_class(messages, first=0):
@@ -46,7 +46,7 @@ def by_class(messages, first=0):
 
 
 def blocks(messages, size):
-    """By turns, so many of the rarest class and in proportion of the others."""
+    """Return mixed messages: a number of the rarest class, and a proportional number of the others."""
     source = defaultdict(list)
     for message in messages:
         source[message[1]].append(message)
@@ -60,7 +60,7 @@ def blocks(messages, size):
 
 
 def skewed(messages, rare):
-    """A hundredth of one class."""
+    """Return a stream with a hundredth of the messages of one class."""
     subset = [message for message in messages if message[1] == rare]
     others = [message for message in messages if message[1] != rare]
     mixed = subset[: max(len(others) // 99, 1)] + others
@@ -81,21 +81,21 @@ def date_of(content):
 
 
 def by_date(messages):
-    """Those that have a date, in its order."""
+    """Return the messages with a date, in the order of the dates."""
     dated = [(date_of(content), content, label) for content, label in messages]
     existing = sorted((item for item in dated if item[0]), key=lambda item: item[0])
     return [(content, label) for _, content, label in existing]
 
 
 def late(messages, label):
-    """The class comes when half of the others are known."""
+    """Return a stream in which one class begins after half of the other messages."""
     first = [message for message in messages[: len(messages) // 2] if message[1] != label]
     remainder = messages[len(messages) // 2 :]
     return first + remainder
 
 
 def burst(messages, label, size=300):
-    """In the middle, so many variants of one message."""
+    """Insert a number of variants of one message in the middle."""
     content = next(source for source, y in messages if y == label)
     line = "\nreference {}\n" if isinstance(content, str) else b"\nreference %d\n"
     variants = [
@@ -107,20 +107,20 @@ def burst(messages, label, size=300):
 
 
 def copies(messages, label, size=300):
-    """In the middle, the very same message so many times."""
+    """Insert the same message a number of times in the middle."""
     half = len(messages) // 2
     item = next(message for message in messages if message[1] == label)
     return messages[:half] + [item] * size + messages[half:]
 
 
 def run(messages, label, mixed=70, size=30):
-    """A few messages mixed, and then a run of one class."""
+    """Return a few mixed messages, then a run of one class."""
     remainder = [message for message in messages[mixed:] if message[1] == label]
     return messages[:mixed] + remainder[:size]
 
 
 def mislabelled(messages, classes, good=1000, wrong=10):
-    """So many good labels, and then some wrong ones, all the same."""
+    """Return a number of correct labels, then some wrong ones of one class."""
     answer = sorted(classes)[-1]
     others = [(content, answer) for content, label in messages[good:] if label != answer]
     return messages[:good] + others[:wrong]
@@ -152,7 +152,7 @@ def mistakes_later(i, verdict, label):
 
 
 def regimes(messages, classes):
-    """Names, lessons, and which of them are taught (see `teach`)."""
+    """Yield name, messages, and the rule that selects those to learn (see `teach`)."""
     subset = sorted(classes)[-1]
     yield "mixed", messages, every_one
     yield "one class after the other", by_class(messages), every_one
@@ -184,7 +184,7 @@ def regimes(messages, classes):
 
 @contextmanager
 def pupil(instance, in_mailbox):
-    """A learner that classifies and, after training, settles."""
+    """A learner that classifies, and is rebuilt after training if this is due."""
     if not in_mailbox:
         classifier = instance()
         yield SimpleNamespace(
@@ -207,7 +207,7 @@ def as_bytes(content):
 
 
 def teach(item, lessons, is_taught=every_one):
-    """Teach those lessons of which `is_taught` says so, given number, verdict and label."""
+    """Learn the messages that `is_taught` selects by number, verdict and label."""
     for i, (content, label) in enumerate(lessons):
         if is_taught(i, lambda content=content: item.classify(content, 0), label):
             item.learn(content, label)
@@ -220,7 +220,7 @@ def is_wrong(verdict, label):
 
 
 def learning_on(item, messages):
-    """Errors per hundred messages that are classified and then learned."""
+    """Return the errors in a hundred messages that are classified, then learned."""
     wrong = 0
     for content, label in messages:
         wrong += is_wrong(item.classify(content, 0), label)
@@ -229,7 +229,7 @@ def learning_on(item, messages):
 
 
 def figures(classify, held):
-    """Errors, pairs wrong, log loss, and counts of decisions, of messages held back."""
+    """Return errors, wrongly ranked pairs, log loss and decisions of the held-out messages."""
     wrong, loss, scores = 0, 0.0, {"spam": [], "ham": []}
     decided = {"spam": np.zeros(3), "ham": np.zeros(3)}
     for content, label in held:
@@ -265,7 +265,7 @@ def show(name, result):
 
 
 def cold_starts(instance, messages, held, in_mailbox):
-    """The share of ham called sure spam after n spam and m ham, for each such cell."""
+    """Return, for each n and m, the fraction of ham that is surely spam after n spam and m ham."""
     shares = []
     for spam in (1, 2, 5, 15, 50, 500):
         for ham in (1, 2, 5, 15, 50, 500):

@@ -2,10 +2,9 @@
 
     python tests/benchmarks/shards.py STREAM... [--shards 1 2 4 8 16 32 128] [--rounds 1 4]
 
-A STREAM is a corpus, or several joined by + and shuffled (three times over, with the mean of what
-is found). The first 80 % are learned, the last 20 % judged by what was learned. It is what
-`streamnb.spark.fit(..., shards=, rounds=)` does, in one process; `1` is one sequence, without
-anything held back.
+A STREAM is a corpus, or several joined by +. It is shuffled three times, and the figures are means. The model
+learns the first 80 % and is tested on the last 20 %. The training is that of
+`streamnb.spark.fit(..., shards=, rounds=)`, in one process. `1` is training in sequence, with no message held out.
 """
 
 import argparse

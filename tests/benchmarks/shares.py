@@ -1,10 +1,10 @@
-"""Streams in which one class is rare: whether probabilities follow the shares of the classes.
+"""Streams with a rare class: whether probabilities follow the frequencies of the classes.
 
     python tests/benchmarks/shares.py STREAM [STREAM ...] [--times 20 100] [--order shuffled:31]
 
-Of the rarer of two classes only so many messages are kept that there are 20 (100) of the other for
-each. Prequential: each message is classified and then learned, from the second class on. Beside
-the default, words by plain multinomial Naive Bayes, and who always says the common class.
+Messages of the rarer of two classes are removed until there are 20 (100) of the other class for each. Each
+message is classified, then learned, as soon as two classes are known. The default is compared with plain
+multinomial Naive Bayes over words, and with a constant prediction of the frequent class.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from streamnb.corpus import open_corpus, order_entries, read
 
 
 def thinned(messages, times):
-    """Every n-th message of the rarer class; the other class, and the messages."""
+    """Return the messages with every n-th of the rarer class, and the other class."""
     sizes = Counter(label for _, label in messages)
     (common, most), (rare, least) = sizes.most_common()
     step = max(round(times * least / most), 1)

@@ -2,10 +2,10 @@
 
     python tests/benchmarks/spark.py FOLDER... [--times 10] [--messages 20000 200000]
 
-Each FOLDER is a corpus; their messages are shuffled and taken so many times over. With --messages, streams of so many messages are made instead by a seeded
-generator, whose vocabulary grows as their number^.66, as that of the corpora does. All processes
-that belong to a run are counted, the JVM too; every job is done once before, so that nothing of
-starting and compiling is in the figures. pyspark.ml has RegexTokenizer, HashingTF and NaiveBayes.
+Each FOLDER is a corpus; its messages are shuffled, and repeated --times times. With --messages, a seeded
+generator makes streams of these sizes. Their vocabulary grows with the number of words to the power .66,
+like that of the corpora. The figures include all processes of a run, the JVM too. Each job runs once before, so
+the figures do not include start and compilation. pyspark.ml uses RegexTokenizer, HashingTF and NaiveBayes.
 """
 
 import argparse
@@ -33,7 +33,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu() -> float:
-    """CPU seconds of this process and of all that it started, so far."""
+    """Return the CPU seconds of this process and its children until now."""
     parents, times = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -57,7 +57,7 @@ def instance(folders: list[Path], times: int) -> list[tuple[str, bytes]]:
 
 
 def generated(messages: int) -> list[tuple[str, bytes]]:
-    """Messages of 177 words, of which the n-th is new with the chance that n^.66 grows by."""
+    """Return messages of 177 words, whose vocabulary grows with n^.66 for n messages."""
     chance = np.random.default_rng(7)
     words, rows = 400, []
     for n in range(1, messages + 1):

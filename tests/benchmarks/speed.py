@@ -1,12 +1,11 @@
-"""Speed and memory beside river, scikit-learn and bogofilter, in one run.
+"""Speed and memory of streamnb, river, scikit-learn and bogofilter, in one run.
 
     python tests/benchmarks/speed.py CORPUS [--quick] [--beside FOLDER] [--also CORPUS ...]
 
-CORPUS is a folder in TREC layout, SpamAssassin's for the figures in the README. Prints Markdown
-tables. `--quick` leaves out river's Bernoulli and Complement replays, which take minutes. FOLDER
-has another version of streamnb (`pip install --target FOLDER`), whose default is measured in turns.
-With more corpora, all are replayed one after the other as processes, and by
-bogofilter; FOLDER's version is then measured in turns with this one.
+CORPUS is a folder in TREC layout; the figures of the README are SpamAssassin's. Prints Markdown tables.
+`--quick` leaves out river's Bernoulli and Complement replays, which take minutes. FOLDER has another version of
+streamnb (`pip install --target FOLDER`), whose default is measured by turns with this one. With --also, all
+corpora are replayed as processes, one after the other, by both versions and by bogofilter.
 """
 
 import argparse
@@ -40,7 +39,7 @@ REPEATS = 3
 
 
 def best(run: Callable[[], Any], repeats: int = REPEATS) -> float:
-    """The shortest of several runs, in seconds."""
+    """Return the seconds of the fastest run."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -71,7 +70,7 @@ def replay_streamnb(make: Callable[[], streamnb.Classifier], corpus: Path, jobs:
 
 
 def library_text(path: str) -> str:
-    """A mail's header values and texts, as the standard library reads them."""
+    """Return the header values and texts of a mail, read by the standard library."""
     message = email.message_from_bytes(Path(path).read_bytes())
     out = [str(value) for value in message.values()]
     for part in message.walk():
@@ -100,7 +99,7 @@ print(time.perf_counter() - began)
 
 
 def baseline(corpus: Path, folder: str, n: int) -> None:
-    """The default of this version and of another one, each in a process of its own, in turns."""
+    """Measure the default of this version and of another one by turns, each in its own process."""
     rows = []
     for jobs in ("1", "2"):
         times: dict[str, list[float]] = {"": [], folder: []}
@@ -141,7 +140,7 @@ def replay_sklearn(entries: list[Entry]) -> None:
 
 
 def bogofilter(corpus: Path) -> float:
-    """Seconds to train on the corpus in bulk, then to classify it."""
+    """Return the seconds to train on the whole corpus, and to classify it."""
     paths: dict[str, list[str]] = {"ham": [], "spam": []}
     for entry in open_corpus(corpus):
         paths[entry.label].append(entry.path)
@@ -181,7 +180,7 @@ def replays(corpus: Path, quick: bool) -> None:
         part
     ) / best(lambda: replay_sklearn(part), 1)
     for name in MODELS[: 1 if quick else 3]:
-        # The slow ones get slower with every message: a part of the stream flatters them.
+        # Slow models get slower with every message, so a part of the stream would favour them.
         part = entries if name == "MultinomialNB" else entries[:600]
         model = getattr(river.naive_bayes, name)()
         note = "" if part is entries else ", first 600 only"
@@ -198,9 +197,9 @@ def replays(corpus: Path, quick: bool) -> None:
 
 
 def whole_processes(corpora: list[Path], other: str | None) -> None:
-    """Corpora one after the other, each as a process with start and summary.
+    """Replay corpora one after the other, each in a process, including start and summary.
 
-    With the folder of another version, that is measured in turns with this one.
+    With the folder of another version, both versions are measured by turns.
     """
     n = sum(1 for corpus in corpora for _ in open_corpus(corpus))
     bulk = sum(min(bogofilter(corpus) for _ in range(REPEATS)) for corpus in corpora)
@@ -226,7 +225,7 @@ def whole_processes(corpora: list[Path], other: str | None) -> None:
 
 
 def process(folder: str, corpus: Path, options: list[str]) -> float:
-    """Seconds of a replay by the version in a folder; "" for the one that is installed."""
+    """Return the seconds of a replay by the version in a folder, or the installed one for ""."""
     program = "import sys, streamnb.cli; sys.exit(streamnb.cli.main())"
     command = [sys.executable, "-c", program, "replay", str(corpus.resolve()), *options]
     began = time.perf_counter()

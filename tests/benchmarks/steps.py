@@ -2,10 +2,10 @@
 
     python tests/benchmarks/steps.py CORPUS [--features 1e7]
 
-CORPUS is a folder in TREC layout. Prints Markdown tables: the steps of a replay with the default,
-beside the time to read their bytes from memory once and `wc -w` of the same bytes; tables of counts
-as they grow, beside one random access to memory; files; many classes; and two processes that share
-nothing, which is what two jobs can come to; and ready features beside Vowpal Wabbit.
+CORPUS is a folder in TREC layout. Prints Markdown tables: the steps of a replay with the default, with the
+time to read the same bytes from memory and that of `wc -w`; growing tables of counts, with the time of a random
+access to memory; files; many classes; two independent processes, the limit for two jobs; and prediction from
+given features, with the time of Vowpal Wabbit.
 """
 
 import argparse
@@ -28,17 +28,17 @@ from streamnb.evaluate import Example, RunningMetrics, prequential
 from streamnb.features.mail_words import as_mail
 from streamnb.features.token_counts import TokenCounts
 
-_MEASURABLE = 20e-9  # seconds: an access that takes less is lost in what the loop around it takes
+_MEASURABLE = 20e-9  # seconds: the time of a faster access is less than that of its loop
 
 
 def bandwidth() -> float:
-    """Bytes a second that are read from memory one after the other."""
+    """Return the bytes that are read from memory in sequence in one second."""
     large = np.ones(1 << 25)
     return large.nbytes / best(large.sum, 5)
 
 
 def random_access(size: int) -> float:
-    """Seconds to fetch a word of `size` bytes of memory, when its address is in the one before."""
+    """Return the seconds to read a word in `size` bytes of memory; each word has the address of the next."""
 
     def walk(words: int) -> float:
         order = np.random.default_rng(1).permutation(words)
@@ -129,7 +129,7 @@ def steps(corpus: Path) -> None:
 
 
 def ready(corpus: Path) -> None:
-    """To predict and learn what is tokenised already, beside Vowpal Wabbit where it is installed."""
+    """Measure prediction and learning from given features, and Vowpal Wabbit if it is installed."""
     tokenizer, model = streamnb.MailClassifier().tokenizer, streamnb.MailClassifier().model
     messages = [(tokenizer.count(read(entry)), entry.label) for entry in open_corpus(corpus)]
     features = sum(len(view) for views, _ in messages for view in views)
@@ -163,7 +163,7 @@ def ready(corpus: Path) -> None:
 
 
 def cpu(run: Callable[[], Any]) -> float:
-    """CPU seconds of a run."""
+    """Return the CPU seconds of a run."""
     began = time.process_time()
     run()
     return time.process_time() - began

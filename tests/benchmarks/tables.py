@@ -1,4 +1,4 @@
-"""Models of tables beside scikit-learn's and river's, in one run: the table of the README.
+"""Models of tables compared with scikit-learn's and river's, in one run: the table of the README.
 
 python tests/benchmarks/tables.py
 """
@@ -20,14 +20,14 @@ TABLES = Path(__file__).parents[2] / "corpora" / "tables"
 
 
 def wheat():
-    """The wheat: 210 rows of seven measures, and their varieties."""
+    """Return 210 wheat kernels with seven measurements, and their varieties."""
     with open(TABLES / "wheat_seeds.csv", encoding="utf-8", newline="") as file:
         rows = np.array(list(csv.reader(file))[1:], dtype=float)
     return np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(int)
 
 
 def side_by_side(own, reference, times=200, rounds=15):
-    """Median microseconds of both, in turns, and the median of the ratios of each turn."""
+    """Run both by turns; return the median microseconds, and the median of the ratios."""
     result = []
     for _ in range(rounds):
         took = []

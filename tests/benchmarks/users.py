@@ -1,10 +1,10 @@
-"""A user's first mails, with and without what the site knows.
+"""A user's first mails, with and without the site's model.
 
     python tests/benchmarks/users.py FOLDER... [--site FOLDER...] [--first 200] [--seeds 5]
 
-Each FOLDER (with an `index`, as the TREC corpora) is a user; the site is what 1,500 messages of each
-of the other FOLDERs and of the --site ones teach. Errors among the user's first messages, each judged
-before it is learned.
+Each FOLDER (with an `index`, like the TREC corpora) is a user. The site learns 1,500 messages of each other
+FOLDER and of those of --site. Prints the errors among the user's first messages, each classified before it is
+learned.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Benefit and cost of each view: ranking beside microseconds and bytes a message.
+"""Benefit and cost of each view: ranking, microseconds and bytes for a message.
 
     python tests/benchmarks/views.py STREAM [STREAM ...] [--shuffles 2] [--plot FILE.svg]
 
-Prequential, in the streams' own order and shuffled: the geometric mean of (1-ROCA)% and the mean
-accuracy over all streams of two classes. Time is CPU time to make features, classify and learn
-(the least of two passes), space that of the tables in memory, names included; geometric means.
+Prequential, in the order of each stream and shuffled: the geometric mean of (1-ROCA)%, and the mean accuracy,
+over all streams of two classes. The time is the CPU time of features, classification and learning, the minimum
+of two passes. The space is that of the tables in memory, including names. Both are geometric means.
 """
 
 import argparse
@@ -41,7 +41,7 @@ VARIANTS = {
 
 
 def prequential(classifier, messages):
-    """(1-ROCA)%, accuracy %, microseconds and bytes a message."""
+    """Return (1-ROCA)%, accuracy in percent, and microseconds and bytes for a message."""
     scores, right = {"spam": [], "ham": []}, 0
     started = time.process_time()
     for content, label in messages:
@@ -63,7 +63,7 @@ def mean(figures):
 
 
 def draw(rows, path):
-    """Ranking against time and against space, a point for each row; needs streamnb[plot]."""
+    """Draw ranking against time and space, with a point for each row; needs streamnb[plot]."""
     from matplotlib.figure import Figure
 
     figure = Figure((11, 4.4), layout="constrained")

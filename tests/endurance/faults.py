@@ -1,12 +1,12 @@
-"""Let the machine fail below whatever writes: disks, descriptors, memory and clocks.
+"""Let the system fail below a program that writes: disks, descriptors, memory and clocks.
 
     python tests/endurance/faults.py [WRITER ...] [--faults NAME,...] [--times 20]
 
-Faults come and go while a writer works (those of kills.py): a disk that is full and is freed again, EIO,
-writes that are short, fsync that fails, a folder that can only be read, no file descriptors, a year's
-jump of the clock, a network that delivers a byte at a time. A library made of faults.c (by cc) stands
-between the process and the system. Whatever is refused is told in one line; what was acknowledged is
-there; and when the fault is over, all goes on. Exit status 1 where anything was wrong.
+A writer is one of those of kills.py. While it works, faults come and go: a full disk, EIO, partial writes,
+a failing fsync, a read-only folder, no file descriptors, a clock that jumps by a year, a network that
+delivers single bytes. A library made from faults.c (by cc) replaces calls of the system. Each refusal must
+be an error of one line, every acknowledged message must be in the database, and the writer must work again
+after the fault. Exit status 1 if anything was wrong.
 """
 
 import argparse
@@ -31,7 +31,7 @@ YEAR = 365 * 86400.0
 
 
 class Fault(NamedTuple):
-    """The calls that fail, their errno, and the jump of the clock in seconds."""
+    """The failing calls, their errno, and the jump of the clock in seconds."""
 
     failing: int = 0
     number: int = 0
@@ -50,13 +50,13 @@ FAULTS = {
     "clock-back": Fault(jump=-YEAR),
     "byte-by-byte": Fault(SLOW),
 }
-# A command that cannot even begin says so in its line, and ends with a status that means that.
+# A command that cannot begin prints one line, and exits with the status of that error.
 ENDED = {f"FAILED with wait status {status << 8}": "error at the start" for status in (5, 75)}
 WRITERS = ("learn", "rebuild", "compact", "import", "serve", "watch")
 
 
 class Control:
-    """Settings of the library, in memory that all processes share."""
+    """The settings of the library, in memory shared by all processes."""
 
     LAYOUT = struct.Struct("dddqqqq")
 
@@ -65,13 +65,13 @@ class Control:
             self.memory = mmap.mmap(file.fileno(), self.LAYOUT.size)
 
     def fail(self, fault: Fault) -> None:
-        """Let this happen from now on; `Fault()` for nothing."""
+        """Set the current fault; `Fault()` for none."""
         values = (fault.jump, 1.0, 0.0, fault.failing, fault.number, self.hits, os.getpid())
         self.LAYOUT.pack_into(self.memory, 0, *values)
 
     @property
     def hits(self) -> int:
-        """Number of calls that failed."""
+        """The number of failed calls."""
         return int(self.LAYOUT.unpack_from(self.memory)[5])
 
 
@@ -84,7 +84,7 @@ def build_library(folder: Path) -> Path:
 
 
 def run_below(command: list[str]) -> int:
-    """Run a script with the library between it and the system."""
+    """Run a script with the library preloaded."""
     with tempfile.TemporaryDirectory(prefix="streamnb-faults-") as name:
         control = Path(name) / "control"
         control.write_bytes(Control.LAYOUT.pack(0.0, 1.0, 0.0, 0, 0, 0, 0))
@@ -98,7 +98,7 @@ def run_below(command: list[str]) -> int:
 def run(
     name: str, fault: Fault, times: int, folder: Path, control: Control
 ) -> tuple[Counter[str], list[str]]:
-    """Let a fault come and go below a writer; return counts and problems."""
+    """Begin and end a fault while a writer works; return counts and problems."""
     import kills
 
     rng = random.Random(f"{name} {fault}")
@@ -147,7 +147,7 @@ def main() -> None:
     for name in chosen.writers or WRITERS:
         for fault in chosen.faults.split(","):
             if FAULTS[fault].failing == SLOW and name != "serve":
-                continue  # nobody else speaks over a network
+                continue  # other writers do not use a network
             begun = time.monotonic()
             counts, problems = run(
                 name, FAULTS[fault], chosen.times, data / f"{name}-{fault}", control

@@ -1,9 +1,9 @@
-"""Fill a real disk of a few megabytes below two processes that learn, and make room again.
+"""Fill a disk of a few megabytes while two processes learn, then free space again.
 
-    python tests/endurance/full_disk.py [--times 50]      # as root, who can mount one
+    python tests/endurance/full_disk.py [--times 50]      # as root, who can mount a disk
 
-What was acknowledged is looked for, and one more message is learned. (faults.py lets a disk be full
-for anybody, without one.) Exit status 1 where anything was wrong.
+The program checks that the database has all acknowledged messages, and learns one more. (faults.py simulates
+a full disk, without root.) Exit status 1 if anything was wrong.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SIZE = 12 << 20  # bytes
 
 @contextmanager
 def small_disk() -> Iterator[Path]:
-    """A disk of its own."""
+    """A mounted disk."""
     with tempfile.TemporaryDirectory() as name:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", name], check=True)
         try:
@@ -49,7 +49,7 @@ def main() -> None:
             children = [kills.Child(partial(writer.act, part)) for part in range(2)]
             writer.meanwhile(rng.uniform(1, 3))
             reports = [line for child in children for line in child.kill()[0]]
-            ballast.unlink()  # somebody makes room
+            ballast.unlink()  # free space again
             acknowledged += sum(line.startswith("done") for line in reports)
             refused += sum(line.startswith("error") for line in reports)
             problems += writer.check(reports)

@@ -1,8 +1,8 @@
-"""Kill `streamnb serve` again and again while mail flows through it, and count what arrived.
+"""Kill `streamnb serve` repeatedly while mail passes through it, and count the messages that arrive.
 
     python tests/endurance/kill_proxy.py [KILLS] [before-queue | after-queue | lmtp]
 
-As root, with Postfix and Dovecot installed; both are started with folders of their own.
+Run it as root, with Postfix and Dovecot installed. It starts both with their own folders.
 """
 
 import random

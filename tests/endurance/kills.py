@@ -1,12 +1,12 @@
-"""Kill whatever writes, at any moment, thousands of times; then look for what was lost or came twice.
+"""Kill a writing process at random moments, thousands of times; find lost and repeated changes.
 
     python tests/endurance/kills.py [WRITER ...] [--kills 200] [--seed 1]
 
-Writers are learn, many, rebuild, compact, import, serve, watch, imap (as root, with Dovecot), postgres and
-postgres-many (as root, with PostgreSQL; the server is killed, too). A child process writes and says what it was told
-is done; it is killed with SIGKILL after a time drawn at random; then the database is verified, and
-all that was said is looked for. Children are forked, so that most of their time is spent writing. Exit
-status 1 where anything was wrong.
+The writers are learn, many, rebuild, compact, import, serve, watch, imap (as root, with Dovecot), postgres
+and postgres-many (as root, with PostgreSQL, whose server is killed, too). A child process writes, and reports
+each acknowledged change. SIGKILL ends it after a random time. Then the database is verified, and each
+reported change must be in it. Children are forked, so they spend most of their time writing. Exit status 1 if
+anything was wrong.
 """
 
 import argparse
@@ -34,7 +34,7 @@ import servers
 from postgres import Server, served
 from stream import stream
 
-import streamnb.mailbox.compact  # these also so that children need not import them
+import streamnb.mailbox.compact  # imported here, so children need not import them
 import streamnb.mailbox.service.api
 import streamnb.mailbox.service.http
 import streamnb.mailbox.watch.imap
@@ -52,7 +52,7 @@ from streamnb.mailbox.transfer.formats import export, import_file
 Say = Callable[[str], None]
 MAILS = [(message.content, message.label) for message in stream(400, seed=7)]
 LABELS = ("ham", "spam")
-ROUNDS = 40  # kills of one database
+ROUNDS = 40  # number of kills before a new database
 ACKNOWLEDGED = ("done", "imported", "rebuilt", "compacted", "came")
 
 
@@ -63,7 +63,7 @@ def command(arguments: list[str]) -> None:
 
 
 class Child:
-    """A process that does something until it is killed, and lines of what it has done."""
+    """A process that works until it is killed, and the lines that it reports."""
 
     def __init__(self, act: Callable[[Say], None]) -> None:
         self.reading, writing = os.pipe()
@@ -86,12 +86,12 @@ class Child:
             os._exit(code)
 
     def kill(self) -> tuple[list[str], bool]:
-        """Kill it; return its reports, and True if it was alive until now."""
+        """Kill the process; return its reports, and True if it was still running."""
         os.kill(self.pid, signal.SIGKILL)
         return self.wait()
 
     def wait(self) -> tuple[list[str], bool]:
-        """Let it end by itself; return its reports, and True if it was killed."""
+        """Wait for its end; return its reports, and True if it was killed."""
         with open(self.reading) as lines:
             reports = lines.read().splitlines()
         _, status = os.waitpid(self.pid, 0)
@@ -106,7 +106,7 @@ def failures(reports: list[str]) -> list[str]:
 
 @contextlib.contextmanager
 def telling(say: Say) -> Iterator[None]:
-    """Say what is refused, in its one line, and go on."""
+    """Report an error as one line, and continue."""
     try:
         yield
     except StreamNBError as error:
@@ -122,8 +122,10 @@ class Learn:
     def __init__(self, place: Path | str, rng: random.Random) -> None:
         self.place = place
         self.rng = rng
-        self.labels: dict[int, str] = {}  # what is sure: "" for what is not known
-        self.last: defaultdict[int, set[str]] = defaultdict(set)  # begun, and not acknowledged
+        self.labels: dict[int, str] = {}  # the certain label of each message: "" if it has none
+        self.last: defaultdict[int, set[str]] = defaultdict(
+            set
+        )  # changes that were begun and not acknowledged
 
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
@@ -141,7 +143,7 @@ class Learn:
         return []
 
     def check(self, reports: list[str]) -> list[str]:
-        """Check that acknowledged changes are there; changes only begun may be."""
+        """Check that the database has all acknowledged changes; it may have the others that were begun."""
         problems = failures(reports)
         self.last.clear()
         for line in reports:
@@ -166,7 +168,7 @@ class Learn:
 
 
 class Many(Learn):
-    """Two processes learn messages of one database, some at a time in one transaction."""
+    """Two processes learn messages in one database, several in each transaction."""
 
     def act(self, part: int, say: Say) -> None:
         draw = random.Random(self.rng.random())
@@ -184,7 +186,7 @@ class Many(Learn):
 
 
 class Taught:
-    """A database that has learned some messages, of which none may change."""
+    """A trained database whose labels must not change."""
 
     children, longest, number = 1, 0.15, 40
 
@@ -218,7 +220,7 @@ class Taught:
 
 
 class Rebuild(Taught):
-    """All messages are learned anew, again and again."""
+    """The database is rebuilt repeatedly."""
 
     def act(self, part: int, say: Say) -> None:
         while True:
@@ -228,7 +230,7 @@ class Rebuild(Taught):
 
 
 class Compact(Taught):
-    """Rare features are dropped, and the ledger cut, while another process learns."""
+    """`compact` drops rare features and old history while another process learns."""
 
     children = 2
 
@@ -246,7 +248,7 @@ class Compact(Taught):
 
 
 class Import(Taught):
-    """A file is added as a whole or not at all."""
+    """An import adds all of a file or nothing."""
 
     longest = 0.6
 
@@ -285,7 +287,7 @@ class Import(Taught):
 
 
 class Serve(Taught):
-    """Programs teach over HTTP; what was answered with 200 is there."""
+    """Programs learn over HTTP; messages answered with 200 are in the database."""
 
     longest = 0.5
 
@@ -297,11 +299,11 @@ class Serve(Taught):
         command(["serve", "--db", str(self.place), "--http", f"127.0.0.1:{self.port}"])
 
     def begin(self) -> None:
-        """Choose where it listens; what it was told before is not forgotten."""
+        """Choose the port of the server, and keep the labels of earlier servers."""
         self.port = servers.free_port()
 
     def meanwhile(self, seconds: float) -> list[str]:
-        """Teach it until it is killed, one message after the other; mostly from when it listens on."""
+        """Send labels until the server is killed, one after the other, mostly after it has begun to listen."""
         headers = {"Authorization": f"Bearer {self.token}"}
         give_up = time.monotonic() + 10
         while self.rng.random() < 0.99 and time.monotonic() < give_up:
@@ -329,7 +331,7 @@ class Serve(Taught):
 
 
 class Watch(Taught):
-    """A Maildir is watched while mail comes, some of it put into Junk; each stays there once."""
+    """A Maildir is watched while mail arrives and a person moves some of it into Junk; no mail is lost or doubled."""
 
     longest, number = 0.6, 120
 
@@ -337,9 +339,9 @@ class Watch(Taught):
         super().__init__(place, rng)
         self.root = place.with_suffix(".maildir")
         self.count = 0
-        self.junk: set[int] = set()  # put there by hand
+        self.junk: set[int] = set()  # moved there by a person
         self.make()
-        self.look()  # what lay there before tells nothing
+        self.look()  # mail from before the first scan is not a label
 
     def make(self) -> None:
         for folder in (self.root, self.root / ".Junk"):
@@ -354,7 +356,7 @@ class Watch(Taught):
         command(self.arguments)
 
     def meanwhile(self, seconds: float) -> list[str]:
-        """Mail comes, some of it is put into the folder of spam."""
+        """Deliver mail, and move some of it into the folder of spam."""
         end, before = time.monotonic() + seconds, self.count
         while time.monotonic() < end:
             self.deliver(self.count, by_hand=self.count % 4 == 0)
@@ -363,7 +365,7 @@ class Watch(Taught):
         return [f"came {number}" for number in range(before, self.count)]
 
     def message(self, number: int) -> bytes:
-        """A message of its own: what was learned before has other Message-IDs."""
+        """Return a new message; earlier messages have other Message-IDs."""
         return b"Message-ID: <%d@kills>\n" % number + MAILS[number % len(MAILS)][0]
 
     def deliver(self, number: int, by_hand: bool) -> None:
@@ -376,7 +378,7 @@ class Watch(Taught):
             path.rename(self.root / "new" / path.name)
 
     def look(self) -> list[str]:
-        """Look once, to the end; what went wrong."""
+        """Scan once, completely; return the problems."""
         return failures(Child(lambda _: command([*self.arguments, "--once"])).wait()[0])
 
     def count_delivered(self) -> Counter[bytes]:
@@ -391,13 +393,13 @@ class Watch(Taught):
         with Mailbox(self.place, wait=60) as box:
             for number in self.junk:
                 label = box.label_of(digest(self.message(number)))
-                if label is not None:  # it was seen nowhere else, so nobody has moved it
+                if label is not None:  # no scan saw it elsewhere, so no person has moved it
                     problems.append(f"message {number} was put into Junk unseen, and is {label}")
         return problems
 
 
 class Imap(Watch):
-    """The same of an account on a mail server."""
+    """The same for an account on a mail server."""
 
     longest = 1.0
     server: servers.Dovecot
@@ -441,7 +443,7 @@ WRITERS: dict[str, type[Learn] | type[Taught]] = {
 def run(
     name: str, kills: int, seed: int, folder: Path, server: Server | None
 ) -> tuple[int, int, list[str]]:
-    """Kill a writer so often: kills, what was acknowledged, and what was wrong."""
+    """Kill a writer a number of times; return kills, acknowledged changes and problems."""
     rng = random.Random(f"{name} {seed}")
     done = acknowledged = rounds = 0
     problems: list[str] = []
@@ -456,7 +458,7 @@ def run(
             writer.begin()
         children = []
         for part in range(writer.children):
-            rng.random()  # each child draws from where this has come
+            rng.random()  # each child continues these random numbers
             children.append(Child(partial(writer.act, part)))
         reports = writer.meanwhile(rng.uniform(0, writer.longest))
         if server is not None and rounds % 4 == 3:
@@ -464,7 +466,7 @@ def run(
             server.start()
         for child in children:
             lines, killed = child.kill()
-            # Where its server was killed, a child may end by itself, with one line.
+            # After its server was killed, a child may end by itself, with an error of one line.
             server_was_killed = server is not None and rounds % 4 == 3
             reports += [
                 line for line in lines if not (server_was_killed and line.startswith("FAILED"))

@@ -1,9 +1,10 @@
-"""A year of mail through the library: a model that forgets, one message after the other.
+"""A year of mail for a model in memory that forgets, one message after the other.
 
     python tests/endurance/library.py [--messages 10000000] [--decay 0.9999] [--window N] [--out FILE]
 
-Each message is judged, then learned. A slip is set right 50 messages later, and what was forgotten is
-taken back. (That this is exact is what `together.py model` and the tests look for.) Writes a line of JSON for each of 120 parts of the year.
+Each message is classified, then learned. A wrong label is corrected 50 messages later, and forgotten messages
+are unlearned. (`together.py model` and the tests check that this is exact.) The program writes a line of JSON
+for each of 120 parts of the year.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from streamnb.classifier import Classifier
 from streamnb.naive_bayes import WindowNB
 from streamnb.naive_bayes.receipt import Receipt
 
-LATER = 50  # messages until a reader sees what went wrong
+LATER = 50  # number of messages until a reader corrects a wrong verdict
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Draw what the years of mail wrote down: tests/endurance/pictures.py library.jsonl ... [--out FOLDER]
+"""Draw the records of a year of mail: tests/endurance/pictures.py library.jsonl ... [--out FOLDER]
 
-One picture for each file, named as it: latencies, errors (of each part, before it was learned), memory
-of the process that judges and size of what it knows, over the messages of a year.
+Each file gives one picture of its name. It shows, over the messages of a year, latencies, errors before
+learning, the memory of the process, and the size of the model.
 """
 
 import argparse

@@ -3,11 +3,11 @@
     python tests/endurance/site_year.py serve [--messages 300000] [--out FILE]
     python tests/endurance/site_year.py watch [--messages 30000] [--out FILE]
 
-The clock of all processes goes through a year meanwhile (by the library of faults.py). Each message is
-judged. A server's owner says of those judged wrongly, and of each tenth, what they are, with the slips of
-stream.py; a Maildir's owner moves what lies in the wrong folder. At the end of each month `streamnb compact` drops what one message had alone two months ago,
-and the ledger's features of half a year ago, while mail goes on. Writes a line of JSON for each of 120
-parts of the year.
+The library of faults.py moves the clock of all processes through a year. Each message is classified. The owner
+of a server labels wrongly classified messages and a tenth of the others, with the wrong labels of stream.py.
+The owner of a Maildir moves messages that are in the wrong folder. At the end of each month, while mail
+arrives, `streamnb compact` drops features that only one message had, after two months, and features in the
+ledger after half a year. The program writes a line of JSON for each of 120 parts of the year.
 """
 
 import argparse
@@ -31,21 +31,21 @@ from streamnb import Mailbox
 from streamnb.mailbox.service.client import MailboxClient
 
 STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
-LATER = 50  # messages until a reader sees what went wrong
+LATER = 50  # number of messages until a reader corrects a wrong verdict
 COMPACT = ["compact", "--rare", "60", "--ledger", "180"]
 
 
 class Site:
-    """A process that judges, whose memory and database are watched.
+    """A process that classifies; its memory and database are measured.
 
     Parameters
     ----------
     folder
-        Where everything is.
+        Folder of all files.
     compacts
         Whether a month ends with `streamnb compact`.
     arguments
-        The command that stays.
+        The command of the process.
     """
 
     def __init__(self, folder: Path, compacts: bool, *arguments: str) -> None:
@@ -62,7 +62,7 @@ class Site:
         self.compacted = 0.0
 
     def measures(self) -> dict[str, float]:
-        """Megabytes of the process, of the database, and seconds of the last compaction."""
+        """Return megabytes of the process and of the database, and seconds of the last compaction."""
         self.look()
         files = [Path(f"{self.database}{ending}") for ending in ("", "-wal")]
         return {
@@ -73,7 +73,7 @@ class Site:
         }
 
     def compact(self) -> None:
-        """Begin to compact."""
+        """Start a compaction."""
         self.wait()
         self.begun = time.monotonic()
         self.compacting = subprocess.Popen(
@@ -82,7 +82,7 @@ class Site:
         )
 
     def look(self) -> None:
-        """Note how long the last compaction took, if it is over."""
+        """Record the time of the last compaction, if it has ended."""
         if self.compacting is not None and (status := self.compacting.poll()) is not None:
             assert status == 0, "compact failed"
             self.compacted = time.monotonic() - self.begun
@@ -106,7 +106,7 @@ class Site:
 
 
 def months(control: Control, number: int, messages: int, site: Site) -> None:
-    """Let the clock go on, and compact at the end of a month, if that is wanted."""
+    """Move the clock forward, and compact at the end of a month if configured."""
     control.fail(Fault(jump=YEAR * number / messages))
     site.look()
     month = number * MONTHS // messages
@@ -116,7 +116,7 @@ def months(control: Control, number: int, messages: int, site: Site) -> None:
 
 
 def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
-    """Ask a server, and teach its database from another process."""
+    """Classify by a server, and learn in its database by another process."""
     site = Site(folder, not chosen.never_compact, "serve")
     assert site.process.stdout is not None
     site.process.stdout.readline()
@@ -144,7 +144,7 @@ def serve(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
 
 
 class Lines:
-    """Output lines of a process, read as they come, with the time."""
+    """Output lines of a process with the time of each."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.queue: queue.SimpleQueue[tuple[float, str]] = queue.SimpleQueue()
@@ -157,7 +157,7 @@ class Lines:
             self.queue.put((time.perf_counter(), line))
 
     def until(self, wanted: Callable[[str], object], seconds: float = 120) -> tuple[float, str]:
-        """The first line that is wanted, and when it came."""
+        """Return the first line that matches, and its time."""
         last_lines: deque[str] = deque(maxlen=5)
         while True:
             try:
@@ -172,12 +172,12 @@ class Lines:
 
 
 def watch(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
-    """Deliver to a Maildir; its owner reads, moves what lies in the wrong folder, and throws away."""
+    """Deliver to a Maildir; its owner reads mail, moves it from wrong folders, and deletes it."""
     root = folder / "Maildir"
     for place in ("", ".Junk", ".Lists"):
         for name in ("cur", "new", "tmp"):
             (root / place / name).mkdir(parents=True)
-    with Mailbox(folder / "mail.db") as box:  # what its owner kept of the year before
+    with Mailbox(folder / "mail.db") as box:  # mail that its owner kept from earlier years
         for message in stream(300, chosen.seed + 1):
             box.learn(message.content, message.label)
     classes = "spam=Junk,ham=INBOX,list=Lists"
@@ -204,13 +204,13 @@ def watch(chosen: argparse.Namespace, folder: Path, control: Control) -> None:
 
 
 FOLDERS = {"spam": ".Junk", "ham": "", "list": ".Lists"}
-AT_ONCE = 20  # messages that come together
+AT_ONCE = 20  # number of messages that arrive together
 
 
 def _delivered(
     root: Path, batch: list[tuple[int, Message]], lines: Lines, slices: Slices
 ) -> list[tuple[str, Path]]:
-    """Deliver messages and wait until each was judged: as what, and where it lies."""
+    """Deliver messages, wait for their verdicts, and return verdict and folder of each."""
     begun = {}
     for number, message in batch:
         name = f"{number}.x.host"
@@ -234,7 +234,7 @@ def _delivered(
 
 
 def _read(root: Path, path: Path, folder_class: str, label: str) -> Path:
-    """Read a message, and move it to where it belongs."""
+    """Read a message, and move it to the folder of its class."""
     folder = root / FOLDERS[label] / "cur"
     target = folder / f"{path.name.partition(':')[0]}:2,S"
     os.rename(path, target)

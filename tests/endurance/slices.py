@@ -1,4 +1,4 @@
-"""Records of a long run, written a slice of its messages at a time."""
+"""Records of a long run, with a line for each part of its messages."""
 
 import json
 import time
@@ -16,7 +16,7 @@ SHARES = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "worst": 1.0}
 
 
 def resident(process: int | str = "self") -> float:
-    """Megabytes of memory that a process has now."""
+    """Return the current megabytes of memory of a process."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
@@ -24,18 +24,18 @@ def resident(process: int | str = "self") -> float:
 
 
 class Slices:
-    """Latencies and errors of a run, summed up for every slice and written as a line of JSON.
+    """Latencies and errors of a run: a line of JSON for each part of it.
 
     Parameters
     ----------
     path
-        Where the lines go.
+        File for the lines.
     messages
-        How many there are going to be.
+        Total number of messages.
     slices
-        In how many parts they are told.
+        Number of parts.
     measures
-        Gives what is measured at the end of each part: memory, sizes.
+        Returns the measurements at the end of each part: memory, sizes.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class Slices:
 
     @contextmanager
     def timed(self, action: str) -> Iterator[None]:
-        """Note how long something took."""
+        """Record the time of an operation."""
         begun = time.perf_counter()
         yield
         self.times[action].append(time.perf_counter() - begun)
 
     def note(self, prediction: object, label: str) -> None:
-        """Note a verdict, before its message is taught; at the end of a slice, write it down."""
+        """Record a verdict before its message is learned; at the end of a part, write its line."""
         self.judged += 1
         if prediction != label:
             self.wrong += 1
@@ -69,7 +69,7 @@ class Slices:
             self.write()
 
     def write(self) -> None:
-        """Write the slice down, and begin the next one."""
+        """Write the line of a part, and begin the next part."""
         line: dict[str, Any] = {
             "messages": self.number,
             "seconds": round(time.monotonic() - self.begun, 1),

@@ -1,11 +1,10 @@
-"""A year of mail of any length: what is seeded is the same again.
+"""A year of mail of any length; equal seeds give equal mail.
 
-The vocabulary grows as it does in real mail: ranks are drawn from a Pareto law of which a million
-words have some 35,000 different ones (enron1, enron5, spamassassin and 20news have 33,000 to 45,000).
-Of ten words of a message six are everybody's, two or three of its class alone; each of these is
-replaced by another one every fourth month. Spam comes in campaigns, too: hundreds of messages that
-are nearly alike. A third class begins in the fifth month. One message of 200 is taught wrongly and
-set right later, one of 1,000 is forgotten again.
+The vocabulary grows as in real mail: ranks are drawn from a Pareto law. A million words have about 35,000
+distinct ones (enron1, enron5, spamassassin and 20news have 33,000 to 45,000). Of ten words of a message,
+six belong to all classes, and two or three to its class alone. Each of the latter is replaced by another word
+every four months. Spam also comes in campaigns of hundreds of similar messages. A third class begins in
+the fifth month. One message of 200 gets a wrong label that is corrected later, and one of 1,000 is forgotten.
 """
 
 from collections.abc import Iterator
@@ -17,28 +16,31 @@ __all__ = ["LATE", "MONTHS", "Message", "stream"]
 
 MONTHS = 12
 LATE = 4  # the month, counted from 0, in which the third class begins
-_TAIL, _HEAD = 0.6, 30.0  # of the Pareto law
+_TAIL, _HEAD = 0.6, 30.0  # exponent and scale of the Pareto law
 _BLOCK = 1000
 _CLASSES = ("ham", "spam", "list")
-_SHARES = ((0.45, 0.55, 0.0), (0.40, 0.48, 0.12))  # before and after the third one begins
+_SHARES = (
+    (0.45, 0.55, 0.0),
+    (0.40, 0.48, 0.12),
+)  # frequencies of the classes before and after the third one begins
 _COMMON = [f"w{rank}" for rank in range(50_000)]
 
 
 class Message(NamedTuple):
-    """A message, and what its reader does with it.
+    """A message, and the labels by its reader.
 
     Attributes
     ----------
     month
-        In which month it comes, counted from 0.
+        Month of arrival, counted from 0.
     content
         The mail.
     label
-        What it is.
+        Its true label.
     first_label
-        The label its reader gives first; a slip if it differs from `label`.
+        The first label by its reader; a mistake if it differs from `label`.
     forgotten
-        True if the reader undoes that label altogether.
+        True if the reader removes that label.
     """
 
     month: int
@@ -49,7 +51,7 @@ class Message(NamedTuple):
 
 
 def stream(messages: int, seed: int = 1, words: float = 20.0) -> Iterator[Message]:
-    """Generate a year of so many messages, of so many words at the median."""
+    """Generate a year of messages, given their number and the median number of words."""
     rng = np.random.default_rng(seed)
     for start in range(0, messages, _BLOCK):
         month = start * MONTHS // messages
@@ -86,12 +88,12 @@ def _block(
 
 
 def _ranks(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Words by their ranks, as far down as there are any."""
+    """Return random ranks of words, from a Pareto law."""
     return np.minimum(_HEAD * (rng.random(size) ** (-1 / _TAIL) - 1), 1e15).astype(np.int64)
 
 
 def _words(rng: np.random.Generator, classes: np.ndarray, month: int) -> list[str]:
-    """A word for each class that is given."""
+    """Return a word for each given class."""
     ranks = _ranks(rng, len(classes))
     own = rng.random(len(classes)) < 0.4
     stray = rng.random(len(classes)) < 0.45  # a word of any class

@@ -1,13 +1,12 @@
-"""Many at once on one database and on one model, for as long as you like.
+"""Many threads and processes on one database or one model, for any time.
 
     python tests/endurance/together.py database [--minutes 60] [--processes 4] [--threads 2]
     python tests/endurance/together.py model [--minutes 60] [--threads 8]
 
-Every thread has messages of its own, which it learns, corrects, forgets and asks about; now and then one
-of them verifies, exports, rebuilds or compacts the database, or saves, clones and explains the model.
-In the end each message has the label that its thread gave it last, the database is sound, and a model
-from which all is taken back again is empty. Under a race detector: see `tsan.sh`. Exit status 1 where
-anything was wrong.
+Each thread learns, corrects, forgets and classifies its own messages. Sometimes one verifies, exports, rebuilds
+or compacts the database, or saves, clones and explains the model. At the end, each message must have the last
+label of its thread, the database must be undamaged, and the model must be empty after all messages were
+unlearned. tsan.sh runs it under a race detector. Exit status 1 if anything was wrong.
 """
 
 import argparse
@@ -38,7 +37,7 @@ LABELS = ("ham", "spam")
 
 
 class Others:
-    """One thread's messages of a database, and what they are.
+    """The messages of one thread, and their labels.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ class Others:
         self.done: Counter[str] = Counter()
 
     def step(self) -> None:
-        """Do one thing."""
+        """Do one random operation on a message."""
         i, chance = self.draw.choice(self.indices), self.draw.random()
         if chance < 0.3:
             label = self.draw.choice(LABELS)
@@ -81,7 +80,7 @@ class Others:
             self.maintain()
 
     def maintain(self) -> None:
-        """Something that takes the whole database."""
+        """Do one operation on the whole database."""
         task = self.draw.choice(["verify", "export", "rebuild", "compact"])
         if task == "verify":
             assert self.box.verify() == []
@@ -104,7 +103,7 @@ class Others:
 
 
 def threads(acts: list[Callable[[], None]]) -> list[str]:
-    """Do things at once; what went wrong in them."""
+    """Run operations at the same time; return their problems."""
     problems: list[str] = []
 
     def guarded(act: Callable[[], None]) -> None:
@@ -124,7 +123,7 @@ def threads(acts: list[Callable[[], None]]) -> list[str]:
 def process(
     place: Path, first: int, number: int, threads_in_all: int, until: float, results: Any
 ) -> None:
-    """Some threads that share one object, until it is time."""
+    """Run threads that share one object until the end of the time."""
     with Mailbox(place, wait=60) as box:
         others = [Others(box, first + i, threads_in_all, place.parent) for i in range(number)]
 
@@ -141,7 +140,7 @@ def process(
 
 
 def database(minutes: float, processes: int, number: int) -> tuple[Counter[str], list[str]]:
-    """Processes with threads on one database: what they did, and what was wrong."""
+    """Run processes with threads on one database; return operations and problems."""
     results: Any = multiprocessing.Queue()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "mail.db"
@@ -168,7 +167,7 @@ def database(minutes: float, processes: int, number: int) -> tuple[Counter[str],
 
 
 def model(minutes: float, number: int) -> tuple[Counter[str], list[str]]:
-    """Threads on one classifier: what they did, and what was wrong."""
+    """Run threads on one classifier; return operations and problems."""
     shared = MailClassifier(label_noise=0.0)
     until = time.monotonic() + 60 * minutes
     done = [Counter[str]() for _ in range(number)]
