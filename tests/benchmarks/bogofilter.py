@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bogofilter.py CORPUS OUT
 
-Writes OUT/results.txt, to be read by `streamnb compare`. Bogofilter (apt install bogofilter) is asked
-for 16 digits; its own third verdict, unsure, is not used: above one half is spam.
+Writes OUT/results.txt for `streamnb compare`. bogofilter (apt install bogofilter) prints 16 digits. Its third
+verdict, unsure, is not used: a score above one half is spam.
 """
 
 import argparse

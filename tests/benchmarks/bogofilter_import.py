@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bogofilter_import.py CORPUS... [--messages 1000] [--seed 0]
 
-Prints for each corpus how many of 300 messages bogofilter and streamnb are right about, wrong about and
-unsure of. Needs bogofilter and bogoutil (apt install bogofilter).
+Prints for each corpus the numbers of correct, wrong and unsure verdicts of bogofilter and streamnb on 300
+messages. Needs bogofilter and bogoutil (apt install bogofilter).
 """
 
 import argparse
@@ -45,7 +45,7 @@ def summary(verdicts: list[tuple[str, str]]) -> str:
 
 
 def compare(train: Messages, test: Messages, folder: Path) -> None:
-    """Train bogofilter, import its list, and print the verdicts of both."""
+    """Train bogofilter, import its word list, and print the verdicts of both."""
     database = str(folder / "bogofilter")
     Path(database).mkdir()
     paths = write(train, folder / "train")

@@ -2,17 +2,17 @@
 
     python other_learners.py STREAM [STREAM ...] [--seed 2007] [--most N]
 
-Of each stream, a markdown table. Prequential: each message is classified, then learned, in the
-stream's order; frozen: the last fifth of the same order, classified by what has learned just the
-first four fifths. (1-ROCA)%, of two classes, is the share of pairs that the prequential scores rank
-wrongly. Seconds are of CPU, of the prequential pass alone, reading and batch learners excluded.
+Prints a Markdown table for each stream. Prequential: each message is classified, then learned, in the order
+of the stream. Frozen: a learner of the first four fifths classifies the last fifth. (1-ROCA)%, for two
+classes, is the percentage of pairs that the prequential scores rank wrongly. Seconds are CPU seconds of the
+prequential pass alone, without reading and batch learners.
 
-scikit-learn's online learners work in batches: each batch is classified, then learned. A batch is a
-twentieth of what has been learned, at least 1 message and at most 100; one at a time, each step
-would go through all weights. They and Vowpal Wabbit are told all classes beforehand, streamnb is
-not; what cannot classify yet is wrong. They are given the whole message, bytes as latin-1; Vowpal
-Wabbit its words in lower case. What is not installed is said to be so. Needs streamnb, and
-scikit-learn and vowpalwabbit from PyPI.
+scikit-learn's online learners work in batches: each batch is classified, then learned. A batch is a twentieth
+of the messages learned, at least 1 message and at most 100. With single messages, each step would update all
+weights. These learners and Vowpal Wabbit know all classes beforehand; streamnb does not. A learner that cannot
+classify yet is wrong. Learners get the whole message, with bytes as latin-1; Vowpal Wabbit gets its words in
+lower case. A program that is not installed is reported. Needs streamnb, and scikit-learn and vowpalwabbit
+from PyPI.
 """
 
 import argparse
@@ -37,14 +37,14 @@ def as_text(content):
 
 
 class StreamNB:
-    """The default for the stream's kind of content."""
+    """Return the default classifier for the content of the stream."""
 
     def __init__(self, classes, is_mail):
         self.positive = classes[-1]
         self.model = MailClassifier() if is_mail else TextClassifier()
 
     def classify(self, contents):
-        """The label of each message, and its score for the last of two classes."""
+        """Return the label of each message, and its score for the last of two classes."""
         for content in contents:
             shares = self.model.predict_proba_one(content)
             yield max(shares, key=shares.get, default=None), self.log_odds(shares)
@@ -68,7 +68,7 @@ class Hashing:
 
         self.classes = classes
         self.is_fitted = False
-        # Every step goes through all weights of all classes, so fewer of each for many classes.
+        # Every step updates all weights of all classes, so many classes get fewer weights.
         options = {"ngram_range": NGRAMS, "n_features": 2**20 if len(classes) == 2 else 2**18}
         if model.endswith("NB"):
             self.model = getattr(naive_bayes, model)(**parameters)
@@ -97,7 +97,7 @@ class Hashing:
 
 
 class VowpalWabbit:
-    """Words and pairs of words: one against all, or logistic regression of two classes."""
+    """Vowpal Wabbit on words and pairs of words: one against all, or logistic regression of two classes."""
 
     def __init__(self, classes, is_mail):
         from vowpalwabbit import Workspace
@@ -110,7 +110,7 @@ class VowpalWabbit:
         self.model = Workspace(f"{kind} --ngram 2 -b 22 --quiet")
 
     def features(self, content):
-        """Nothing but letters, digits and underscores, so no bar, colon or line end."""
+        """Return a text with only letters, digits and underscores, so without bar, colon and line end."""
         return "|w " + " ".join(re.findall(r"\w+", as_text(content).lower()))
 
     def classify(self, contents):
@@ -146,7 +146,7 @@ class Batch:
         self.model.fit([as_text(content) for content in contents], labels)
 
 
-# The default alpha of 1 in each of a million hashed features would outweigh what was counted.
+# The default alpha of 1 in each of a million hashed features would outweigh the counts.
 LEARNERS = {
     "streamnb, default": StreamNB,
     "hashing + SGD, hinge": partial(Hashing, model="SGDClassifier", loss="hinge"),
@@ -164,7 +164,7 @@ def accuracy(result, labels):
 
 
 def one_minus_roca(scores, are_positive):
-    """Percentage of pairs ranked wrongly, ties by half."""
+    """Return the percentage of wrongly ranked pairs; a tie is one half."""
     scores, are_positive = np.array(scores), np.array(are_positive)
     positive, negative = scores[are_positive], np.sort(scores[~are_positive])
     below = [np.searchsorted(negative, positive, side).mean() for side in ("left", "right")]
@@ -172,7 +172,7 @@ def one_minus_roca(scores, are_positive):
 
 
 def prequential(learner, contents, labels, cut):
-    """Return the results of all messages, of those from `cut` on when frozen there, and CPU seconds."""
+    """Return the results of all messages, the frozen results from `cut` on, and CPU seconds."""
     result, frozen, seconds, first = [], [], 0.0, 0
     while first < len(contents):
         size = min(1 + first // 20, MOST_IN_BATCH) if isinstance(learner, Hashing) else 1
@@ -188,7 +188,7 @@ def prequential(learner, contents, labels, cut):
 
 
 def cells(learner, contents, labels, classes):
-    """A learner's row: prequential accuracy, (1-ROCA)% of two classes, frozen accuracy, seconds."""
+    """Return a learner's row: prequential accuracy, (1-ROCA)% of two classes, frozen accuracy, seconds."""
     cut = 4 * len(contents) // 5
     if isinstance(learner, Batch):
         learner.learn(contents[:cut], labels[:cut])

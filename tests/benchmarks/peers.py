@@ -3,13 +3,13 @@
     apt install bogofilter spamassassin rspamd
     python tests/benchmarks/peers.py CORPUS [CORPUS ...] [--draws 3] [--only NAME,...]
 
-Each draw trains every filter on 1,000 messages and tests it on 300 others, in the same order. Rows of
-Markdown are printed: one a corpus and filter, and one a filter. SpamAssassin and rspamd run with their Bayes
+Each draw trains every filter on 1,000 messages and tests it on 300 others, in the same order. Prints Markdown:
+a row for each corpus and filter, and one for each filter. SpamAssassin and rspamd run with their Bayes
 classifier alone, without rules and network. A filter that is not installed is left out.
 
-Thresholds are the defaults of each filter: its verdicts for streamnb and bogofilter; BAYES_05 and
-BAYES_95 (probabilities of 5 and 95 %) for SpamAssassin, which gives less than 2 of 5 points in
-between; the same for rspamd.
+Each filter has its default thresholds. streamnb and bogofilter give verdicts. For SpamAssassin they are
+BAYES_05 and BAYES_95 (probabilities of 5 and 95 %): between them it gives less than 2 of 5 points. rspamd has
+the same ones.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from streamnb.corpus import Entry, open_corpus, read
 from streamnb.mailbox.service.client import MailboxClient
 
 TRAINED, TESTED = 1000, 300  # messages of a draw
-TIMED_PROCESSES = 20  # messages that a process of their own judges
+TIMED_PROCESSES = 20  # messages that are classified by separate processes
 SURE = 0.95  # probability from which SpamAssassin's and rspamd's Bayes count as sure
 STREAMNB = [sys.executable, "-P", "-m", "streamnb"]
 
@@ -45,7 +45,7 @@ Mails = list[tuple[bytes, str]]
 
 
 class Judgement(NamedTuple):
-    """Probability of spam, and the verdict: "spam", "ham" or "unsure"."""
+    """The probability of spam, and the verdict: "spam", "ham" or "unsure"."""
 
     probability: float
     verdict: str
@@ -57,8 +57,8 @@ class Peer(NamedTuple):
     Attributes
     ----------
     judge_by_server, judge_by_process
-        Classify a message with a program that runs already, or that is started for it; None if the
-        filter has no such way.
+        Classify a message by a running program, or by a program started for it; None if the filter
+        does not support this.
     size
         Returns the bytes of its database.
     """
@@ -322,7 +322,7 @@ PEERS: dict[str, tuple[str, Callable[[Mails, Path], AbstractContextManager[Peer]
 
 
 class Result(NamedTuple):
-    """Counts over the tested messages, milliseconds a message, and megabytes."""
+    """Counts over the tested messages, milliseconds for a message, and megabytes."""
 
     misses: int
     false_alarms: int
@@ -348,7 +348,7 @@ def sum_results(results: list[Result]) -> Result:
 
 
 def measure(peer: Peer, tests: Mails) -> Result:
-    """Classify the tested messages; some by processes of their own, to time them."""
+    """Classify the tested messages, some of them by separate processes, to measure their time."""
     times: dict[str, list[float]] = {"server": [], "process": []}
     judgements = []
     for number, (message, label) in enumerate(tests):

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Let threads share a model under a race detector: tests/endurance/tsan.sh [--minutes 5] [--threads 8]
 #
-# The compiled module is built with the thread sanitizer (gcc), in an environment of its own (.tsan in
-# this project). Python itself is not, so races of the interpreter are out of sight; those that its
-# lock does not prevent in our module, and numpy's calls beside it, are not.
+# Builds the compiled module with the thread sanitizer (gcc), in a separate environment (.tsan in this
+# project). Python itself is built without it, so races of the interpreter are not detected. Races in
+# the compiled module that the interpreter's lock does not prevent are detected.
 set -euo pipefail
 
 project=$(cd "$(dirname "$0")/../.." && pwd)

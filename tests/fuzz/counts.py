@@ -1,4 +1,4 @@
-"""Tables of counts, exact sums and models, as machines beside slow ones."""
+"""Tables of counts, exact sums and models, as state machines compared with slow ones."""
 
 import io
 import math
@@ -17,12 +17,12 @@ from streamnb._core.exact_sums import ExactSums
 
 __all__ = ["TARGETS"]
 
-# Keys of which the index sees the same hash, beside small ones and the largest.
+# Keys with the same hash in the index, small keys, and the largest one.
 KEYS = [*range(239), *alike(16), (1 << 64) - 1]
 
 
 class _Table:
-    """A table of counts, and a dict that goes through the same."""
+    """A table of counts, and a dict with the same operations."""
 
     def __init__(self, names: bool, values: bool) -> None:
         self.names = names
@@ -69,7 +69,7 @@ class _Table:
                 raise AssertionError("more was taken than was there")
 
     def merge(self, choice: Choices) -> None:
-        """Another table is added, its classes in another order."""
+        """Add another table with its classes in another order."""
         other = _Table(self.names, self.table.track_values)
         for _ in range(choice.below(3)):
             other.add(choice)
@@ -88,7 +88,7 @@ class _Table:
         self.table.reserve(choice.below(2000))
 
     def rescale(self, choice: Choices) -> None:
-        """Counts are halved, and what is then below the least is left out."""
+        """Halve the counts, and remove those below the minimum."""
         if choice.below(8):
             return
         self.table.rescale(0.5, 0.75)
@@ -126,13 +126,13 @@ def table(data: bytes) -> None:
 
 
 def _floats(data: bytes, least: float, most: float) -> list[float]:
-    """Eight bytes a number, as they stand, as far as they are in bounds."""
+    """Return the numbers of eight bytes each that are within the bounds."""
     values = struct.unpack(f"<{len(data) // 8}d", data[: len(data) // 8 * 8])
     return [x for x in values if least <= abs(x) <= most or x == 0]
 
 
 def sums(data: bytes) -> None:
-    """Logarithms, and sums that are as exact as fractions and know no order."""
+    """Check logarithms, and sums that equal fractions in any order."""
     numbers = [abs(x) for x in _floats(data, 1e-100, 1e100)]
     for x in numbers[:8]:
         if x > 0:
@@ -154,7 +154,7 @@ def sums(data: bytes) -> None:
 
 
 def exact(data: bytes) -> None:
-    """Sums of rows against fractions; added, merged and taken away in any order."""
+    """Check sums of rows against fractions: added, merged and subtracted in any order."""
     choice = Choices(data)
     pairs, turned = bool(choice.below(2)), choice.below(2)
     numbers = _floats(choice.remaining_bytes(), 1e-40, 1e80)
@@ -208,7 +208,7 @@ def _message(choice: Choices) -> dict[str, int]:
 
 
 def models(data: bytes) -> None:
-    """Histories of a model beside one that recounts everything."""
+    """Compare a model with one that counts everything again, after any operations."""
     choice = Choices(data)
     kind = choice.below(3)
     alpha = (0.01, 1.0, 2.5)[choice.below(3)]

@@ -45,7 +45,7 @@ from streamnb.partial.spec import spec_digest
 __all__ = ["TARGETS"]
 
 HAM, SPAM = b"Subject: lunch\n\nat noon, Ann?\n", b"Subject: cheap pills\n\nbuy now!\n"
-# Files that live for one input are made in memory where there is room for that.
+# Files of one input are in a memory file system if there is one.
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 FOLDER = Path(tempfile.mkdtemp(prefix="streamnb-fuzz-", dir=PLACE))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
@@ -58,7 +58,7 @@ def _file(name: str, data: bytes) -> Path:
 
 
 def _line(error: StreamNBError) -> None:
-    """Check that an error is one line, and not a long one."""
+    """Check that an error is one short line."""
     message = str(error)
     assert message
     assert "\n" not in message
@@ -66,18 +66,18 @@ def _line(error: StreamNBError) -> None:
     assert "UnexpectedError" not in type(error).__name__
 
 
-# Model files, as they are, and with sound archives around whatever is in them.
+# Model files: any bytes, and valid archives with any content.
 
 
 def _unpacked(data: bytes) -> bytes:
-    """The members of an archive, one after the other."""
+    """Yield the members of an archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = [(name.encode(), archive.read(name)) for name in archive.namelist()]
     return b"".join(struct.pack("<BH", len(n), len(d)) + n + d for n, d in members)
 
 
 def _archive(data: bytes) -> bytes:
-    """An archive of such members, its checksums right."""
+    """Return an archive of these members with correct checksums."""
     choice, file = Choices(data), io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         names = set()
@@ -91,7 +91,7 @@ def _archive(data: bytes) -> bytes:
 
 
 def model_file(data: bytes) -> None:
-    """A file is refused, or it is a model: it predicts, and what it saves is read again."""
+    """Check that a file is refused, or is a model that predicts and can be saved and loaded."""
     choice = Choices(data)
     inner = choice.below(4)
     raw = _archive(choice.remaining_bytes()) if inner else choice.remaining_bytes()
@@ -120,12 +120,12 @@ def _predicts(model: object) -> None:
     x = {"a": 1, "pills": 2} if isinstance(model, TextModel) else {"a": 1.0, "b": "x"}
     try:
         shares = model.predict_proba_one(x)
-    except ValueError as error:  # a model of rows may want other columns
+    except ValueError as error:  # a model of rows may need other columns
         assert not isinstance(model, TextModel), error
         return
     except TypeError:
         assert isinstance(model, TextModel)
-        assert type(model).__name__ in ("ViewsNB", "ContextNB", "WindowNB")  # which take no dict
+        assert type(model).__name__ in ("ViewsNB", "ContextNB", "WindowNB")  # these take no dict
         return
     assert not shares or abs(sum(shares.values()) - 1) < 1e-9
 
@@ -152,7 +152,7 @@ def _models() -> list[bytes]:
     return [b"\0" + raw for raw in results] + [b"\1" + _unpacked(raw) for raw in results]
 
 
-# Pieces of models, their checksums right
+# Partial counts with correct checksums
 
 PLANS = [
     spec_of(Classifier(Tokenizer(), MultinomialNB())),
@@ -162,7 +162,7 @@ PLANS = [
 
 
 def pieces(data: bytes) -> None:
-    """A piece is refused, or what is made of it predicts."""
+    """Check that partial counts are refused, or that their model predicts."""
     choice = Choices(data)
     plan = PLANS[choice.below(3)]
     body = choice.remaining_bytes()
@@ -196,7 +196,7 @@ def _pieces() -> list[bytes]:
 
 
 def plans(data: bytes) -> None:
-    """A plan is refused, or is one: what is made of it has a plan that makes the same."""
+    """Check that a spec is refused, or that its model has an equal spec."""
     try:
         model = new_model(data.decode("utf-8", "replace"))
     except ModelFileError as error:
@@ -210,7 +210,7 @@ def plans(data: bytes) -> None:
 
 
 def imports(data: bytes) -> None:
-    """A file is refused and nothing was changed, or it is sound and can be told again."""
+    """Check that a file is refused without a change, or is imported and can be exported again."""
     choice = Choices(data)
     kind = ("lines", "bogofilter", None)[choice.below(3)]
     path, database = _file("import", choice.remaining_bytes()), FOLDER / "import.db"
@@ -237,7 +237,7 @@ def imports(data: bytes) -> None:
 
 
 def _counts(box: Mailbox) -> bytes:
-    """All counts of a mailbox, as it tells them itself."""
+    """Return all counts of a mailbox by its export."""
     export(box, str(FOLDER / "counts"), messages=False)
     return (FOLDER / "counts").read_bytes()
 
@@ -262,7 +262,7 @@ def _imports() -> list[bytes]:
 
 
 def configuration(data: bytes) -> None:
-    """A file is refused with its key or line, or it is a configuration that can be written out."""
+    """Check that a file is refused with key or line, or is a configuration that can be written."""
     path = _file("config.yaml", data)
     try:
         config = build(read_yaml(path), str(path))
@@ -283,7 +283,7 @@ def _configurations() -> list[bytes]:
 
 
 def _entries(path: Path, **options: object) -> list[tuple[str, str, bytes]] | None:
-    """Name, label and content of all entries; None where the corpus, or a line of it, is refused."""
+    """Return name, label and content of all entries; None if the corpus or a line is refused."""
     try:
         results = []
         for entry in open_corpus(path, **options):
@@ -306,11 +306,11 @@ def _entries(path: Path, **options: object) -> list[tuple[str, str, bytes]] | No
 
 
 def trec(data: bytes) -> None:
-    """Lines of an index: label and path, or the line is named."""
+    """Check an index: each line is a label and a path, or an error names it."""
     path = _file("index", data)
     results = _entries(path, kind="trec")
     if data.startswith((*COMPRESSIONS.values(), BOM_UTF16_LE, BOM_UTF16_BE)):
-        return  # lines of what it is read as
+        return  # lines of the corpus as it was detected
     lines = [line for line in data.removeprefix(BOM_UTF8).split(b"\n") if line.strip()]
     sound = all(len(line.split(maxsplit=1)) == 2 and b"\0" not in line for line in lines)
     if data and max(map(len, lines), default=0) < 8000:
@@ -321,7 +321,7 @@ def trec(data: bytes) -> None:
 
 
 def mbox(data: bytes) -> None:
-    """Messages of an mbox, whatever pieces it is read in."""
+    """Check that an mbox has the same messages for any size of chunks."""
     path = _file("mail.mbox", data)
     results = _entries(path, kind="mbox")
     with mock.patch.object(streamnb.corpus.mbox, "_CHUNK", 1 + len(data) % 29):
@@ -331,7 +331,7 @@ def mbox(data: bytes) -> None:
 
 
 def delimited(data: bytes) -> None:
-    """Rows of text: each non-blank line is one, or its line is named."""
+    """Check rows of text: each line that is not blank is a row, or an error names it."""
     choice = Choices(data)
     if choice.below(2):
         path = _file("mail.csv", b"label,text\n" + choice.remaining_bytes())
@@ -349,13 +349,13 @@ def delimited(data: bytes) -> None:
 
 
 def any_corpus(data: bytes) -> None:
-    """A file of which nobody says what it is."""
+    """Check a file without a given format."""
     for name in ("mail", "mail.csv", "mail.mbox"):
         _entries(_file(name, data))
 
 
 def maildir(data: bytes) -> None:
-    """Files under any name: what is listed can be fetched and moved, and none is lost."""
+    """Check files with any names: each listed message can be read and moved, and none is lost."""
     choice, root = Choices(data), FOLDER / "Maildir"
     shutil.rmtree(root, ignore_errors=True)
     for folder in (root, root / ".Junk"):
@@ -375,7 +375,7 @@ def maildir(data: bytes) -> None:
                 number += 1
     account = MaildirAccount(root)
     for source, target in (("INBOX", "Junk"), ("Junk", "INBOX")):
-        for _ in range(number):  # of two files with one unique name, one is listed at a time
+        for _ in range(number):  # of two files with one unique name, only one is listed
             listing = account.list_messages(source)
             assert set(account.fetch_headers(source, list(listing))) == set(listing)
             for uid in listing:

@@ -1,4 +1,4 @@
-"""An IMAP account whose server says anything: each step gives what it should, or one line."""
+"""An IMAP account with any answers of the server: each step returns its type, or raises an error of one line."""
 
 import atexit
 import contextlib
@@ -20,18 +20,18 @@ from streamnb.mailbox.watch.imap import ImapAccount
 
 __all__ = ["TARGETS"]
 
-MOST = 1 << 22  # bytes that one answer may be read to
+MOST = 1 << 22  # maximum bytes of an answer that are read
 
 
 atexit.register(lambda: Scripted.sock.close())
 
 
 class Scripted(imaplib.IMAP4):
-    """A connection on which a server's answers stand already; `%T` in them is the tag it waits for."""
+    """A connection with prepared answers of a server; `%T` in them is the expected tag."""
 
     script = b""
-    hangs = False  # whether nothing comes any more after the script, or the connection ends
-    sock = socket.socket()  # which is never spoken over
+    hangs = False  # whether the connection stays silent after the script, or ends
+    sock = socket.socket()  # not used for data
 
     def __init__(self, *_: Any) -> None:
         super().__init__("nowhere")
@@ -83,7 +83,7 @@ STEPS: tuple[Callable[[ImapAccount], object], ...] = (
 
 
 def imap(data: bytes) -> None:
-    """All that is asked of an account; of an answer that is none, one line is said."""
+    """Call every method of an account; an invalid answer must give an error of one line."""
     Scripted.script, Scripted.hangs = data[1:], data[:1] >= b"\x80"
     steps = STEPS[data[0] % 4 :] if data else STEPS
     with (
@@ -109,7 +109,7 @@ def imap(data: bytes) -> None:
             account.close()
 
 
-# Which steps have ever given something, and whether a server was ever waited for in vain.
+# The steps that ever returned a result, and whether a wait ever timed out.
 WENT: set[object] = set()
 
 
@@ -126,7 +126,7 @@ def _sound(data: object) -> None:
 
 DONE = b"%T OK done\r\n"
 CAPABLE = b"* CAPABILITY IMAP4rev1 IDLE UIDPLUS CONDSTORE MOVE\r\n" + DONE
-# From Python 3.14 on capabilities are taken from the answer to the login, and asked for otherwise.
+# From Python 3.14 on, the answer to the login can have the capabilities; else they are requested.
 AT_ONCE = sys.version_info >= (3, 14)
 LOGIN = b"* OK hi\r\n" + CAPABLE + (b"" if AT_ONCE else DONE) + CAPABLE
 FOLDERS = b'* LIST (\\HasNoChildren) "/" INBOX\r\n* LIST (\\Junk) "/" {4}\r\nJunk\r\n' + DONE

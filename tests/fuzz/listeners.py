@@ -1,7 +1,7 @@
-"""Every listener and page: whatever comes over a connection, it ends, and the next one is served.
+"""Every listener and page: for any bytes of a connection, it ends, and the next connection is served.
 
-Each input goes through a connected pair of sockets to the very function that serves real ones, in an
-event loop of this process. What that loop is told of is a find, too.
+Each input goes through a connected pair of sockets to the function that serves real connections, in an event
+loop of this process. An error that the loop reports is a find, too.
 """
 
 import asyncio
@@ -52,12 +52,12 @@ __all__ = ["TARGETS"]
 
 TOKEN, SESSION = "a-token", "a-session"
 LONGEST = 10.0  # seconds for one input
-HOP_PATIENCE = 0.3  # seconds for a next hop that says nothing
+HOP_PATIENCE = 0.3  # seconds to wait for a silent next hop
 ConnectionHandler = Callable[[socket.socket], Coroutine[Any, Any, None]]
 
 
 class Site:
-    """A taught mailbox, an event loop, and the faults that it reports."""
+    """A trained mailbox, an event loop, and the faults that it reports."""
 
     def __init__(self) -> None:
         self.place = Path(tempfile.mkdtemp(dir=FOLDER))
@@ -70,14 +70,14 @@ class Site:
         self.mailboxes = Mailboxes(self.box)
         logging.getLogger("streamnb").addHandler(
             logging.NullHandler()
-        )  # what a peer does wrong is logged
+        )  # errors of a peer are logged
         self.faults: list[str] = []
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(lambda _, context: self.faults.append(str(context)))
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Leave nothing open."""
+        """Close everything."""
         for sink in _SINKS.values():
             sink.listening.close()
         self.loop.close()
@@ -99,8 +99,8 @@ class Site:
             async def client() -> None:
                 waits = patience
                 step = 1 if len(data) < 500 and sum(data) % 8 == 0 else max(len(data), 1)
-                with contextlib.suppress(ConnectionError):  # it may hang up while we speak
-                    for start in range(0, len(data), step):  # sometimes a byte at a time
+                with contextlib.suppress(ConnectionError):  # it may disconnect while we send
+                    for start in range(0, len(data), step):  # sometimes single bytes
                         await self.loop.sock_sendall(client_end, data[start : start + step])
                         await asyncio.sleep(0)
                     while True:
@@ -139,7 +139,7 @@ _SITE: list[Site] = []
 
 
 def site() -> Site:
-    """The site of this process, made when it is first needed."""
+    """Return the site of this process, created on first use."""
     if not _SITE:
         _SITE.append(Site())
     return _SITE[0]
@@ -149,17 +149,17 @@ _TALKS: dict[str, ConnectionHandler] = {}
 
 
 def talk_of(name: str, make: Callable[[], ConnectionHandler]) -> ConnectionHandler:
-    """A listener of this process, made when it is first needed."""
+    """Return a listener of this process, created on first use."""
     if name not in _TALKS:
         _TALKS[name] = make()
     return _TALKS[name]
 
 
-# What `streamnb-filter` asks
+# Requests of `streamnb-filter`
 
 
 def ask(data: bytes) -> None:
-    """The answer is one that can be read, trouble in one line, or none."""
+    """Check that the answer is valid, an error of one line, or empty."""
     server = site()
     reply = server.over(talk_of("ask", lambda: socket_handler(server.mailboxes)), data)
     if reply:
@@ -182,7 +182,7 @@ def _questions() -> list[bytes]:
 
 
 def request(data: bytes) -> None:
-    """A line is a request that is written as it was read, or a ValueError."""
+    """Check that a line is a request that is written as it was read, or gives a ValueError."""
     try:
         answer = read_request(data)
     except (ValueError, LookupError):
@@ -195,7 +195,7 @@ def request(data: bytes) -> None:
 
 
 def reply(data: bytes) -> None:
-    """A reply is an answer that is written as it was read, or an error that the client knows."""
+    """Check that a reply is written as it was read, or gives an error that the client handles."""
     try:
         answer = read_reply(data)
     except (ValueError, LookupError, StreamNBError):
@@ -211,14 +211,14 @@ def reply(data: bytes) -> None:
 
 
 def _sound_http(answer: bytes, bodies: bool = True) -> None:
-    """Whole responses, of which none says that something unforeseen happened."""
+    """Check that responses are complete, and none reports an internal error."""
     while answer:
         head = re.match(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n((?:[^\r\n]+\r\n)*)\r\n", answer)
         assert head, answer[:200]
         assert int(head[1]) < 500, answer[:2000]
         length = re.search(rb"^content-length: (\d+)", head[2], re.M | re.I)
         if not length or not bodies:
-            return  # chunks, or all that is left
+            return  # chunks, or all remaining bytes
         assert len(answer) >= head.end() + int(length[1]), "it is cut off"
         answer = answer[head.end() + int(length[1]) :]
 
@@ -252,14 +252,14 @@ def _guarded(name: str, app: Callable[[], Any]) -> ConnectionHandler:
 
 
 def programs(data: bytes) -> None:
-    """HTTP for programs: classify, learn, forget, status, metrics."""
+    """Check HTTP for programs: classify, learn, forget, status, metrics."""
     server = site()
     talk = _guarded("http", lambda: api(server.mailboxes))
     ask_authorised(talk, data, b"Authorization: Bearer " + TOKEN.encode())
 
 
 def pages(data: bytes) -> None:
-    """The pages for a browser."""
+    """Check the pages for a browser."""
     server = site()
     talk = _guarded("pages", lambda: pages_of(server.box, SESSION))
     form = hmac.new(SESSION.encode(), b"form", hashlib.sha256).hexdigest()
@@ -283,16 +283,16 @@ def _requests() -> list[bytes]:
     ]  # fmt: skip
 
 
-# Mail on its way
+# Mail in transit
 
 
 class Sink:
-    """A next hop on a socket, which answers as SMTP servers do, or as it is told."""
+    """A next hop on a socket that answers like SMTP servers, or by a script."""
 
     def __init__(self, lmtp: bool = False) -> None:
         self.lmtp = lmtp
         self.script: list[bytes] | None = None
-        self.hangs = False  # whether it says nothing any more then, or hangs up
+        self.hangs = False  # whether it is silent after the script, or disconnects
         self.messages: list[bytes] = []
         self.spoken = b""
         self.path = tempfile.mktemp(dir=FOLDER)  # noqa: S306 (in a folder of our own)
@@ -395,7 +395,7 @@ def _dialogues(hello: bytes) -> list[bytes]:
 
 
 def next_hop(data: bytes) -> None:
-    """A next hop that says anything: a message counts as taken only where it said so."""
+    """Check that with any answers of a next hop, only messages that it accepted count as accepted."""
     server = site()
     sink = _SINKS.setdefault("hostile", Sink()) if "hostile" not in _SINKS else _SINKS["hostile"]
     sink.hangs, sink.spoken = data[:1] == b"\1", b""
@@ -405,7 +405,7 @@ def next_hop(data: bytes) -> None:
     for line in lines:
         assert re.match(rb"[2-5]\d\d[ -]", line), line
     if any(a[:3] == b"354" and b[:1] == b"2" for a, b in itertools.pairwise(lines)):
-        HANDED_ON["next_hop"] += 1  # then its first word after 354 was yes
+        HANDED_ON["next_hop"] += 1  # then its first reply after 354 was positive
         begin = re.search(rb"(?m)^354.*\n", sink.spoken)
         assert begin
         assert re.match(rb"(?:2\d\d-.*\n)*2\d\d(?!-)", sink.spoken[begin.end() :])
@@ -423,10 +423,10 @@ def _hops() -> list[bytes]:
 
 
 def asked_by_milter(data: bytes) -> None:
-    """A mail server that says anything: the session ends, and the next one is answered."""
+    """Check that a session with any packets of a mail server ends, and the next one is answered."""
     server = site()
     talk = talk_of("milter", lambda: milter(server.mailboxes))
-    with contextlib.suppress(StreamNBError):  # a session that is none is given up, and that is said
+    with contextlib.suppress(StreamNBError):  # an invalid session is ended, and logged
         server.over(talk, data)
     assert not server.faults, server.faults
     assert b"X-Streamnb" in server.over(talk, _packets()[0])
@@ -452,7 +452,7 @@ def _packets() -> list[bytes]:
 
 
 def quiet() -> None:
-    """Shorter waits: an input is over when it is over."""
+    """Shorten all waits, so an input ends with its last byte."""
     streamnb.mailbox.service.server._PATIENCE = 2.0
     streamnb.mailbox.service.next_hop.PATIENCE_S = HOP_PATIENCE
     streamnb.mailbox.service.next_hop._GREETING_S = HOP_PATIENCE

@@ -1,12 +1,11 @@
-"""Give every reader and listener what a fuzzer guided by coverage comes up with.
+"""Fuzz every reader and listener, guided by coverage.
 
     python tests/fuzz/run.py [TARGET ...] [--native] [--minutes 1] [--jobs 2]
 
-`fuzz.sh` makes an environment for this and begins it. A target that fails is begun again until its
-time is over; inputs that made it fail are kept in the folder of --work, and belong into the corpus
-once what they found is mended. With --minimise what is kept of a run replaces the stored corpus. With
---native, targets of what is compiled are compiled, too (`native.pyx`): they read the same inputs. Exit
-status 3 where anything was found.
+`fuzz.sh` creates an environment for this program and starts it. A target that fails is started again until its
+time is over. Inputs that made it fail are stored in the folder of --work; add them to the corpus when their
+fault is repaired. With --minimise, the inputs of a run replace the stored corpus. With --native, compiled
+targets (`native.pyx`) read the same inputs, too. Exit status 3 if anything was found.
 """
 
 import argparse
@@ -35,11 +34,11 @@ MODULES = {
     "imap": "imap",
 }
 TARGETS = {name: module for module, names in MODULES.items() for name in names.split()}
-# Of native targets: many short inputs, and which edges they reach but not how often, for twice the
+# For native targets: many short inputs, and only which edges they reach, which gives twice the
 # executions.
 NATIVE_MOST = 256
 NATIVE_OPTIONS = ["-use_counters=0"]
-MOST_FINDS = 20  # of a target; it is not begun again then
+MOST_FINDS = 20  # failures of a target after which it is not started again
 KEPT = 64  # inputs of a stored corpus
 
 
@@ -53,7 +52,7 @@ def stored(name: str) -> list[bytes]:
 
 
 def store(name: str, inputs: list[bytes]) -> None:
-    """Keep the smallest of some inputs, so many of them; finds are kept in a file of their own."""
+    """Store a number of the smallest inputs; finds are in a separate file."""
     smallest = sorted(sorted(set(inputs), key=lambda data: (len(data), data))[:KEPT])
     (HERE / "corpus" / f"{name}.txt").write_text(
         "".join(f"{data!r}\n" for data in smallest), "ascii"
@@ -61,7 +60,7 @@ def store(name: str, inputs: list[bytes]) -> None:
 
 
 def replay(name: str) -> None:
-    """Check a target with what is stored and what it begins with."""
+    """Check a target with the stored inputs and its seeds."""
     target = import_module(f"fuzz.{TARGETS[name]}").TARGETS[name]
     for data in [*stored(name), *target.seeds()]:
         try:
@@ -93,11 +92,11 @@ class Run:
     Parameters
     ----------
     name
-        Which one.
+        Name of the target.
     folder
-        What is kept of it.
+        Folder of the stored inputs.
     native
-        Whether the compiled target of this name is meant.
+        Whether to fuzz the compiled target of this name.
     """
 
     def __init__(self, name: str, folder: Path, native: bool) -> None:
@@ -129,7 +128,7 @@ class Run:
         self.fuzzer.chmod(0o755)
 
     def start(self, *arguments: object) -> str:
-        """Run the fuzzer to its end; what it said."""
+        """Run the fuzzer to its end; return its output."""
         environment = {**os.environ, "STREAMNB_FUZZER": str(self.fuzzer)}
         with open(self.folder / "log", "a+b") as log:
             begin = log.seek(0, 2)
@@ -144,7 +143,7 @@ class Run:
             return log.read().decode("utf-8", "replace")
 
     def fuzz(self, seconds: float) -> None:
-        """Fuzz until the time is over, or too much was found."""
+        """Fuzz until the time is over, or there are too many finds."""
         end = time.monotonic() + seconds
         while (remaining := end - time.monotonic()) > 1 and len(self.finds) < MOST_FINDS:
             begun = time.monotonic()
@@ -168,7 +167,7 @@ class Run:
                 self.finds.append(errors[0][:200] if errors else "it ended: see its log")
 
     def minimise(self) -> None:
-        """Store the smallest of those inputs that reach what all of them reach."""
+        """Store the smallest inputs that together reach the same code as all inputs."""
         with tempfile.TemporaryDirectory() as small:
             self.start("-merge=1", *self.options, small, self.corpus)
             figures = [path.read_bytes() for path in Path(small).iterdir()]
@@ -178,7 +177,7 @@ class Run:
                 print(f"{self.name}: its corpus cannot be minimised: see {self.folder / 'log'}")
 
     def as_json(self) -> dict[str, Any]:
-        """The figures of a run, for JSON."""
+        """Return the figures of a run for JSON."""
         return {
             "target": self.name, "native": self.native, "executions": self.executions, "seconds": round(self.seconds),
             "edges": self.covered, "features": self.features,

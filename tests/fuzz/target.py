@@ -7,20 +7,20 @@ __all__ = ["Choices", "Target"]
 
 
 class Target(NamedTuple):
-    """A piece of streamnb that is given what a fuzzer comes up with.
+    """A part of streamnb that reads the inputs of a fuzzer.
 
     Attributes
     ----------
     check
-        Feeds it bytes, and raises where it does what it must not.
+        Reads an input, and raises an error for a fault.
     seeds
-        Makes the inputs that a run begins with.
+        Returns the first inputs of a run.
     words
-        What the fuzzer puts into its inputs whole.
+        Words that the fuzzer inserts as a whole.
     most
-        Bytes of an input.
+        Maximum bytes of an input.
     reached
-        Whether the seeds have come as far as they should.
+        Returns whether the seeds reached the code that they should.
     """
 
     check: Callable[[bytes], None]
@@ -31,7 +31,7 @@ class Target(NamedTuple):
 
 
 class Choices:
-    """Choices read off the beginning of an input; zeros where it has ended."""
+    """Choices from the beginning of an input; zeros after its end."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -41,18 +41,18 @@ class Choices:
         return self.position < len(self.data)
 
     def below(self, most: int) -> int:
-        """A number from 0 to most - 1, of one byte, or of two."""
+        """Return a number from 0 to most - 1, from one byte or two."""
         return int.from_bytes(self.take(1 if most <= 256 else 2), "little") % most
 
     def take(self, size: int) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         self.position += size
         return self.data[self.position - size : self.position]
 
     def take_some(self) -> bytes:
-        """So many bytes as the next one says."""
+        """Return as many bytes as the next byte says."""
         return self.take(self.below(256))
 
     def remaining_bytes(self) -> bytes:
-        """All that is left."""
+        """Return all remaining bytes."""
         return self.take(len(self.data))

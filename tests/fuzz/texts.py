@@ -1,4 +1,4 @@
-"""Texts, pages, headers and whole mails: scanners against their definitions."""
+"""Texts, pages, headers and whole mails: scanners compared with their definitions."""
 
 import email
 import email.policy
@@ -30,7 +30,7 @@ __all__ = ["TARGETS", "mails"]
 
 
 def mails(most: int = 1 << 14) -> list[bytes]:
-    """The sample and the hostile mails, as far as they go."""
+    """Return the sample and the hostile mails, up to the maximum size."""
     sample = Path(__file__).parents[2] / "corpora" / "sample" / "data"
     files = sorted(sample.iterdir())[::12]
     return [
@@ -49,12 +49,12 @@ OPTIONS = (
     {"ngrams": (2, 2), "max_length": 10**6, "inner": string.punctuation},
     {"inner": "'", "sublinear": True},
 )
-# Two scanners for each: that the second one has been through something else changes nothing.
+# Two scanners for each: the second one has read other texts, which must change nothing.
 SCANNERS = [(Scanner(**options), Scanner(**options)) for options in OPTIONS]
 
 
 def _sound(counted: tuple, most: float) -> None:
-    """Distinct features, each with its name, and not more than there can be."""
+    """Check that features are distinct, have names, and are not too many."""
     fingerprints, counts, names, ends = counted[0].tolist(), counted[1].tolist(), *counted[2:]
     assert len(set(fingerprints)) == len(fingerprints) == len(counts)
     assert min(counts, default=1) > 0
@@ -65,7 +65,7 @@ def _sound(counted: tuple, most: float) -> None:
         assert spans[-1] == len(names)
         for f, (a, b) in zip(fingerprints[:4], itertools.pairwise(spans), strict=False):
             decoded = decode_name(names[a:b])
-            if "\ufffd" not in decoded:  # which stands for bytes that are no text
+            if "\ufffd" not in decoded:  # the replacement of bytes that are not text
                 assert fingerprint(decoded) == f
 
 
@@ -80,7 +80,7 @@ def _scan(data: bytes, html: bool) -> None:
     number = choice.below(len(OPTIONS))
     options = OPTIONS[number]
     if html and options.get("by_character"):
-        return  # no tokenizer does that
+        return  # no tokenizer has these options
     prefix = (b"", b"p:")[choice.below(2)]
     text = choice.remaining_bytes()
     first_scanner, other = SCANNERS[number]
@@ -123,7 +123,7 @@ NEEDED_FIELDS = b"content-type content-transfer-encoding content-disposition mes
 
 
 def slow_header(data: bytes, start: int, end: int, limit: int) -> tuple:
-    """Return what `split_header` returns, a line at a time."""
+    """Return the result of `split_header`, computed line by line."""
     fields: list[list] = []  # name, begin and end of its value
     damaged: list[list[int]] = []  # begin and end of a line with its continuations
     current: list | None = None
@@ -188,7 +188,7 @@ def hops(data: bytes) -> None:
     subject = b" ".join(re.findall(rb"[!-~]+", choice.take_some()))
     leaves = []
     for _ in range(choice.below(3) + 1):
-        # Text as mail has it: lines of UTF-8 that end, and no line that ends the header early.
+        # Text of mail: complete lines of UTF-8, and no line that ends the header early.
         text = choice.take_some().decode("utf-8", "ignore").encode().replace(b"\r", b"")
         text = re.sub(rb"[\0-\x08\x0b-\x1f]|--=_", b"", text).strip(b"\n")
         subtype = (b"plain", b"html")[choice.below(2)]
@@ -211,7 +211,7 @@ PLAIN = {n: ByteGrams(n, first=1000, mail=False) for n in range(1, 9)}
 
 
 def grams(data: bytes) -> None:
-    """Grams and nested grams are those of the definition."""
+    """Check that n-grams and nested n-grams follow their definition."""
     choice = Choices(data)
     kind = choice.below(13)
     text = choice.remaining_bytes()
@@ -244,7 +244,7 @@ def pairs(data: bytes) -> None:
 
 
 def names(data: bytes) -> None:
-    """Any bytes are shown, and what is written is read back."""
+    """Check that any bytes have a display name, and written names are read back."""
     name = decode_name(data)
     try:
         written = encode_name(name)
@@ -255,8 +255,8 @@ def names(data: bytes) -> None:
 
 READERS = [MailTokenizer(), MailTokenizer(ngrams=(1, 2), keep_names=False), ByteGrams(6, step=2),
            WordPairs()]  # fmt: skip
-# Bounds of the time of a message: sanitizers, and a machine that does something else, included.
-LEAST, EACH = 0.05, 40e-6  # seconds, and seconds a byte
+# Bounds of the time of a message, with sanitizers and on a busy machine.
+LEAST, EACH = 0.05, 40e-6  # seconds, and seconds for each byte
 
 
 def _cost(data: bytes) -> float:
@@ -268,7 +268,7 @@ def _cost(data: bytes) -> float:
 
 
 def mail(data: bytes) -> None:
-    """Any bytes are a mail, read in linear time, whatever its line ends are."""
+    """Check that any bytes are a mail, read in linear time, with any line ends."""
     parsed = parse(data)
     for _, value in parsed.headers:
         value.encode("utf-8")
@@ -301,7 +301,7 @@ def passed(data: bytes) -> None:
     assert out == passed_on(data, FIELD)
     second = io.BytesIO()
     assert pass_through(io.BytesIO(out), second, lambda _: ANSWER) is None
-    if b"\n" in data or not data.endswith(b"\r"):  # else that is half of a line's end then
+    if b"\n" in data or not data.endswith(b"\r"):  # otherwise it would be half of a line end
         assert second.getvalue() == out
     # Our field makes a header where there is none. To the digest, a header without its empty line ends
     # at a line that is no field, and a bare CR ends no line.
@@ -328,7 +328,7 @@ ENCODINGS = ("base64", "quoted-printable", None)
 
 
 def _written(choice: Choices, depth: int = 0) -> EmailMessage:
-    """A message that the standard library writes."""
+    """Return a message written by the standard library."""
     message = EmailMessage(policy=email.policy.SMTP)
     if depth == 0:
         message["Subject"] = " ".join(_text_of(choice).split())
@@ -351,7 +351,7 @@ def well_formed(data: bytes) -> None:
     try:
         raw = _written(Choices(data)).as_bytes()
     except (ValueError, LookupError, UnicodeError, IndexError, TypeError):
-        return  # the library does not write it
+        return  # the library does not write this
     library = email.message_from_bytes(raw, policy=email.policy.default)
     mail = parse(raw)
     subject = unicodedata.normalize("NFC", str(library["Subject"]))
@@ -360,7 +360,7 @@ def well_formed(data: bytes) -> None:
     wanted = [
         part.get_payload(decode=True)
         .decode(part.get_content_charset("utf-8"), "replace")
-        .removeprefix("\ufeff")  # a mark of the byte order is no text
+        .removeprefix("\ufeff")  # a byte order mark is not text
         for part in library.walk()
         if part.get_content_maintype() == "text"
     ]
