@@ -68,6 +68,9 @@ cdef uint32_t classify(uint32_t point) except 0:
     character = chr(point)
     category = unicodedata.category(character)
     folded = character.casefold()
+    is_styled = 0x1D400 <= point < 0x1D800 and category[0] in "LN"
+    if is_styled:
+        folded = unicodedata.normalize("NFKC", character)
     if category == "Cf" or point == 0 or is_default_ignorable(point):
         kind = HIDDEN
     elif character.isspace():
@@ -83,6 +86,8 @@ cdef uint32_t classify(uint32_t point) except 0:
         kind |= FOLDS_TO_SEVERAL
     if is_enclosed(point):
         kind |= IS_ENCLOSED
+    if is_styled:
+        kind |= IS_STYLED
     characters[point] = kind
     return kind
 
@@ -129,7 +134,8 @@ cdef class Scanner:
     stop
         Words to leave out, in the form in which the scanner returns them.
     mark_invisible
-        True to count `hidden:character` for each word that contains invisible characters.
+        True to count `hidden:character` for each word that contains invisible characters, and to read letters of
+        mathematics, such as 𝐀, as plain letters.
     """
 
 
@@ -261,6 +267,13 @@ cdef class Scanner:
         """Append one character to the line, folded if `casefold`."""
         if point == 0xFFFD:  # possibly an invalid byte
             buffer_put(&self.line, b"\xef\xbf\xbd", 3)
+        elif known & IS_STYLED:
+            if self.mark_invisible:
+                plain = chr(known & 0x1FFFFF)
+                encoded = (plain.casefold() if self.casefold else plain).encode()
+                buffer_put(&self.line, PyBytes_AS_STRING(encoded), len(encoded))
+            else:
+                buffer_put(&self.line, p, size)
         elif not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
             buffer_put(&self.line, p, size)
         elif known & FOLDS_TO_SEVERAL:
@@ -341,11 +354,11 @@ cdef class Scanner:
                         self.put_ascii(p + i, ahead - i, n - i)
                     i = ahead
                 else:
+                    if as_it_stands and (kind == HIDDEN or known & IS_STYLED):  # the remaining token must be copied
+                        as_it_stands = False
+                        buffer_put(&self.line, p + begin, i - begin)
                     if kind == HIDDEN:
                         invisible = True
-                        if as_it_stands:  # the remaining token must be copied
-                            as_it_stands = False
-                            buffer_put(&self.line, p + begin, i - begin)
                     else:
                         length += 1
                         if length <= self.longest and not as_it_stands:

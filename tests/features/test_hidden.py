@@ -437,6 +437,21 @@ def test_tags_between_lines_split_words(tag):
     assert {"via", "gra"} <= set(tokens(f"now via<{tag}>gra"))
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("\U0001d415\U0001d422\U0001d41a\U0001d420\U0001d42b\U0001d41a", "Viagra"),
+        ("V&#x1d422;agra", "Viagra"),
+        ("\U0001d5e1\U0001d5f2wer", "Newer"),
+        ("x1\U0001d7d2", "x14"),
+    ],
+)
+def test_letters_of_mathematics_are_read_as_plain_letters(text, word):
+    assert word in tokens(f"see {text} now")
+    folded = MailTokenizer(part="body", casefold=True).transform_one(HEAD + text.encode())
+    assert word.lower() in folded
+
+
 def test_hidden_texts_of_two_places_are_two_words():
     page = "V<b style='font-size:0'>one</b>i<b hidden>t<i>w</i>o</b>a<i hidden>three</i>gra"
     assert {"Viagra", "hidden:one", "hidden:two", "hidden:three"} <= set(tokens(page))
