@@ -614,12 +614,14 @@ def as_messages(X: Any, by_name: bool) -> list[Any]:
     Raises
     ------
     TypeError
-        If X is a single message.
+        If X is a single message, or a dict.
     ValueError
         If X is a set.
     """
     if isinstance(X, str | bytes):
         raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
+    if isinstance(X, Mapping):
+        raise TypeError("a dict is no list of messages: pass list(X.values())")
     refuse_set(X)
     if is_frame(X):
         frame = frame_of(X)

@@ -138,6 +138,8 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
 def read_message(x: Any, on: str | None) -> Any:
     """Return the message in a dict under the key `on`; x itself if `on` is None.
 
+    A message of a subclass of bytes is converted.
+
     Raises
     ------
     ValueError
@@ -145,10 +147,11 @@ def read_message(x: Any, on: str | None) -> Any:
     TypeError
         If x cannot have keys.
     """
-    if on is None:
-        return x
     try:
-        return x[on]
+        message = x if on is None else x[on]
+        # The compiled scanners take no subclass of bytes, such as numpy's.
+        is_subclass = isinstance(message, bytes) and type(message) is not bytes
+        return bytes(message) if is_subclass else message
     except KeyError:
         raise ValueError(f"on: the message has no key {on!r}; it has {list_names(x)}") from None
     except (TypeError, IndexError):

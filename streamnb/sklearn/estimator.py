@@ -89,7 +89,8 @@ def _keep_labels(y: Any) -> Any:
     """
     if hasattr(y, "dtype"):
         is_numpy = isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"
-        is_changed = not is_numpy or isinstance(y, np.ma.MaskedArray)
+        # scikit-learn does not know the type of an array of objects, such as truth values
+        is_changed = not is_numpy or isinstance(y, np.ma.MaskedArray) or y.dtype == object
     elif isinstance(y, (list, tuple)):
         is_changed = False
     else:

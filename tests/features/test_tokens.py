@@ -5,6 +5,7 @@ import re
 import time
 import unicodedata
 
+import numpy as np
 import pytest
 from definitions import is_passed_over, slow_words
 from hypothesis import example, given
@@ -13,6 +14,7 @@ from river import checks
 
 from streamnb import MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
+from streamnb.features.views import TOKENIZERS
 from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
@@ -370,3 +372,15 @@ def test_characters_within_words_are_punctuation_marks(kind):
         with pytest.raises(ValueError, match=r"inner: .* is not a text of ASCII punctuation marks"):
             kind(inner=wrong)
     assert kind(inner="").inner == ""
+
+
+class BytesSubclass(bytes):
+    """Bytes of another library."""
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS.values())
+@pytest.mark.parametrize("subclass", [np.bytes_, BytesSubclass])
+def test_a_subclass_of_bytes_is_a_message(kind, subclass):
+    message = b"Subject: hello\n\nfree offer \xc3\xa9"
+    assert kind().count(subclass(message)) == kind().count(message)
+    assert kind(on="text").count({"text": subclass(message)}) == kind().count(message)

@@ -230,3 +230,17 @@ def test_fit_refuses_a_positive_class_that_does_not_occur(module):
         module.TextClassifier(positive="spma").fit(TEXTS, labels)
     module.TextClassifier(positive="ham").fit(TEXTS, labels)
     module.TextClassifier().fit(TEXTS, ["x", "y"] * 6)  # no label is the default one
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *TABLES, "TextClassifier"])
+def test_truth_values_in_an_array_of_objects_are_labels(name):
+    X = TEXTS if name == "TextClassifier" else ROWS
+    model = getattr(estimators, name)().fit(X, np.array([True, False] * 6, dtype=object))
+    assert model.classes_.tolist() == [False, True]
+    assert model.classes_.dtype == bool
+
+
+@pytest.mark.parametrize("method", ["fit", "learn_many", "partial_fit"])
+def test_a_dict_is_no_list_of_texts(method):
+    with pytest.raises(TypeError, match=r"pass list\(X.values\(\)\)"):
+        getattr(streamnb.TextClassifier(), method)({"a": "free offer"}, ["x"])
