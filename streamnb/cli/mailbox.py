@@ -164,14 +164,14 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
         first = next(messages, None)
         if first is None:  # without a message, no database is created
             return
-        lessons = (
+        examples = (
             LabelledMessage(content, label, f"learn {name}")
             for label, name, content in chain([first], messages)
         )
         with options.open_mailbox(create=True) as mailbox:
             outcomes = (
-                (str(lesson.source).removeprefix("learn "), digest(lesson.message), outcome)
-                for lesson, outcome in learn_many(mailbox, lessons, labelled_by)
+                (str(example.source).removeprefix("learn "), digest(example.message), outcome)
+                for example, outcome in learn_many(mailbox, examples, labelled_by)
             )
             _report(outcomes, as_json)
             _rebuild_if_due(mailbox, as_json)

@@ -55,7 +55,7 @@ class _Prepared(NamedTuple):
     The features are None if the message is already learned with this label.
     """
 
-    lesson: LabelledMessage
+    example: LabelledMessage
     key: bytes
     counted: Counted | None
 
@@ -67,7 +67,7 @@ class _Prepared(NamedTuple):
 
 def learn_many(
     mailbox: StoredClassifier,
-    lessons: Iterable[MessageAndLabel],
+    examples: Iterable[MessageAndLabel],
     labelled_by: str = HUMAN,
     source: str = "learn",
 ) -> Iterator[tuple[LabelledMessage, Outcome]]:
@@ -80,16 +80,16 @@ def learn_many(
     Yields
     ------
     LabelledMessage and Outcome
-        Each message with its result, after the commit. If `lessons` raises an error, the messages
+        Each message with its result, after the commit. If `examples` raises an error, the messages
         before it are learned.
     """
     check_origin(labelled_by, source)
     start: float | None = None
-    for group in _prepared_groups(mailbox, lessons):
+    for group in _prepared_groups(mailbox, examples):
         start, outcomes = mailbox.transact(
             partial(_learned_by_command, mailbox, group, labelled_by, source, start)
         )
-        yield from zip([item.lesson for item in group], outcomes, strict=True)
+        yield from zip([item.example for item in group], outcomes, strict=True)
 
 
 def _learned_by_command(
@@ -116,13 +116,13 @@ def _learned_by_command(
 
 def learn_batch(
     mailbox: StoredClassifier,
-    lessons: Iterable[MessageAndLabel],
+    examples: Iterable[MessageAndLabel],
     stream: str,
     number: int,
     source: str = "batch",
 ) -> int:
     """Learn a numbered batch, as `Mailbox.learn_batch` describes it."""
-    lessons = list(lessons)
+    examples = list(examples)
 
     def learned() -> int:
         changed = 0
@@ -130,7 +130,7 @@ def learn_batch(
         if number <= done.get(stream, -1):
             return 0
         start: float | None = None
-        for group in _prepared_groups(mailbox, lessons):
+        for group in _prepared_groups(mailbox, examples):
             start, outcomes = _learned_by_command(mailbox, group, HUMAN, source, start)
             changed += sum(outcome.result in ("learned", "corrected") for outcome in outcomes)
         mailbox.database.store_value(_BATCHES, {**done, stream: number})
@@ -143,13 +143,13 @@ def _prepare(
     mailbox: StoredClassifier, labelled: MessageAndLabel, search_ledger: bool
 ) -> _Prepared:
     """Prepare a labelled message; with `search_ledger`, skip its features if the ledger has it."""
-    lesson = LabelledMessage(*labelled)
-    lesson = lesson._replace(label=check_label(lesson.label))
-    key = digest(lesson.message)
-    check_origin(HUMAN, lesson.source or "")
-    if search_ledger and mailbox.has_learned(key, lesson.label):
-        return _Prepared(lesson, key, None)
-    return _Prepared(lesson, key, counted_by(mailbox, lesson.message))
+    example = LabelledMessage(*labelled)
+    example = example._replace(label=check_label(example.label))
+    key = digest(example.message)
+    check_origin(HUMAN, example.source or "")
+    if search_ledger and mailbox.has_learned(key, example.label):
+        return _Prepared(example, key, None)
+    return _Prepared(example, key, counted_by(mailbox, example.message))
 
 
 def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
@@ -159,7 +159,7 @@ def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
 
 
 def _prepare_all(
-    mailbox: StoredClassifier, lessons: Iterable[MessageAndLabel]
+    mailbox: StoredClassifier, examples: Iterable[MessageAndLabel]
 ) -> Iterator[_Prepared]:
     """Prepare labelled messages.
 
@@ -167,17 +167,17 @@ def _prepare_all(
     tokenizing. In a run of new messages, only the messages 0, 1, 2, 4, 8, ... are looked up.
     """
     new = 0  # number of consecutive messages that the ledger does not have
-    for lesson in lessons:
-        item = _prepare(mailbox, lesson, search_ledger=new & (new - 1) == 0)
+    for example in examples:
+        item = _prepare(mailbox, example, search_ledger=new & (new - 1) == 0)
         new = new + 1 if item.counted else 0
         yield item
 
 
 def _prepared_groups(
-    mailbox: StoredClassifier, lessons: Iterable[MessageAndLabel]
+    mailbox: StoredClassifier, examples: Iterable[MessageAndLabel]
 ) -> Iterator[list[_Prepared]]:
-    ready = _prepare_all(mailbox, lessons)
-    return grouped(mailbox, ready, _Prepared.views, lambda item: len(item.lesson.message))
+    ready = _prepare_all(mailbox, examples)
+    return grouped(mailbox, ready, _Prepared.views, lambda item: len(item.example.message))
 
 
 def grouped(
@@ -231,18 +231,18 @@ def _learned_within(
         # Another process may have unlearned the message, or set another classifier, since the
         # features were computed.
         if item.counted is None:
-            return labels_by_digest.get(item.key) == of_known(mailbox.labels, item.lesson.label)
+            return labels_by_digest.get(item.key) == of_known(mailbox.labels, item.example.label)
         return item.counted.classifier is mailbox.classifier
 
     items = [
-        item if is_current(item) else _prepare(mailbox, item.lesson, search_ledger=False)
+        item if is_current(item) else _prepare(mailbox, item.example, search_ledger=False)
         for item in items
     ]
     coming: list[Label] = []  # classes that can be learned before the next message
     outcomes: list[Outcome] = []
 
     def adds(item: _Prepared) -> bool:
-        label = of_known((*mailbox.labels, *coming), item.lesson.label)
+        label = of_known((*mailbox.labels, *coming), item.example.label)
         if item.key not in labels_by_digest and label not in coming:
             coming.append(label)
         same = labels_by_digest.setdefault(item.key, label) == label
@@ -250,14 +250,16 @@ def _learned_within(
         return same
 
     def learn(item: _Prepared) -> None:
-        lesson = item.lesson
-        message_source = lesson.source or source
+        example = item.example
+        message_source = example.source or source
 
         def count() -> tuple[Any, Opinion | None]:
-            return (item.counted or counted_by(mailbox, lesson.message))[:2]
+            return (item.counted or counted_by(mailbox, example.message))[:2]
 
         outcomes.append(
-            mailbox.learn_features(count, item.key, lesson.label, labelled_by, message_source, None)
+            mailbox.learn_features(
+                count, item.key, example.label, labelled_by, message_source, None
+            )
         )
 
     in_order(mailbox, items, adds, _Prepared.views, learn)

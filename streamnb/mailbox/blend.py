@@ -226,11 +226,11 @@ def fit_gains(database: Transactions, labels: Sequence[str]) -> tuple[float, flo
         return GAINS
 
 
-def _fit_gains(lessons: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
+def _fit_gains(examples: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, float]:
     recalibration = Recalibration(2, _LEARNING_RATE)
     gains = recalibration.shared.slopes
     gains[:] = GAINS
-    for label, evidence in lessons:
+    for label, evidence in examples:
         if label not in evidence or len(evidence) < 2:
             continue
         class_indices = list(range(len(evidence)))

@@ -128,7 +128,7 @@ class Mailbox(StoredClassifier):
         )
 
     def learn_many(
-        self, lessons: Iterable[MessageAndLabel], labelled_by: str = HUMAN, source: str = "learn"
+        self, examples: Iterable[MessageAndLabel], labelled_by: str = HUMAN, source: str = "learn"
     ) -> list[Outcome]:
         """Learn messages in transactions of a few hundred.
 
@@ -138,7 +138,7 @@ class Mailbox(StoredClassifier):
 
         Parameters
         ----------
-        lessons
+        examples
             Messages and their classes: ``(message, label)``, or ``(message, label, source)``.
             If the iterable raises an error, the messages before it are learned.
         labelled_by, source
@@ -159,16 +159,16 @@ class Mailbox(StoredClassifier):
         [Outcome(result='learned', before=None), Outcome(result='learned', before=None)]
         >>> folder.cleanup()
         """
-        return [outcome for _, outcome in learn_many(self, lessons, labelled_by, source)]
+        return [outcome for _, outcome in learn_many(self, examples, labelled_by, source)]
 
     def learn_batch(
-        self, lessons: Iterable[MessageAndLabel], stream: str, number: int, source: str = "batch"
+        self, examples: Iterable[MessageAndLabel], stream: str, number: int, source: str = "batch"
     ) -> int:
         """Learn the messages of a numbered batch in one transaction, unless already done.
 
         Parameters
         ----------
-        lessons
+        examples
             As for `learn_many`. A message that has its label already is not learned again.
         stream
             Name of the stream; its batches have ascending numbers.
@@ -183,7 +183,7 @@ class Mailbox(StoredClassifier):
             Number of messages whose label changed.
         """
         check_origin(HUMAN, source)
-        return learn_batch(self, lessons, stream, number, source)
+        return learn_batch(self, examples, stream, number, source)
 
     def forget(self, message: bytes, timestamp: float | None = None) -> Outcome:
         """Unlearn a message exactly."""

@@ -74,8 +74,10 @@ def moment_of(mailbox: StoredClassifier, timestamp: float) -> float:
         if max(moment or 0.0 for moment in newest) <= now:
             return timestamp
         moment = math.inf
-        lessons = f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
-        for added_at, row_time in run(lessons):
+        learned_rows = (
+            f"SELECT added_at, time FROM ledger WHERE NOT {IS_RETIRED} ORDER BY added_at DESC"  # noqa: S608
+        )
+        for added_at, row_time in run(learned_rows):
             if row_time < timestamp:
                 break
             moment = added_at

@@ -239,7 +239,7 @@ class VerdictLog:
         Parameters
         ----------
         kind
-            "unsure", "moved", "taught" or "all".
+            "unsure", "moved", "labelled" or "all".
         search
             Text that sender, subject or place must contain.
         most
@@ -251,7 +251,7 @@ class VerdictLog:
             "all": "TRUE",
             "unsure": "v.mark = 'U' AND l.id IS NULL",
             "moved": "v.moved IS NOT NULL",
-            "taught": "l.id IS NOT NULL",
+            "labelled": "l.id IS NOT NULL",
         }[kind]
         escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return self._select(
@@ -316,7 +316,7 @@ class VerdictLog:
                     self.mailbox.path, f"a row of the log of verdicts ({error})"
                 ) from None
 
-    def teach(self, number: int, label: str) -> Outcome:
+    def learn(self, number: int, label: str) -> Outcome:
         """Learn a logged message with the label of a person."""
         entry = self.entry(number)
         if entry is None:

@@ -35,7 +35,7 @@ from streamnb.web.reading import STRONG_LOG_ODDS, fetch_recorded, tint
 _HERE = Path(__file__).parent
 _PAGE = 50  # messages on a page
 # Kinds of verdicts, and their titles.
-_KINDS = {"unsure": "Unsure", "moved": "Moved", "taught": "Labelled", "all": "All"}
+_KINDS = {"unsure": "Unsure", "moved": "Moved", "labelled": "Labelled", "all": "All"}
 _SECURITY = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
     "img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -67,7 +67,7 @@ def pages(mailbox: Mailbox, session: str, account: Account | None = None) -> Sta
         Route("/message/{number}", site.page(site.message), methods=["GET"]),
         Route("/figures", site.page(site.figures), methods=["GET"]),
         Route("/words", site.page(site.words), methods=["GET"]),
-        Route("/teach", site.action(site.teach), methods=["POST"]),
+        Route("/label", site.action(site.label_messages), methods=["POST"]),
         Route("/back", site.action(site.back), methods=["POST"]),
         Route("/unlearn", site.action(site.unlearn), methods=["POST"]),
         Route("/static/{name}", _static, methods=["GET"]),
@@ -208,7 +208,7 @@ class _Site:
         did, label = query.get("did", ""), query.get("as", "")
         words = query.get("ids", "")[:20_000].split(",")
         ids = [number for number in map(_decimal, words) if number is not None]
-        is_known = did in ("taught", "back") and (did == "back" or label in self._classes())
+        is_known = did in ("labelled", "back") and (did == "back" or label in self._classes())
         return {
             "did": did if is_known else "",
             "did_as": label,
@@ -363,7 +363,7 @@ class _Site:
 
     # Actions
 
-    def teach(self, form: dict[str, list[str]]) -> dict[str, Any]:
+    def label_messages(self, form: dict[str, list[str]]) -> dict[str, Any]:
         """Learn one message, or all marked messages."""
         single = form.get("one", [""])[0]
         if single:
@@ -379,10 +379,10 @@ class _Site:
         learned = [
             number
             for number in stored
-            if self.record.teach(number, label).result in ("learned", "corrected", "confirmed")
+            if self.record.learn(number, label).result in ("learned", "corrected", "confirmed")
         ]
         missing = len(set(numbers)) - len(stored)
-        return {"did": "taught", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}
+        return {"did": "labelled", "as": label, "ids": ",".join(map(str, learned)), "gone": missing}
 
     def back(self, form: dict[str, list[str]]) -> dict[str, Any]:
         """Remove labels that were set on this page, and restore earlier ones.

@@ -118,7 +118,7 @@ def reliability(mailbox: Mailbox) -> list[Proportion]:
     """Return the proportion of correct verdicts, by their probability."""
     labelled = [
         entry
-        for entry in VerdictLog(mailbox).entries("taught", most=100_000)
+        for entry in VerdictLog(mailbox).entries("labelled", most=100_000)
         if entry.labelled_by == HUMAN and entry.label is not None
     ]
     proportions = []
@@ -143,7 +143,7 @@ def ledger_rows(mailbox: Mailbox) -> list[LedgerRow]:
             "WHERE removed_at IS NULL AND labelled_by IN ('human', 'program') "
             "ORDER BY id DESC LIMIT 25"
         ).fetchall()
-        entries = VerdictLog(mailbox).entries("taught", most=1000)
+        entries = VerdictLog(mailbox).entries("labelled", most=1000)
     subjects = {entry.digest: entry.subject for entry in entries}
     return [
         LedgerRow(

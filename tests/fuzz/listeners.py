@@ -279,7 +279,7 @@ def _requests() -> list[bytes]:
         case(1, b"classify?reasons=3&threshold=0.9&learn=sure", SPAM), case(1, b"learn?label=ham", HAM),
         case(1, b"forget", HAM), case(1, b"forget?digest=" + b"0" * 64), case(0, b"?kind=all&search=x"),
         case(0, b"words?word=pills"), case(0, b"figures"), case(0, b"message/1"),
-        case(1, b"teach", b"label=spam&number=1&where=/"), case(1, b"back"), case(1, b"unlearn", b"number=1"),
+        case(1, b"label", b"label=spam&number=1&where=/"), case(1, b"back"), case(1, b"unlearn", b"number=1"),
     ]  # fmt: skip
 
 

@@ -138,8 +138,8 @@ def test_erased_messages_leave_the_log_of_verdicts(url):
             record.note(message, judge(mailbox, message), place)
         (entry,) = record.entries(search=VerdictLog(mailbox).entries()[0].subject[2:6].upper())
         assert entry.place == "junk"
-        assert record.teach(entry.id, "spam").result == "learned"
-        assert record.entries("taught")[0].learned_label == "spam"
+        assert record.learn(entry.id, "spam").result == "learned"
+        assert record.entries("labelled")[0].learned_label == "spam"
         assert record.erase([digest(message), digest(mails(1)[0][0])]) == 2
         assert record.entries() == mailbox.verify() == []
 

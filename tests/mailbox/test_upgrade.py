@@ -18,7 +18,7 @@ from streamnb.mailbox.transfer.formats import export, import_file
 from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 
-def taught_in_runs(path, count=150):
+def trained_in_runs(path, count=150):
     with Mailbox(path) as mailbox:
         for label, words in (("spam", "cheap pills buy now"), ("ham", "lunch at noon with ann")):
             for n in range(count):
@@ -27,7 +27,7 @@ def taught_in_runs(path, count=150):
 
 
 def test_a_mailbox_trained_in_runs_is_rebuilt(tmp_path):
-    taught_in_runs(tmp_path / "db")
+    trained_in_runs(tmp_path / "db")
     with Mailbox(tmp_path / "db") as mailbox:
         assert is_due(mailbox)
         weights, before = mailbox.counts[0].weights, mailbox.classify(HAM).log_odds
@@ -46,7 +46,7 @@ def test_a_mailbox_trained_in_runs_is_rebuilt(tmp_path):
 
 
 def test_a_rebuild_does_not_depend_on_the_order_of_learning(tmp_path):
-    taught_in_runs(tmp_path / "a", 40)
+    trained_in_runs(tmp_path / "a", 40)
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
         rows = list(a.ledger.rows())
         for row in reversed(rows):
@@ -60,7 +60,7 @@ def test_a_rebuild_does_not_depend_on_the_order_of_learning(tmp_path):
 
 
 def test_a_rebuild_keeps_the_counts_of_dropped_messages(tmp_path):
-    taught_in_runs(tmp_path / "db", 60)
+    trained_in_runs(tmp_path / "db", 60)
     with Mailbox(tmp_path / "db") as mailbox:
         mailbox.database.connection.execute(
             "UPDATE ledger SET time = 1, added_at = 1 WHERE id < 20"
@@ -77,7 +77,7 @@ def test_a_rebuild_keeps_imported_counts(sample, box, tmp_path):
     for content, label in mails(sample, 30):
         box.learn(content, label)
     export(box, str(tmp_path / "dump"), "bogofilter")
-    taught_in_runs(tmp_path / "db", 20)
+    trained_in_runs(tmp_path / "db", 20)
     with Mailbox(tmp_path / "db") as mailbox:
         import_file(mailbox, str(tmp_path / "dump"))
         assert rebuild(mailbox) == 40
@@ -89,7 +89,7 @@ def test_a_rebuild_keeps_imported_counts(sample, box, tmp_path):
 
 
 def test_messages_learned_during_a_rebuild_are_kept(tmp_path):
-    taught_in_runs(tmp_path / "db", 30)
+    trained_in_runs(tmp_path / "db", 30)
     with Mailbox(tmp_path / "db") as mailbox, Mailbox(tmp_path / "db") as other:
 
         def disturbed(rows):

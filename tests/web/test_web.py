@@ -142,7 +142,7 @@ def test_unsure_mail_is_listed_and_labelled_by_a_click(page, tmp_path):
     assert "moved to Junk" in text_of(page.get("/?kind=moved"))
     assert "Ann <a@example.org>" in text_of(page.get("/?kind=all"))
     number = entry(tmp_path, 1).id
-    status, folder_name, _ = page.post("/teach", one=f"{number}:spam")
+    status, folder_name, _ = page.post("/label", one=f"{number}:spam")
     assert status == 303
     assert "1 message learned as spam" in text_of(page.get(folder_name))
     assert entry(tmp_path, 1).learned_label == "spam"
@@ -164,7 +164,7 @@ def test_many_messages_are_labelled_at_once_even_if_deleted(page, home, tmp_path
     for path in home.find(2) + home.find(3):
         path.unlink()
     ids = [entry(tmp_path, number).id for number in (2, 3)]
-    page.post("/teach", id=ids, many="ham")
+    page.post("/label", id=ids, many="ham")
     assert [entry(tmp_path, number).learned_label for number in (2, 3)] == ["ham", "ham"]
     message = from_("Pills <p@example.com>", mail(2, SPAM))
     with Mailbox(tmp_path / "mail.db") as box, Mailbox(tmp_path / "other.db") as other:
@@ -174,18 +174,18 @@ def test_many_messages_are_labelled_at_once_even_if_deleted(page, home, tmp_path
         other.learn(message, "ham")
         other_counts = other.ledger.active(digest(message)).tokens
         assert all(a == b for a, b in zip(row.tokens, other_counts, strict=True))
-    page.post("/teach", one=f"{ids[0]}:spam")
+    page.post("/label", one=f"{ids[0]}:spam")
     for _ in range(2):  # a second click: the earlier label stays
         page.post("/back", **{"id": ids[0], "as": "spam"})
         assert entry(tmp_path, 2).learned_label == "ham"  # what was corrected holds again
-    assert "learned" not in text_of(page.get("/?did=taught&as=<b>&ids=1"))
+    assert "learned" not in text_of(page.get("/?did=labelled&as=<b>&ids=1"))
 
 
 def test_deleted_verdicts_do_not_prevent_labels_of_others(page, tmp_path):
     ids = [entry(tmp_path, number).id for number in (1, 2, 3)]
     with Mailbox(tmp_path / "mail.db") as box:
         VerdictLog(box).erase([entry(tmp_path, 2).digest])
-    status, folder_name, _ = page.post("/teach", id=ids, many="ham")
+    status, folder_name, _ = page.post("/label", id=ids, many="ham")
     assert status == 303
     assert "2 messages learned as ham , 1 is no longer here" in text_of(page.get(folder_name))
     assert [entry(tmp_path, number).learned_label for number in (1, 3)] == ["ham", "ham"]
@@ -224,7 +224,7 @@ def test_any_text_is_shown_in_linear_time(kind, body, page_text):
     assert page_text is None or text == page_text
 
 
-def test_figures_words_and_lessons(page, tmp_path):
+def test_figures_words_and_labels(page, tmp_path):
     text = text_of(page.get("/figures"))
     assert "Mistakes over time" in text
     assert "of 1" not in text
@@ -262,18 +262,18 @@ def test_only_its_owner_and_its_own_forms_are_let_in(page, tmp_path):
     assert page.ask("GET", "/", Cookie=f"streamnb-token={token}")[0] == 401  # not for a cookie
     assert page.ask("GET", "/", Host="evil.example.com")[0] == 421
     number = entry(tmp_path, 1).id
-    assert page.post("/teach", one=f"{number}:spam", form="wrong")[0] == 403
+    assert page.post("/label", one=f"{number}:spam", form="wrong")[0] == 403
     body = urlencode({"form": page.form(), "one": f"{number}:spam"})
-    assert page.ask("POST", "/teach", body, Origin="http://evil.example.com")[0] == 403
-    assert page.ask("GET", "/teach")[0] == 405
+    assert page.ask("POST", "/label", body, Origin="http://evil.example.com")[0] == 403
+    assert page.ask("GET", "/label")[0] == 405
     assert entry(tmp_path, 1).learned_label is None
     for folder_name in ("//evil.example.com/", "https://evil.example.com/", "/\\evil"):
         assert page.post("/back", id=number, folder_name=folder_name)[1].startswith("/?")
     for wrong in ({"one": "x:spam"}, {"one": f"{number}:nonsense"}, {"one": "999:spam"}, {}):
-        assert page.post("/teach", **wrong)[0] == 404
+        assert page.post("/label", **wrong)[0] == 404
     assert page.ask("GET", "/?kind=nonsense")[0] == 404
     assert page.ask("GET", "/?before=x")[0] == 404
-    assert page.ask("POST", "/teach", b"x" * (2 << 20))[0] == 413
+    assert page.ask("POST", "/label", b"x" * (2 << 20))[0] == 413
 
 
 ODD = ['<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "{{ 7*7 }}{% include 'x' %}", "\u202egnp.exe",
@@ -331,8 +331,8 @@ def test_hostile_mail_on_every_page(tmp_path, full):
         for odd in ODD:
             page_text.append(page.get("/?" + urlencode({"kind": "all", "search": odd})))
             page_text.append(page.get("/words?" + urlencode({"word": odd})))
-        page.post("/teach", id=ids, many="spam")
-        page_text += [page.get("/figures"), page.get("/words"), page.get("/?kind=taught")]
+        page.post("/label", id=ids, many="spam")
+        page_text += [page.get("/figures"), page.get("/words"), page.get("/?kind=labelled")]
         for text in page_text:
             scripts = re.findall(r"<(?:script|img|iframe|link|object)\b[^>]*>", text)
             assert all("/static/" in item for item in scripts)
@@ -599,7 +599,7 @@ def empty_page(tmp_path):
     page.close()
 
 
-PATHS = ("/?kind=all", "/?kind=moved&did=taught&as=spam&ids=1", "/message/2", "/message/5",
+PATHS = ("/?kind=all", "/?kind=moved&did=labelled&as=spam&ids=1", "/message/2", "/message/5",
          "/figures", "/words?word=pills")  # fmt: skip
 BEYOND = """
 () => [...document.querySelectorAll("body *")]
