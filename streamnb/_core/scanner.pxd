@@ -20,7 +20,7 @@ cdef enum:
     MAX_PREFIX = 64
     FOLDS_TO_SEVERAL = 1 << 27
     IS_ENCLOSED = 1 << 28  # a letter in a circle, a square or parentheses
-    IS_STYLED = 1 << 29    # a letter or digit of mathematics; it folds to its plain form
+    IS_STYLED = 1 << 29    # a letter or digit of mathematics, or of full width; it folds to its plain form
 
 
 @cython.final

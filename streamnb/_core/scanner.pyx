@@ -68,7 +68,7 @@ cdef uint32_t classify(uint32_t point) except 0:
     character = chr(point)
     category = unicodedata.category(character)
     folded = character.casefold()
-    is_styled = 0x1D400 <= point < 0x1D800 and category[0] in "LN"
+    is_styled = (0x1D400 <= point < 0x1D800 or 0xFF10 <= point < 0xFF5B) and category[0] in "LN"
     if is_styled:
         folded = unicodedata.normalize("NFKC", character)
     if category == "Cf" or point == 0 or is_default_ignorable(point):
@@ -135,7 +135,7 @@ cdef class Scanner:
         Words to leave out, in the form in which the scanner returns them.
     mark_invisible
         True to count `hidden:character` for each word that contains invisible characters, and to read letters of
-        mathematics, such as 𝐀, as plain letters.
+        mathematics and full-width letters as plain ones.
     """
 
 

@@ -444,9 +444,11 @@ def test_tags_between_lines_split_words(tag):
         ("V&#x1d422;agra", "Viagra"),
         ("\U0001d5e1\U0001d5f2wer", "Newer"),
         ("x1\U0001d7d2", "x14"),
+        ("\uff36\uff49\uff41\uff47\uff52\uff41", "Viagra"),
+        ("QQ\uff11\uff12\uff13", "QQ123"),
     ],
 )
-def test_letters_of_mathematics_are_read_as_plain_letters(text, word):
+def test_styled_letters_are_read_as_plain_letters(text, word):
     assert word in tokens(f"see {text} now")
     folded = MailTokenizer(part="body", casefold=True).transform_one(HEAD + text.encode())
     assert word.lower() in folded
