@@ -262,7 +262,8 @@ def label_to_json(label: Any, role: str = "a label") -> list[Any]:
         if isinstance(label, base):
             return [base.__name__, convert(label)]
     raise OutputError(
-        f"{role} must be str, int, bool or float to be written to a file, not {label!r:.80}"
+        f"{role} must be str, int, bool or float to be written to a file, not {label!r:.80}; "
+        "convert it to text before training"
     )
 
 

@@ -6,6 +6,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from datetime import date, timedelta
 from numbers import Number
 from typing import Any, NamedTuple
 
@@ -135,7 +136,7 @@ class LevelCounts(Statistics):
             others = f" (and {len(measured) - 1} more columns)" if len(measured) > 1 else ""
             warnings.warn(
                 f"{name!r:.80}{others}: each measured value ({level!r:.40}) is a level here; "
-                "convert the values to ranges, or learn them as float with MixedNB",
+                "convert the values to ranges (text), or learn them as float with MixedNB",
                 UserWarning,
                 stacklevel=2,
             )
@@ -411,7 +412,7 @@ def number_of_text(text: str) -> Any:
 
 
 def are_measured(levels: Sequence[Hashable]) -> bool:
-    """Return whether most of many levels are numbers with a fraction, perhaps as text.
+    """Return whether most of many levels are dates, or numbers with a fraction, perhaps as text.
 
     Examples
     --------
@@ -421,8 +422,12 @@ def are_measured(levels: Sequence[Hashable]) -> bool:
     if len(levels) <= MANY_NUMBERS:
         return False
     numbers = [number_of_text(level) if isinstance(level, str) else level for level in levels]
-    fractions = [x for x in numbers if isinstance(x, float) and not x.is_integer()]
-    return 2 * len(fractions) > len(levels)
+    measured = [
+        x
+        for x in numbers
+        if isinstance(x, date | timedelta) or (isinstance(x, float) and not x.is_integer())
+    ]
+    return 2 * len(measured) > len(levels)
 
 
 def _index_number_texts(

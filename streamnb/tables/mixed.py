@@ -139,12 +139,15 @@ class MixedStatistics(Statistics):
     def check_kinds(self, rows: _Mixed) -> None:
         """Raise ValueError if most values of a categorical feature are texts of many numbers.
 
-        One such text ("unknown") makes texts of all values in the column of a frame.
+        One such text ("unknown") makes texts of all values in the column of a frame. Dates get a
+        warning, as in other models of levels.
         """
         columns = zip(rows.levels.names, rows.levels.levels, strict=True)
+        unsettled: list[int] = []
         for j, (name, levels) in enumerate(columns):
             if name in self.is_settled or self.levels.has_levels(name):
                 continue
+            unsettled.append(j)
             is_number = np.array([_is_number_of_text(level) for level in levels], dtype=bool)
             places = rows.levels.places[:, j]
             row_levels = places[places != MISSING]
@@ -165,6 +168,10 @@ class MixedStatistics(Statistics):
                     f"{name!r:.80}: the values are numbers as text, such as {levels[0]!r:.40}; "
                     f"convert them to float, {advice}"
                 )
+
+        chosen_levels = [rows.levels.levels[j] for j in unsettled]
+        names = [rows.levels.names[j] for j in unsettled]
+        self.levels.check_kinds(Levels(names, chosen_levels, rows.levels.places[:, unsettled]))
 
     def _has_numbers(self, name: Hashable) -> bool:
         """Return whether a number of a feature has a weight."""

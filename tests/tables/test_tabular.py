@@ -976,6 +976,20 @@ def test_the_odd_cell_among_numbers_is_named():
         MixedNB().fit(frame, ["p", "q"] * 16)
 
 
+@pytest.mark.parametrize("make", [float, str])
+def test_a_user_can_name_measured_values_categorical(make):
+    values = [make(n + 0.25) for n in range(30)]
+    model = MixedNB(categorical=["size"]).fit(pd.DataFrame({"size": values}), ["p", "q"] * 15)
+    assert len(model.statistics.levels.learned_levels("size")) == 30
+
+
+@pytest.mark.parametrize("name", ["CategoricalNB", "AODE", "LazyBayesianRules", "MixedNB"])
+def test_dates_are_measured_values(name):
+    frame = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=30)})
+    with pytest.warns(UserWarning, match="'day': each measured value"):
+        getattr(streamnb, name)().fit(frame, ["p", "q"] * 15)
+
+
 @pytest.mark.parametrize("name", ["CategoricalNB", "AODE", "LazyBayesianRules"])
 @pytest.mark.parametrize("make", [float, str])
 def test_models_of_levels_warn_of_measured_values(name, make):
