@@ -31,6 +31,7 @@ _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Files with the size of the message before it, and data behind it: Apple Mail's .emlx, and files of
 # Dovecot's sdbox, whose size is hexadecimal.
+_DBOX_MESSAGE = b"\n\x01\x02N "
 _SIZED = lazy_pattern(
     rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )"
     rb"|[0-9]+ M1e C[0-9a-f]+\n\x01\x02N {10}([0-9A-F]{16})\n"
@@ -551,8 +552,9 @@ def unwrap(data: bytes) -> bytes:
     if data[:1] in (b"\n", b"\r", b" ", b"\t") and (match := _BLANK_LINES.match(data)):
         data = data[match.end() :]
     if data[:1].isdigit() and (match := _SIZED.match(data)):
-        size = int(match[2], 16) if match[1] is None else int(match[1])
-        data = data[match.end() : match.end() + size]
+        end = match.end() + (int(match[2], 16) if match[1] is None else int(match[1]))
+        if match[1] or data.find(_DBOX_MESSAGE, end) < 0:  # with more messages, it is no message
+            data = data[match.end() : end]
     return _with_lf(data)
 
 

@@ -19,6 +19,8 @@ from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 from streamnb.limits import MAX_MESSAGE
+from streamnb.mail.content_types import UTF16_MARKS
+from streamnb.mail.parse import unwrap
 from streamnb.patterns import lazy_pattern
 
 _LINK = "not read: symbolic links in a folder are not followed; name the target of the link"
@@ -41,12 +43,14 @@ class SourceMessage(NamedTuple):
 
 _LOOKED_AT = 1 << 13
 _MAX_NEIGHBOURS = 20  # files read to decide whether an empty file beside them is an mbox
-# Files of mail programs without mail: indexes and rules of Thunderbird, Dovecot, Cyrus and Apple
-# Mail, and removed messages of MH (`,12` and `#12`).
+# Files of programs without mail: indexes and rules of Thunderbird, Dovecot, Cyrus, Eudora and Apple
+# Mail, removed messages of MH (`,12` and `#12`), labels and settings that Proton and Google export
+# beside mail, files of Windows, and the history of the SpamAssassin corpus.
 _PROGRAM_FILES = lazy_pattern(
     r".*\.(?:msf|mozmsgs|sbd\.lock)|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
     r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)"
-    r"|Info\.plist|table_of_contents|[,#][0-9]+",
+    r"|Info\.plist|table_of_contents|[,#][0-9]+|.*\.toc|.*\.metadata\.json|labels\.json"
+    r"|archive_browser\.html|desktop\.ini|Thumbs\.db|cmds",
     re.I,
 )
 # The first message of an mbox by c-client and UW IMAP, which has internal data.
@@ -63,17 +67,24 @@ _DELETED = re.compile(
 )
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _COMPRESSED_MBOX = "the mbox is compressed; decompress it first"
+_DBOX = b"2 M1e C"
 _FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:
     r"""Return whether data is binary: it has zero bytes and does not begin with a header.
 
+    A file of Dovecot's mdbox, which has several messages, is binary, too.
+
     Examples
     --------
     >>> [is_binary(content) for content in (b"\x7fELF\0\0", b"To: ann\n\n\0", b"just text")]
     [True, False, False]
     """
+    if content.startswith((*UTF16_MARKS, _DBOX)):
+        content = unwrap(content)
+        if content.startswith(_DBOX):
+            return True
     return content.find(b"\0", 0, _LOOKED_AT) >= 0 and not _FIELD.match(content)
 
 
@@ -241,7 +252,8 @@ def _listed(path: Path) -> list[tuple[Path, bool]]:
 def _is_internal(path: Path, name: str, items: Mapping[str, bool]) -> bool:
     """Return whether an item of a folder with these items belongs to a mail program."""
     if items[name]:
-        return name == "Attachments" and "Messages" in items  # copies by Apple Mail
+        # copies by Apple Mail, and settings of Gmail
+        return (name == "Attachments" and "Messages" in items) or name == "User Settings"
     if _PROGRAM_FILES.fullmatch(name):
         return True
     with contextlib.suppress(FileNotFoundError):  # a removed file is an error of this file alone

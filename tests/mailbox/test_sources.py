@@ -28,9 +28,11 @@ FOLDER_DATA = (
 @pytest.mark.parametrize(
     "name",
     ["Inbox.msf", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index",
-     ",12", "#3", "Info.plist", "table_of_contents"],
+     ",12", "#3", "Info.plist", "table_of_contents", "In.toc", "ab12.metadata.json", "labels.json",
+     "archive_browser.html", "desktop.ini", "Thumbs.db", "cmds", "User Settings/Filters.json"],
 )  # fmt: skip
 def test_files_of_mail_programs_are_skipped(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"// <!-- <mdb:mork:z v=1.4/> -->\nSubject: no mail\n\nbody\n")
     (tmp_path / "1.eml").write_bytes(MAIL)
     assert [entry.content for entry in messages(str(tmp_path))] == [MAIL]
@@ -43,6 +45,25 @@ def test_empty_mboxes_of_thunderbird_are_skipped(tmp_path):
     assert [entry.name for entry in messages(str(tmp_path))] == [
         str(tmp_path / name) for name in ("Inbox", "Sent")
     ]
+
+
+def dbox(*mails):
+    message = b"\x01\x02N          %016X\n%b\n\x01\x03\nR6b08b378\nV42\n\n"
+    return b"2 M1e C6b08b378\n" + b"".join(message % (len(mail), mail) for mail in mails)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (MAIL.decode().encode("utf-16"), False),
+        (dbox(MAIL), False),
+        (dbox(MAIL, MAIL), True),
+        (b"2 M1e C\n", True),
+        (b"\xff\xfe" + b"\x00\x01\x00" * 9, True),
+    ],
+)
+def test_files_of_several_messages_and_data_are_binary(content, expected):
+    assert sources.is_binary(content) == expected
 
 
 def test_empty_files_beside_an_mbox_are_empty_mboxes(tmp_path):
