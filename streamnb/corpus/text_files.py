@@ -19,7 +19,7 @@ from contextlib import contextmanager, nullcontext
 from lzma import LZMAError, LZMAFile
 from pathlib import Path
 from typing import Any, BinaryIO, cast
-from zipfile import BadZipFile, ZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from streamnb.corpus.entry import iterate_lines
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
@@ -252,11 +252,13 @@ def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
     if stream is not None:
         return cast(BinaryIO, stream)
     if suffix == ".zip":
-        archive = ZipFile(file)
+        try:
+            archive = ZipFile(file)
+        except BadZipFile:
+            raise CorpusError(f"{path}: cannot be read: damaged zip archive") from None
         members = [member for member in archive.infolist() if not member.is_dir()]
         if len(members) != 1 or members[0].flag_bits & 1:
-            reason = "it is encrypted" if len(members) == 1 else f"it holds {len(members)} files"
-            raise CorpusError(f"{path}: a zip archive or an office document; unpack it: {reason}")
+            raise CorpusError(f"{path}: {_describe_archive(members)}")
         stream = archive.open(members[0])
     else:
         try:
@@ -268,6 +270,17 @@ def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
                 import pyarrow
             stream = io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))
     return cast(BinaryIO, stream)
+
+
+def _describe_archive(members: list[ZipInfo]) -> str:
+    """Return what a zip archive is, if not that of one readable file, and what to do."""
+    names = {member.filename for member in members}
+    if "header.npy" in names:
+        return "a model, not data; name the model first, then the data"
+    if {"xl/workbook.xml", "content.xml"} & names:
+        return "a spreadsheet; save it as CSV"
+    reason = "it is encrypted" if len(members) == 1 else f"it holds {len(members)} files"
+    return f"a zip archive or an office document; unpack it: {reason}"
 
 
 @contextmanager

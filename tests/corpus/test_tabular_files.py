@@ -685,3 +685,23 @@ def test_a_text_can_begin_with_a_brace(tmp_path, first):
     (tmp_path / "t").write_text(f"{first}\nlunch at noon\n")
     data = open_unlabelled(str(tmp_path / "t"), None, is_mail=False)
     assert [item.text for item in data.items] == [first, "lunch at noon"]
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["[Content_Types].xml", "xl/workbook.xml"], "a spreadsheet; save it as CSV"),
+        (["mimetype", "content.xml"], "a spreadsheet; save it as CSV"),
+        (["header.npy", "0.counts.npy"], "a model, not data"),
+        (["a.csv", "b.csv"], "it holds 2 files"),
+    ],
+)
+def test_an_archive_says_what_it_is(tmp_path, names, problem):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in names:
+            archive.writestr(name, "label,text\n")
+    with pytest.raises(CorpusError, match=problem):
+        open_corpus(tmp_path / "a.zip")
+    (tmp_path / "b.zip").write_bytes(b"PK\3\4damaged")
+    with pytest.raises(CorpusError, match="cannot be read: damaged zip archive"):
+        open_corpus(tmp_path / "b.zip")
