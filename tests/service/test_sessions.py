@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from commands import STREAMNB
-from serving import HAM, SPAM, MailServer, poll, port_of
+from serving import HAM, SPAM, MailServer, as_sent, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
@@ -508,3 +508,25 @@ def few_files():
     import resource
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, 1000))
+
+
+@pytest.mark.parametrize(
+    ("last", "codes", "delivered"),
+    [
+        (b".\r\n", [b"220", b"250", b"250", b"250", b"354", b"250"], 1),
+        (b"", [b"220", b"250", b"250", b"250", b"354"], 0),  # the message has no end
+        (b".\r\nMAIL FROM:<", [b"220", b"250", b"250", b"250", b"354", b"250"], 1),
+    ],
+    ids=["complete", "without an end", "half a command"],
+)
+def test_a_client_that_has_closed_its_sending_side_gets_its_answers(
+    relay, smtp_sink, last, codes, delivered
+):
+    """Scripts with netcat do so. Their message would be lost."""
+    commands = b"EHLO a.b\r\nMAIL FROM:<a@b.c>\r\nRCPT TO:<ann@d.e>\r\nDATA\r\n"
+    with socket.create_connection(("127.0.0.1", relay), timeout=30) as client:
+        client.sendall(commands + as_sent(HAM % 1) + last)
+        client.shutdown(socket.SHUT_WR)
+        answers = client.makefile("rb").read()
+    assert re.findall(rb"^(\d+) ", answers, re.M) == codes
+    assert len(smtp_sink.messages) == delivered

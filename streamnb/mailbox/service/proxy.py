@@ -267,6 +267,24 @@ class _Connection(SMTP):
             if self.activity.is_ending and not self.activity.is_opened:
                 self._close()
 
+    def eof_received(self) -> bool | None:
+        """Answer the received commands, because a client can close its sending side first.
+
+        The library would drop them, and a whole message with them. TLS has no half-closed state.
+        """
+        if self._waiting_data is not None or self.session is None or self.session.ssl is not None:
+            return super().eof_received()
+        self._reader.feed_eof()
+        return True
+
+    async def handle_exception(self, error: Exception) -> str:
+        """Return the reply after an error. After the end of all data, close the connection."""
+        if isinstance(error, asyncio.IncompleteReadError):
+            self._close()
+            return "421 4.4.2 the connection was closed"
+        reply: str = await super().handle_exception(error)
+        return reply
+
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
         self.memory.release()
