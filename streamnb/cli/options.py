@@ -106,8 +106,12 @@ def combine_options(*options: Callable[[Any], Any]) -> Callable[[Command], Comma
 
 
 def echo_err(line: object) -> None:
-    """Print a line on standard error."""
-    click.echo(printable(str(line)), err=True)
+    """Print a line on standard error, if that can be written.
+
+    A full disk of a log must not stop a command or a server.
+    """
+    with suppress(OSError):
+        click.echo(printable(str(line)), err=True)
 
 
 def notify(line: object) -> None:

@@ -250,7 +250,8 @@ def serve(**values: Any) -> None:
         _serve_model(settings, passed, monitor)
     else:
         _serve_mailboxes(settings, passed, monitor)
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(0)  # a normal exit would wait for a thread that a hanging next hop blocks
 
 

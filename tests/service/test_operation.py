@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of
 from test_serve import greet
 
 from streamnb import Mailbox, MailClassifier
-from streamnb.errors import ConfigError, convert_os_errors
+from streamnb.errors import ConfigError, ListenError, convert_os_errors
 from streamnb.mailbox.service import api, server
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.monitor import Monitor
@@ -514,6 +515,31 @@ def test_a_command_and_a_server_report_the_same_damage(serve, tmp_path):
     assert alone[0] == 3
     assert "streamnb recover" in alone[2]
     process.stop()
+
+
+def test_a_full_disk_of_the_log_stops_no_mail(trained_db, smtp_sink):
+    port = free_port()
+    arguments = ["--smtp", f"127.0.0.1:{port}", "--next", smtp_sink.address, "--log", "text"]
+    command = [*STREAMNB, "serve", "--db", str(trained_db), *arguments]
+    with Path("/dev/full").open("w") as full, subprocess.Popen(command, stderr=full) as process:
+
+        def is_listening():
+            with (
+                contextlib.suppress(OSError),
+                smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+            ):
+                return client.sendmail("a@b.c", ["ann@d.e"], HAM % 1) == {}
+
+        poll(is_listening)
+        process.terminate()
+        assert process.wait(30) == 0
+    assert FIELD.match(smtp_sink.messages[0][1])
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path):
+    path = str(tmp_path / ("x" * 200))
+    with pytest.raises(ListenError, match="choose a path of at most 107 bytes"):
+        listen(Address(path))
 
 
 def test_a_server_whose_database_has_learned_nothing_says_so(serve, tmp_path):

@@ -21,6 +21,7 @@ from streamnb.errors import (
 
 _FIRST_PASSED = 3  # descriptor of the first socket from systemd (sd_listen_fds(3))
 _MOST_FILES = 8192  # open files; more than all connections and open mailboxes have
+_LONGEST_PATH = 107  # bytes of the path of a Unix socket (unix(7))
 _BACKLOG = 128  # maximum number of connections that wait in the kernel
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -147,6 +148,8 @@ def listen(address: Address, mode: int = 0o600) -> socket.socket:
         hint = "; set STREAMNB_SOCKET to another path" if is_default else ""
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             hint = "; stop the other program or choose another address"
+        if len(os.fsencode(address.path or "")) > _LONGEST_PATH:
+            hint = f"; choose a path of at most {_LONGEST_PATH} bytes"
         raise ListenError(f"{address}: cannot listen: {root_cause(error)}{hint}") from None
 
 
