@@ -152,10 +152,10 @@ class Mailboxes:
         threading.Thread(target=self._check, name="streamnb-check", daemon=True).start()
 
     def _check(self) -> None:
-        from streamnb.mailbox.status import check_file  # here: `filter` needs none
-
-        # errors other than damage are those of the messages, too
+        # other errors than damage, such as too many open files, are errors of the messages, too
         with suppress(Exception):
+            from streamnb.mailbox.status import check_file  # here: `filter` needs none
+
             try:
                 # another connection, because a check of a large file takes seconds
                 with Mailbox(str(self.location), create=False) as mailbox:

@@ -270,9 +270,12 @@ class _Connection(SMTP):
     def eof_received(self) -> bool | None:
         """Answer the received commands, because a client can close its sending side first.
 
-        The library would drop them, and a whole message with them. TLS has no half-closed state.
+        The library would drop them, and a whole message with them. If the client leaves while the
+        next hop receives the message, it sends it again, so the relay cuts it. TLS has no
+        half-closed state.
         """
-        if self._waiting_data is not None or self.session is None or self.session.ssl is not None:
+        is_tls = self.session is None or self.session.ssl is not None
+        if is_tls or self._waiting_data is not None or self.event_handler.is_handing_on:
             return super().eof_received()
         self._reader.feed_eof()
         return True
