@@ -45,7 +45,7 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     return (kind or Classifier).load(path)
 
 
-def merged(paths: Sequence[str | Path]) -> tuple[Any, Any]:
+def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any]:
     """Merge models; return the result and the data saved with each model.
 
     Raises

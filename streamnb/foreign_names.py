@@ -132,7 +132,9 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     is_model = hasattr(cls, "predict_proba")
     if is_model:
         known_names.add("sample_weight")  # a parameter of `fit`
-    own = [advice for advice in alternatives if advice and _advised(advice) <= known_names]
+    own = [
+        advice for advice in alternatives if advice and _advised_parameters(advice) <= known_names
+    ]
     if own:
         return f"{message}: {', or '.join(own)}"
     is_text_model = is_model and not known_names.isdisjoint(("tokenizer", "words", "keep_names"))
@@ -144,6 +146,6 @@ def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> st
     return f"{message}; it has {', '.join(table) or 'none'}"
 
 
-def _advised(advice: str) -> set[str]:
+def _advised_parameters(advice: str) -> set[str]:
     """Return the parameters that an advice names."""
     return set(re.findall(r"(\w+)=", advice))

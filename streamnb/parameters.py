@@ -431,7 +431,7 @@ class ParametersMixin:
     def _check_change(self, name: str, value: Any) -> None:
         """Raise ValueError if a valid value contradicts the learned state."""
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         """Update the state that depends on a changed parameter."""
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -449,7 +449,7 @@ class ParametersMixin:
                     f"{name}: cannot change after the first message; create a new model"
                 )
             object.__setattr__(self, name, value)
-            self._changed(name)
+            self._on_change(name)
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
@@ -505,7 +505,7 @@ class ParametersMixin:
                     f"with {name}="
                 )
             owner.set_params(**values)
-            self._changed(name)
+            self._on_change(name)
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

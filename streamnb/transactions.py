@@ -155,7 +155,7 @@ class Transactions:
         """Return one line for each problem that the database reports in its files."""
         return []
 
-    def replaced(self) -> bool:
+    def is_replaced(self) -> bool:
         """Return whether the open database was removed or replaced by another one."""
         return False
 
@@ -256,7 +256,7 @@ class Transactions:
 
     def _check_replaced(self) -> None:
         """Raise StateError if other processes cannot see the commits of this process."""
-        if self.replaced():
+        if self.is_replaced():
             raise StateError(
                 f"{self.path}: the database or its log was removed or replaced during use; "
                 "start this command or server again"

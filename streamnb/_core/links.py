@@ -16,7 +16,7 @@ _DOTS = str.maketrans("\u3002\uff0e\uff61", "...")  # browsers read these as a d
 # An encoded address within another one. Proofpoint writes - for % and _ for / (URL Defense 2).
 _TARGET = re.compile(rb"https?(?:(%(?:25)*3a%(?:25)*2f%(?:25)*2f)|-3a__)([^&?#]{3,2000})", re.I)
 _DASHED_BYTE = re.compile(rb"-([0-9a-f]{2})", re.I)
-_MAX_TARGETS = 20  # of one link
+_MAX_TARGETS = 20  # addresses read from one link
 _MAX_ENCODINGS = 3
 
 

@@ -433,9 +433,12 @@ def cascade(styles: Iterable[Style]) -> Style:
     for style in styles:
         flags = _combine(flags, style.flags)
         if style.colour != INHERITED:
-            colour, pending = style.colour, _without(pending, _COLOUR_PROPERTY)
+            colour, pending = style.colour, _remove_properties(pending, _COLOUR_PROPERTY)
         if style.background != INHERITED:
-            background, pending = style.background, _without(pending, _BACKGROUND_PROPERTIES)
+            background, pending = (
+                style.background,
+                _remove_properties(pending, _BACKGROUND_PROPERTIES),
+            )
         if style.pending:
             pending += b";" + style.pending
     return Style(flags, colour, background, pending)
@@ -445,7 +448,7 @@ _COLOUR_PROPERTY = frozenset((b"color",))
 _BACKGROUND_PROPERTIES = frozenset((b"background", b"background-color", b"background-image"))
 
 
-def _without(pending: bytes, names: frozenset[bytes]) -> bytes:
+def _remove_properties(pending: bytes, names: frozenset[bytes]) -> bytes:
     """Return the declarations without those of properties that stronger declarations set."""
     if not pending:
         return pending

@@ -140,7 +140,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         # costs can be any sequence of three numbers
         if name == "costs" and type(self.costs) is not Costs:
             object.__setattr__(self, "costs", Costs(*self.costs))
@@ -419,7 +419,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
                     if name in by_name:  # features of two views can have the same name
                         name = (j, name)
                     by_name[name] = dict(zip(contributions.labels, by_class, strict=True))
-        return Explanation.summed(explanations, by_name)
+        return Explanation.sum_views(explanations, by_name)
 
     def reasons(self, tokens: Any, label: Label, most: int) -> list[Reason]:
         """Return the features of a message with the largest log-odds for or against a class.

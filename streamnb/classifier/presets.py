@@ -196,8 +196,8 @@ class PresetClassifier(PresetParameters, Classifier):
                 if name in member.parameter_table:
                     member._check_change(name, value)
 
-    def _changed(self, name: str) -> None:
-        super()._changed(name)
+    def _on_change(self, name: str) -> None:
+        super()._on_change(name)
         if "model" not in vars(self):
             return
         for model in (self.model, *self.models):

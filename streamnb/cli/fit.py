@@ -126,9 +126,9 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     Exit status: 0 success, 4 a model cannot be read, or is of another kind, 5 the merged model
     cannot be written.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    from streamnb.any_model import merged
+    from streamnb.any_model import merge_files
     from streamnb.naive_bayes.model_files import save
 
-    model, header = merged(models)
+    model, header = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))

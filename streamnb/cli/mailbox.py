@@ -160,7 +160,7 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     imap_access(*names)  # raises an error before a database is created
     labelled_by = PROGRAM if program else HUMAN
     with _collected_errors() as errors:
-        messages = _readable(_mixed(labelled_sources, binary), errors, names)
+        messages = _readable(_mix_sources(labelled_sources, binary), errors, names)
         first = next(messages, None)
         if first is None:  # without a message, no database is created
             return
@@ -217,7 +217,7 @@ def parse_label(text: str) -> str:
         raise click.BadParameter(str(error), param_hint="LABEL") from None
 
 
-def _mixed(
+def _mix_sources(
     labelled_sources: dict[str, list[str]], binary: bool
 ) -> Iterator[tuple[str, SourceMessage]]:
     """Yield the messages of all classes, mixed in proportion to their numbers."""

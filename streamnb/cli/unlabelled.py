@@ -131,7 +131,8 @@ def open_unlabelled(
     delimiter
         Delimiter of a CSV file; None to detect it.
     labels
-        The classes of the model. Lines of one of them, a delimiter and a text are CSV.
+        The classes of the model. A file is CSV if each line has one of them, a delimiter and a
+        text.
     """
     if is_mail and name == "-":
         return _open_messages(name)

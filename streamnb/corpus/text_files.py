@@ -235,7 +235,7 @@ class _FromUtf16(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, first with the rest of the last part."""
+        """Fill the buffer with bytes that are decoded, or else with the next part."""
         while not self._decoded:
             part = self._stream.read(len(buffer))
             self._decoded = self._decoder.decode(part, final=not part).encode("utf-8", "replace")

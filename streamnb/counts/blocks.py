@@ -113,7 +113,7 @@ class Page:
         self.cells[rows, : other.cells.shape[1]] = other.cells
 
 
-def joined(classes: int, *pages: Page) -> Page:
+def join_pages(classes: int, *pages: Page) -> Page:
     """Return a page with the blocks of all pages; shared blocks come from the last page."""
     page = Page(distinct(np.concatenate([part.blocks for part in pages])), classes)
     for part in pages:

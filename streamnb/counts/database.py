@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, joined, positions
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, join_pages, positions
 from streamnb.counts.part import BufferedCounts
 from streamnb.counts.places import MOST_PLACES, Places, locate_features
 from streamnb.counts.protocol import (
@@ -106,7 +106,7 @@ class SqlCounts(Places):
             self.labels.append(label)
             self.weights.append(0.0)
             self.totals.append(0.0)
-        self._changed()
+        self._mark_changed()
 
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Return the counts (n, K) of features, and a mask of the features with a count."""
@@ -155,7 +155,7 @@ class SqlCounts(Places):
             self.features += int((page.cells[rows].any(axis=1) & ~before).sum())
             self._write(page, rows)
         self.weights[k] += weight if class_weight is None else class_weight
-        self._changed()
+        self._mark_changed()
 
     def checkout(self, messages: Sequence[TokenCounts]) -> BufferedCounts:
         """Return the counts of all features of these messages, to learn the messages in memory.
@@ -178,7 +178,7 @@ class SqlCounts(Places):
         if len(times):
             page = buffer.located.page
             if page.cells.shape[1] < len(self.labels):  # classes were added later
-                page = joined(len(self.labels), page)
+                page = join_pages(len(self.labels), page)
             places = buffer.located.places.copy()
             indices = np.searchsorted(buffer.located.fingerprints, times.fingerprints)
             located = locate_features(times.fingerprints, places[indices], page)
@@ -191,7 +191,7 @@ class SqlCounts(Places):
             self._write(page, rows)
             places[indices] = located.places
             self._place_cache = buffer.located.fingerprints, places
-        self._changed()
+        self._mark_changed()
 
     def subtract(
         self, tokens: TokenCounts, label: Label, weight: float, class_weight: float | None = None
@@ -207,7 +207,7 @@ class SqlCounts(Places):
         if weight and len(tokens):
             self._take(tokens, k, weight)
         self.weights[k] = class_weight_after
-        self._changed()
+        self._mark_changed()
 
     def _take(self, tokens: TokenCounts, k: int, weight: float) -> None:
         located = self._read(tokens.fingerprints)
@@ -255,7 +255,7 @@ class SqlCounts(Places):
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
         if not all(name is None or isinstance(name, bytes) for (name,) in named):
             raise damage_error(self.database.path, "a feature's name is not valid")
-        located = self._everywhere()
+        located = self._locate_all()
         rows = located.rows
         cells = located.page.cells[rows]
         is_counted: Bools = np.any(cells, axis=1)
@@ -286,7 +286,7 @@ class SqlCounts(Places):
         self.labels, self.weights, self.totals = [], [], []
         self.features = self.places = 0
         self._place_cache = None
-        self._changed()
+        self._mark_changed()
 
     def drop(self, fingerprints: Keys, day: float) -> int:
         """Drop features that only one message had, before that day; return their number."""
@@ -299,7 +299,7 @@ class SqlCounts(Places):
         self.features -= len(rows)
         page.cells[rows], page.usage[rows] = 0.0, 0
         self._write(page, rows)
-        self._changed()
+        self._mark_changed()
         return len(rows)
 
     def replace(self, fingerprints: Keys, cells: Floats, times: Floats) -> None:
@@ -307,7 +307,7 @@ class SqlCounts(Places):
 
         Stored features keep their names and places.
         """
-        stored = self._everywhere()
+        stored = self._locate_all()
         page = stored.page
         page.cells[:] = 0
         page.usage[:, 0] = 0
@@ -361,4 +361,4 @@ class SqlCounts(Places):
         self.totals = [math.fsum(column.tolist()) for column in page.cells.T]
         self.features = int(np.any(page.cells, axis=1).sum())
         self._place_cache = None
-        self._changed()
+        self._mark_changed()

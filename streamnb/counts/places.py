@@ -15,7 +15,7 @@ from streamnb.counts.blocks import (
     Page,
     distinct,
     features_of,
-    joined,
+    join_pages,
     places_within,
     positions,
     read_blocks,
@@ -133,7 +133,7 @@ class Places:
         """A number that stays the same only while the database does not change."""
         return self.database.changes + self._changes
 
-    def _changed(self) -> None:
+    def _mark_changed(self) -> None:
         self._changes += 1
         self._last_read = None
 
@@ -213,7 +213,7 @@ class Places:
         version, looks = self._looks
         looks = looks + 1 if version == self.version else 1
         self._looks = self.version, looks
-        self._checked(places)
+        self._valid_places(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
             raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
@@ -263,10 +263,10 @@ class Places:
         places = np.full(len(keys), -1, dtype=np.int64)
         if pairs:
             numbers, values = zip(*pairs, strict=True)
-            places[order[list(numbers)]] = self._checked(values)
+            places[order[list(numbers)]] = self._valid_places(values)
         return places
 
-    def _checked(self, places: Sequence[Any] | Ints) -> Ints:
+    def _valid_places(self, places: Sequence[Any] | Ints) -> Ints:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite columns can have any type
@@ -333,7 +333,7 @@ class Places:
         self.places += len(new)
         self._insert(tokens, new, places[new])
         fresh = self._read_page(places[new])  # the first block may be partly full
-        page = joined(len(self.labels), fresh, located.page)
+        page = join_pages(len(self.labels), fresh, located.page)
         page.keys[page.rows(places[new])] = located.fingerprints[new]
         return self._note(locate_features(located.fingerprints, places, page))
 
@@ -350,20 +350,20 @@ class Places:
             sorted(zip(keys, places.tolist(), names, strict=True)),
         )
 
-    def _everywhere(self) -> LocatedFeatures:
+    def _locate_all(self) -> LocatedFeatures:
         """Return all features in the order of signed integers, as in SQLite."""
         listed = self.database.connection.execute(
             f"SELECT fingerprint, place FROM features_{self.view} ORDER BY fingerprint"  # noqa: S608
         ).fetchall()
         keys = np.array([row[0] for row in listed], dtype=np.int64)
-        places = self._checked([row[1] for row in listed])
+        places = self._valid_places([row[1] for row in listed])
         located = locate_features(keys.view(np.uint64), places, self._read_page(places))
         self._check_keys(located)
         return located
 
     def check_places(self) -> None:
         """Raise StateError if a feature's place has the counts of another feature."""
-        self._everywhere()
+        self._locate_all()
 
     def erase(self, fingerprints: Keys, named: Bools) -> None:
         """Delete features without a count that the ledger does not refer to.
@@ -371,7 +371,7 @@ class Places:
         `named` is a mask of the places in the ledger. Names of features in `fingerprints` without a
         count are deleted, too.
         """
-        located = self._everywhere()
+        located = self._locate_all()
         page, rows = located.page, located.rows
         keys = located.fingerprints.view(np.int64)
         empty = ~page.cells[rows].any(axis=1)
@@ -390,4 +390,4 @@ class Places:
         page.keys[erased_rows], page.usage[erased_rows] = 0, 0
         self._write(page, erased_rows)
         self._place_cache = None
-        self._changed()
+        self._mark_changed()

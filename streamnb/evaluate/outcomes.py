@@ -166,7 +166,7 @@ class Outcomes:
         values |= {name: float(value) for name, (value,) in class_figures.items()}
         return {name: values[name] for name in self.figure_names}
 
-    def resampled(
+    def resample_figures(
         self, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> dict[str, NDArray[np.float64]]:
         """Return the figures of resamplings of the run.
@@ -258,7 +258,7 @@ class Outcomes:
     def _ranking_figures(
         self, starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return the figures that depend on the order of the scores, for `resampled`."""
+        """Return the figures that depend on the order of the scores, for `resample_figures`."""
         order = np.argsort(self.scores, kind="stable")
         ordered = self.scores[order]
         is_last = np.concatenate((ordered[1:] != ordered[:-1], [True])).astype(np.uint8)
@@ -314,7 +314,7 @@ def resample(run: Outcomes, resamples: int = RESAMPLES) -> dict[str, NDArray[np.
 
     Runs over the same stream get the same resamplings, so differences of their figures are paired.
     """
-    return run.resampled(*bootstrap_blocks(len(run), resamples))
+    return run.resample_figures(*bootstrap_blocks(len(run), resamples))
 
 
 def percentile_interval(values: NDArray[np.float64]) -> Interval:

@@ -82,13 +82,13 @@ class MailTransformer(ScanningTransformer):
         wanted = self.headers or lower == b"subject"
         return wanted and not is_stamped(lower) and lower not in dropped
 
-    def _changed(self, name: str) -> None:
-        super()._changed(name)
+    def _on_change(self, name: str) -> None:
+        super()._on_change(name)
         self._field_is_read: dict[bytes, bool] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._changed("headers")  # creates the caches, which are not pickled
+        self._on_change("headers")  # creates the caches, which are not pickled
 
     def _reads_field(self, name: bytes) -> bool:
         """Return True if the field with this name is read; cache the answer."""
@@ -133,8 +133,8 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
         default="all",
     )
 
-    def _changed(self, name: str) -> None:
-        super()._changed(name)
+    def _on_change(self, name: str) -> None:
+        super()._on_change(name)
         self._prefixes: dict[bytes, bytes | None] = {}
 
     def _new_scanner(self) -> _core.Scanner:

@@ -49,7 +49,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
                 scanner = self._scanner = self._scanner or self._new_scanner()
         return scanner
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         self._scanner = None
 
     def count(self, x: Any) -> TokenCounts:

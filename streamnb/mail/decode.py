@@ -168,7 +168,7 @@ def charsets_of_words(value: bytes) -> Iterator[str]:
 def _is_whole(letters: bytes) -> bool:
     """Return True if letters of base64 without padding encode whole bytes.
 
-    The bits of the last letter that belong to no byte are 0.
+    The last letter has more bits than the last byte needs; these must be 0.
     """
     count = len(letters) % 4
     return count == 0 or letters[-1:] in _LAST_LETTERS.get(count, ())
@@ -218,7 +218,7 @@ def _whole_groups(letters: bytearray) -> bytes:
     return binascii.a2b_base64(letters[:-1] if spare == 1 else letters + b"=" * (-spare % 4))
 
 
-def _uuencoded(data: bytes) -> bytes:
+def _decode_uu(data: bytes) -> bytes:
     """Decode uuencoded data; keep the text before and after it."""
     out = bytearray()
     has_begin = _UU_BEGIN.search(data) is not None
@@ -259,7 +259,7 @@ def decode_transfer(data: bytes, encoding: bytes) -> bytes:
     if encoding == b"quoted-printable":
         return binascii.a2b_qp(_BLANKS_AFTER_BREAK.sub(b"=\n", data))
     if encoding in (b"x-uuencode", b"uuencode", b"x-uue", b"uue"):
-        return _uuencoded(data)
+        return _decode_uu(data)
     return data
 
 

@@ -119,9 +119,9 @@ class Part:
         """The decoded text; "" if the part is not text."""
         if not self.is_text:
             return ""
-        return decode_part(self._unformatted(), self.charset, self.is_html, self.fallback)
+        return decode_part(self._plain_content(), self.charset, self.is_html, self.fallback)
 
-    def _unformatted(self) -> bytes:
+    def _plain_content(self) -> bytes:
         """The content as plain text or HTML, without line breaks within words."""
         value = self.index.get(b"content-type", b"")
         if self.content_type not in FORMATTED_TYPES and b"delsp" not in value.lower():
@@ -135,7 +135,7 @@ class Part:
         """The text as normalized (NFC) UTF-8; cached, because several views read it."""
         if self._utf8 is None:
             self._utf8 = (
-                to_utf8(self._unformatted(), self.charset, self.is_html, self.fallback)
+                to_utf8(self._plain_content(), self.charset, self.is_html, self.fallback)
                 if self.is_text
                 else b""
             )

@@ -177,10 +177,10 @@ def _prepared_groups(
     mailbox: StoredClassifier, examples: Iterable[MessageAndLabel]
 ) -> Iterator[list[_Prepared]]:
     ready = _prepare_all(mailbox, examples)
-    return grouped(mailbox, ready, _Prepared.views, lambda item: len(item.example.message))
+    return group_items(mailbox, ready, _Prepared.views, lambda item: len(item.example.message))
 
 
-def grouped(
+def group_items(
     mailbox: StoredClassifier,
     items: Iterable[Item],
     views: Callable[[Item], Sequence[TokenCounts]],

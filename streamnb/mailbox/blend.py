@@ -91,7 +91,7 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
     >>> own_evidence, round(site_evidence, 9)  # as the site's ham, of which the user has 10 of 100
     (1.0, -3.302585093)
     """
-    own_scores, site_scores = _centred(own.scores), _centred(site.scores)
+    own_scores, site_scores = _center_scores(own.scores), _center_scores(site.scores)
     own_only = [label for label in own_scores if label not in site_scores]
     best_own = max((own_scores[label] for label in own_only), default=0.0)
     evidence = {
@@ -120,7 +120,7 @@ def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) 
     return math.log(own_messages / (own_messages + site_messages))
 
 
-def _centred(scores: Mapping[str, float]) -> dict[str, float]:
+def _center_scores(scores: Mapping[str, float]) -> dict[str, float]:
     if len(scores) < 2:  # a single class has no other to compare with
         return dict.fromkeys(scores, 0.0)
     mean = math.fsum(scores.values()) / len(scores)

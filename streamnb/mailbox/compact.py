@@ -144,7 +144,7 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
             features = _features(rows, view, rare)
             dropped_features.append(features[counts.get_counts(features)[1] == 0])
         for row in rows:
-            _without(mailbox, row, dropped_features)
+            _remove_features(mailbox, row, dropped_features)
         return dropped
 
     return _in_parts(mailbox, numbers, _PART_ROWS, drop) if any(map(len, rare_features)) else 0
@@ -197,7 +197,7 @@ def _features(rows: list[Row], view: int, candidates: Keys) -> Keys:
     return features[positions(candidates, features)[1]]
 
 
-def _without(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
+def _remove_features(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
     """Remove features from a row. Its message can still be unlearned."""
     tokens = tuple(
         view.select(~positions(features, view.fingerprints)[1])

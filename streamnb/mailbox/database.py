@@ -394,7 +394,7 @@ class Database(Transactions):
             (busy, *_) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not busy
 
-    def replaced(self) -> bool:
+    def is_replaced(self) -> bool:
         """Return whether the open file or its log was removed or replaced by another one.
 
         Other processes cannot read a removed log, so it is copied into the file.

@@ -245,7 +245,7 @@ class Mailbox(StoredClassifier):
         """Return the verdict on a message, like the classifier's `classify`."""
         site = None if self.base is None else self.base.opinion(message)
 
-        def judged() -> Verdict:
+        def judge() -> Verdict:
             with self.reading():
                 if self.base is None or site is None or not site.scores:
                     return self.classifier.classify(message, reasons, costs)
@@ -253,7 +253,7 @@ class Mailbox(StoredClassifier):
                     self.classifier, self.gains, self.base.reasons, message, site, reasons, costs
                 )
 
-        return self.database.retry(judged)
+        return self.database.retry(judge)
 
     def verify(self) -> list[str]:
         """Recount the ledger and return a line for each difference from the counts."""

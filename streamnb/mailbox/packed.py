@@ -83,7 +83,7 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
     flags = packed[0] & _PLACED if packed else 0
     if flags and (features_at is None or flags != _PLACED):
         raise ValueError("the tokens are damaged")
-    reader = _Reader(_decompressed(packed[1:]) if flags else packed[1:])
+    reader = _Reader(_decompress(packed[1:]) if flags else packed[1:])
     views = []
     for number in range(packed[0] - flags if packed else 0):
         size, count_kind = _VIEW.unpack(reader.take(_VIEW.size))
@@ -112,7 +112,7 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
     return tuple(views)
 
 
-def _decompressed(content: bytes) -> bytes:
+def _decompress(content: bytes) -> bytes:
     """Return the decompressed bytes. Raise ValueError for damaged ones."""
     decompressor = zlib.decompressobj()
     try:
@@ -128,13 +128,13 @@ def places_in(packed: bytes) -> list[Ints]:
     """Return the places of each view, up to the first damaged byte."""
     view_places: list[Ints] = []
 
-    def noted(view: int, places: Ints) -> Keys:
+    def note_places(view: int, places: Ints) -> Keys:
         view_places.extend([np.empty(0, np.int64)] * (view - len(view_places)))
         view_places.append(places)
         return places.astype(np.uint64)
 
     with suppress(ValueError):
-        unpack_tokens(packed, noted)
+        unpack_tokens(packed, note_places)
     return view_places
 
 

@@ -114,9 +114,9 @@ class _Patient(psycopg.Connection[Any]):
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
         """Wait for the server, with a time limit."""
-        return super().wait(self._bounded(gen), *arguments, **options)
+        return super().wait(self._limit_wait(gen), *arguments, **options)
 
-    def _bounded(self, gen: PQGen[RV]) -> PQGen[RV]:
+    def _limit_wait(self, gen: PQGen[RV]) -> PQGen[RV]:
         last = time.monotonic()
         try:
             ready = yield next(gen)

@@ -63,12 +63,12 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
     for last in (False, False, True):
         with mailbox.reading():
             before = _signature(mailbox)
-            learned = _relearned(mailbox, progress)
+            learned = _train_again(mailbox, progress)
         with mailbox.writing():
             if _signature(mailbox) != before or not _catch_up(mailbox, learned):
                 if not last:
                     continue  # outside a transaction, so other processes do not wait
-                learned = _relearned(mailbox, progress)
+                learned = _train_again(mailbox, progress)
             _swap(mailbox, learned)
         break
     return len(learned.receipts)
@@ -120,14 +120,14 @@ def _catch_up(mailbox: StoredClassifier, learned: _Learned) -> bool:
     return True
 
 
-def _relearned(mailbox: StoredClassifier, progress: Progress) -> _Learned:
+def _train_again(mailbox: StoredClassifier, progress: Progress) -> _Learned:
     """Return a model that learned all messages, in mixed order, in memory."""
     mailbox.check_places()  # without this check, damaged content of blocks would be learned
     model = mailbox.untrained_model()
     learned = _Learned(model, [MemoryCounts(keep_names=False) for _ in model.view_models], {})
     if mailbox.ledger.numbers(_IS_ACTIVE_SUM):
         _copy_other_counts(mailbox, learned)
-    for number in progress(_mixed(mailbox)):
+    for number in progress(_mixed_order(mailbox)):
         _learn(mailbox, learned, number)
     return learned
 
@@ -157,7 +157,7 @@ def _copy_other_counts(mailbox: StoredClassifier, learned: _Learned) -> None:
         learned.unlearn(row, mailbox.labels, row.receipt)
 
 
-def _mixed(mailbox: StoredClassifier) -> list[int]:
+def _mixed_order(mailbox: StoredClassifier) -> list[int]:
     """Return the rows' ids in mixed order: row i of the n rows of a class is at i / n."""
     place = (
         "CAST(row_number() OVER (PARTITION BY label ORDER BY digest) - 1 AS DOUBLE PRECISION) "

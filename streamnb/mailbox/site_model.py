@@ -99,7 +99,7 @@ class SiteModel:
             self.close()
 
     @contextmanager
-    def _opened(self) -> Iterator[_Content]:
+    def _open_content(self) -> Iterator[_Content]:
         """Yield the current content, with a transaction if it is a mailbox."""
         with self._lock:
             if self._file is None:
@@ -140,7 +140,7 @@ class SiteModel:
     @property
     def version(self) -> str:
         """The state of the model."""
-        with self._opened() as content:
+        with self._open_content() as content:
             return content.current_version()
 
     def check(self) -> None:
@@ -162,7 +162,7 @@ class SiteModel:
             If other processes or threads use the database for too long.
         """
         try:
-            with self._opened() as content:
+            with self._open_content() as content:
                 opinion = opinion_of(content.classifier, content.classifier.count(message))
                 opinion = opinion._replace(version=content.current_version())
         except StreamNBError as error:
@@ -181,7 +181,7 @@ class SiteModel:
     def reasons(self, message: bytes, label: str, most: int) -> list[Reason]:
         """Return the features with the strongest evidence for or against a class."""
         try:
-            with self._opened() as content:
+            with self._open_content() as content:
                 classifier = content.classifier
                 known_label = _label_of_name(classifier, label)
                 if known_label is None:

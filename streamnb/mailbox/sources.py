@@ -114,7 +114,7 @@ def messages(source: str) -> Iterator[SourceMessage]:
     elif source == "-":
         yield from _standard_input()
     elif path.is_fifo():
-        yield from _copied(source)
+        yield from _messages_of_pipe(source)
     else:
         try:
             yield SourceMessage(source, read_one(source))
@@ -137,14 +137,14 @@ def _standard_input() -> Iterator[SourceMessage]:
                 raise CorpusError(f"-: {_COMPRESSED_MBOX}")
             yield SourceMessage("-", content)
             return
-        yield from _copied("-", head)
+        yield from _messages_of_pipe("-", head)
     except StreamNBError as error:
         yield SourceMessage("-", error)
     except OSError as error:
         yield SourceMessage("-", CorpusError(f"-: cannot be read: {root_cause(error).lower()}"))
 
 
-def _copied(source: str, head: bytes = b"") -> Iterator[SourceMessage]:
+def _messages_of_pipe(source: str, head: bytes = b"") -> Iterator[SourceMessage]:
     """Yield the messages of an mbox, or the one message, in a pipe whose `head` is read."""
     from streamnb.corpus.text_files import as_regular_file
 
@@ -156,12 +156,12 @@ def _copied(source: str, head: bytes = b"") -> Iterator[SourceMessage]:
     try:
         for message in _file(copy):
             name = source + message.name.removeprefix(str(copy))
-            yield SourceMessage(name, _renamed(message, str(copy), source))
+            yield SourceMessage(name, _content_of_copy(message, str(copy), source))
     finally:
         copy.unlink(missing_ok=True)
 
 
-def _renamed(message: SourceMessage, copy: str, source: str) -> bytes | StreamNBError:
+def _content_of_copy(message: SourceMessage, copy: str, source: str) -> bytes | StreamNBError:
     """Return the content of a message in a copy. Errors name the source instead of the copy."""
     if isinstance(message.content, StreamNBError):
         return CorpusError(str(message.content).replace(copy, source))
@@ -181,12 +181,14 @@ def mixed(
         Number of messages of each class.
     """
 
-    def placed(number: int, label: str) -> Iterator[tuple[float, int, int, str, SourceMessage]]:
+    def place_messages(
+        number: int, label: str
+    ) -> Iterator[tuple[float, int, int, str, SourceMessage]]:
         for i, message in enumerate(sources[label]()):
             yield (i + 0.5) / max(sizes[label], 1), number, i, label, message
 
     for *_, label, message in merge(
-        *(placed(number, label) for number, label in enumerate(sources))
+        *(place_messages(number, label) for number, label in enumerate(sources))
     ):
         yield label, message
 
@@ -221,7 +223,7 @@ def _folder(path: Path) -> Iterator[SourceMessage]:
             try:
                 if maildir and place.is_symlink():
                     raise CorpusError(f"{place}: {_LINK}")
-                items = _listed(place)
+                items = _list_entries(place)
             except CorpusError as error:
                 yield SourceMessage(str(place), error)
             else:
@@ -234,7 +236,7 @@ def _is_mail(item: tuple[Path, bool]) -> bool:
     return not folder and "T" not in split_maildir_flags(path.name)[2]
 
 
-def _listed(path: Path) -> list[tuple[Path, bool]]:
+def _list_entries(path: Path) -> list[tuple[Path, bool]]:
     """Return the entries of a folder, each with whether it is a folder.
 
     Hidden files and the internal files of mail programs are left out.

@@ -132,7 +132,7 @@ def _status(mailbox: Mailbox) -> Status:
         return Status(
             str(mailbox.path),
             mailbox.database.size(),
-            _learned(mailbox),
+            _count_learned(mailbox),
             _classes(mailbox, site),
             [counts.features for counts in mailbox.counts],
             len(recent),
@@ -144,7 +144,7 @@ def _status(mailbox: Mailbox) -> Status:
         )
 
 
-def _learned(mailbox: Mailbox) -> list[Learned]:
+def _count_learned(mailbox: Mailbox) -> list[Learned]:
     """Return the numbers of learned messages, within a transaction."""
     # A row of an import represents many messages, a row of `compact` none.
     groups = mailbox.database.connection.execute(
@@ -153,7 +153,7 @@ def _learned(mailbox: Mailbox) -> list[Learned]:
     ).fetchall()
     if not all(isinstance(text, str) for _, *texts, _ in groups for text in texts):
         raise TypeError("labelled_by or source is not text")
-    imported = _imported(mailbox)
+    imported = _count_imported(mailbox)
     learned = []
     for k, labelled_by, source, rows in groups:
         messages = imported[k, source] if labelled_by == IMPORT else rows
@@ -161,7 +161,7 @@ def _learned(mailbox: Mailbox) -> list[Learned]:
     return learned
 
 
-def _imported(mailbox: Mailbox) -> Counter[tuple[int, str]]:
+def _count_imported(mailbox: Mailbox) -> Counter[tuple[int, str]]:
     """Return the numbers of imported messages by class index and source."""
     rows = mailbox.database.connection.execute(
         f"SELECT label, {_FIRST_WORD}, receipt FROM ledger "  # noqa: S608 (ours)

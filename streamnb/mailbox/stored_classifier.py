@@ -402,7 +402,7 @@ class StoredClassifier:
             if outcome is not None:
                 return outcome
         counted, site = count()
-        predicted = self._predicted(counted, key, site)
+        predicted = self._predict_label(counted, key, site)
         receipt = self.classifier.model.learn(counted, label, 1.0, feedback)
         number = self.labels.index(label)
         predicted_index = None if predicted is None else self.labels.index(predicted)
@@ -418,7 +418,7 @@ class StoredClassifier:
             return Outcome("learned")
         return Outcome("corrected", self.labels[before.label])
 
-    def _predicted(self, counted: Any, key: bytes, site: Opinion | None) -> Label | None:
+    def _predict_label(self, counted: Any, key: bytes, site: Opinion | None) -> Label | None:
         """Return the class predicted for a message before it is learned; None without a class."""
         if site is None or self.base is None:
             return self.classifier.model.predict_one(counted) if self.active_labels else None

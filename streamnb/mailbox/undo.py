@@ -135,12 +135,12 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
                 mailbox.ledger.end(row, None)
         return Undone(len(new), len(old), len(lost))
 
-    def looked() -> Undone:
+    def count_undone() -> Undone:
         with mailbox.reading():
             return undone()
 
     if dry_run:
-        return mailbox.database.retry(looked)
+        return mailbox.database.retry(count_undone)
     result = mailbox.transact(undone)
     if (result.unlearned or result.restored) and is_rebuilt_since(mailbox, since):
         rebuild(mailbox)

@@ -18,7 +18,7 @@ def verify(mailbox: StoredClassifier) -> list[str]:
     """Recount the ledger of a mailbox and return a line for each difference."""
     with mailbox.reading():
         try:
-            return file_problems(mailbox) or _recounted(mailbox)
+            return file_problems(mailbox) or _compare_with_ledger(mailbox)
         except StateError as error:
             return [str(error)]
         except Exception as error:  # the file can have any content
@@ -33,7 +33,7 @@ def file_problems(mailbox: StoredClassifier) -> list[str]:
     return problems or [f"it lacks {name}" for name in missing]
 
 
-def _recounted(mailbox: StoredClassifier) -> list[str]:
+def _compare_with_ledger(mailbox: StoredClassifier) -> list[str]:
     """Return a line for each difference of the stored state from the sums of the ledger."""
     model = mailbox.untrained_model()
     times: Counter[bytes] = Counter()
@@ -43,7 +43,7 @@ def _recounted(mailbox: StoredClassifier) -> list[str]:
         model.reapply(message, mailbox.labels[row.label], row.receipt)
     problems = [f"message {key.hex()} is learned {n} times" for key, n in times.items() if n > 1]
     for view, (member, stored) in enumerate(zip(model.view_models, mailbox.counts, strict=True)):
-        problems += _compared(view, member.counts, stored)
+        problems += _compare_counts(view, member.counts, stored)
     stored_state = mailbox.classifier.model.state()
     for name, expected in model.state().items():
         if name in stored_state and not _close(expected, stored_state[name]):
@@ -63,7 +63,7 @@ _STATES = {
 }
 
 
-def _compared(view: int, counts: Counts, stored: SqlCounts) -> list[str]:
+def _compare_counts(view: int, counts: Counts, stored: SqlCounts) -> list[str]:
     """Return a line for each difference of a view's stored counts from those of the ledger."""
     problems = []
     for name, expected_sums, stored_sums in (

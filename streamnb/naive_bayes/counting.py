@@ -166,7 +166,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         if name == "prior" and "counts" in vars(self):
             check_prior(value, self.counts.labels)
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         self._params_version += 1
         counts = vars(self).get("counts")
         if name == "keep_names" and isinstance(counts, MemoryCounts):  # before the first message

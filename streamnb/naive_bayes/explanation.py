@@ -105,10 +105,10 @@ class Explanation:
     contributions: Mapping[Feature, dict[Label, float]]
 
     @classmethod
-    def summed(
+    def sum_views(
         cls, views: Sequence[Explanation], contributions: Mapping[Feature, dict[Label, float]]
     ) -> Explanation:
-        """Return the sum of several views, with the given contributions."""
+        """Return the explanation of all views: the sums of scores, and these contributions."""
         labels = list(views[0].scores)
         scores = {label: math.fsum(view.scores[label] for view in views) for label in labels}
         base = {label: math.fsum(view.base[label] for view in views) for label in labels}

@@ -90,7 +90,7 @@ class Rows:
             names, X = X.names, X.matrix
         elif is_frame(X):
             names, X = _frame_values(X)
-        indptr, indices, data, width = _compressed(X, canonical)
+        indptr, indices, data, width = _to_csr_arrays(X, canonical)
         used: Ints | None = None
         if width > len(indices):  # a few rows of a wide matrix: only the columns with an entry
             distinct, inverse = np.unique(indices, return_inverse=True)
@@ -279,7 +279,7 @@ def values_of(column: Any) -> NDArray[Any]:
     return values
 
 
-def _compressed(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
+def _to_csr_arrays(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
     """Return the arrays of a matrix in CSR form, and its width."""
     refuse_mask(X)
     X = X if hasattr(X, "tocsr") else np.asarray(X)

@@ -140,7 +140,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
             raise OSError("not a regular file")
         with ZipFile(path) as archive:
             header = json.loads(read_array(archive, "header", "u1").tobytes())
-            return _restored(archive, header, kind), header["extra"]
+            return _restore_model(archive, header, kind), header["extra"]
     except OSError as error:
         hint = "; `streamnb fit` and save() write model files" * isinstance(
             error, FileNotFoundError
@@ -159,7 +159,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
         ) from None
 
 
-def _restored(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
+def _restore_model(archive: ZipFile, header: Any, kind: type[Any] | None) -> Any:
     """Return the model of an archive whose header was read."""
     if header["format"] != FORMAT:
         raise ValueError(f"format is {header['format']!r:.40}")

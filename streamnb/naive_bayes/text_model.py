@@ -248,7 +248,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             for view_index, view in enumerate(views)
             for feature, by_class in view.contributions.items()
         }
-        return Explanation.summed(views, contributions)
+        return Explanation.sum_views(views, contributions)
 
     def _scores_of(self, X: Any) -> NDArray[np.float64]:
         messages = Rows.from_matrix(X, True, canonical=False).messages() if is_matrix(X) else X

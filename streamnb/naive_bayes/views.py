@@ -63,7 +63,7 @@ class _Prediction(NamedTuple):
     scores: list[float]
 
 
-def _mixed(posterior: list[float], position: int, weight: float) -> list[float]:
+def _mix_with_label(posterior: list[float], position: int, weight: float) -> list[float]:
     """Return `weight` times a posterior plus 1 - `weight` times the label at `position`."""
     mixed = [weight * p for p in posterior]
     mixed[position] += 1 - weight
@@ -187,7 +187,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         self._params_version += 1
         if "noise" in vars(self):
             self.recalibration.rate = self.rate
@@ -302,7 +302,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
         relearned = self.learn(x, y, 1.0, feedback)
         if feedback is None and _CORRECTED in relearned.deltas:
-            # In another order, other predictions are wrong. They tell nothing about corrections.
+            # In another order, other predictions are wrong; they do not show user corrections.
             deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
             relearned = relearned._replace(deltas=deltas)
         return relearned
@@ -398,7 +398,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         posterior, rates = self.noise.posterior(
             proba, active, position, class_weight, total_weight - class_weight
         )
-        posterior = _mixed(posterior, position, belief_weight)
+        posterior = _mix_with_label(posterior, position, belief_weight)
         if feedback is None:
             deltas |= self.feedback.learn(is_correct, proba[best])
         if feedback == "errors" or sampling_weight < 1:

@@ -63,7 +63,7 @@ class WindowNB(TextModel):
         self._window: deque[_WindowEntry] = deque()
         self.receipt = None
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         if name == "size" and "_window" in vars(self):
             with self.lock:
                 self._unlearn_oldest()

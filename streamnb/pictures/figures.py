@@ -11,7 +11,7 @@ from streamnb.errors import abbreviate
 from streamnb.markup import Html
 from streamnb.pictures import draw
 from streamnb.pictures.read import ReadRun, read_folder
-from streamnb.pictures.style import COLOURS, as_svg, new_figure, save, styled
+from streamnb.pictures.style import COLOURS, apply_style, as_svg, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,7 +121,7 @@ def show_results(folder: str, title: str = "") -> Html:
     """
     run = read_folder(folder)
     pictures = pictures_of_run(run) if isinstance(run, ReadRun) else pictures_of_experiment(run)
-    with styled():
+    with apply_style():
         return Html(as_svg(_panel(pictures, title or folder), folder))
 
 
@@ -130,19 +130,19 @@ def draw_run(folder: str, title: str, path: str) -> bool:
     run = read_folder(folder)
     if not isinstance(run, ReadRun):
         return False
-    with styled():
+    with apply_style():
         return save(_panel(pictures_of_run(run), title), path)
 
 
 def draw_comparison(folders: list[str], path: str) -> bool:
     """Draw runs over one stream to a file; return whether letters are missing."""
     runs = [run for folder in folders if isinstance(run := read_folder(folder), ReadRun)]
-    with styled():
+    with apply_style():
         return save(_panel(pictures_of_comparison(runs), "Runs side by side"), path)
 
 
 def draw_experiment(experiment: dict[str, Any], path: str) -> bool:
     """Draw an experiment to a file; return whether letters are missing."""
     title = f"{experiment['name']}, {experiment['kind']} splits"
-    with styled():
+    with apply_style():
         return save(_panel(pictures_of_experiment(experiment), title), path)

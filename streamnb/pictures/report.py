@@ -13,7 +13,7 @@ from streamnb.evaluate.compare import compare
 from streamnb.evaluate.outcomes import FIGURES
 from streamnb.pictures import figures
 from streamnb.pictures.read import ReadRun, read_folder
-from streamnb.pictures.style import as_svg, new_figure, styled
+from streamnb.pictures.style import apply_style, as_svg, new_figure
 from streamnb.storage import open_output
 
 _STYLE = """
@@ -50,7 +50,7 @@ def write_report(folders: list[str], path: str) -> None:
         If the page cannot be written.
     """
     read = [(folder, read_folder(folder)) for folder in folders]
-    with styled():
+    with apply_style():
         page = _page(read)
     with open_output(path, "the page") as file:
         file.write(page.encode(errors="replace"))

@@ -67,7 +67,7 @@ def _matplotlib() -> Any:
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def apply_style() -> Iterator[None]:
     """Apply the style within a block, without changing the settings of the program."""
     matplotlib = _matplotlib()
     with matplotlib.rc_context(_STYLE), warnings.catch_warnings():

@@ -37,7 +37,7 @@ def write_table(paths: Sequence[str], output: str, order: str = "indexed") -> in
     contents = {corpus.content for corpus in corpora}
     if len(contents) > 1 or any(corpus.drop_headers for corpus in corpora):
         raise CorpusError(
-            f"{paths[0]}: corpora must all be of mail or all of text, and hold no labels in headers"
+            f"{paths[0]}: use corpora of mail only or of text only, without labels in header fields"
         )
     message = pa.string() if contents == {"text"} else pa.binary()
     schema = pa.schema([("position", pa.int64()), ("label", pa.string()), ("message", message)])

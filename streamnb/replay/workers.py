@@ -27,7 +27,7 @@ from streamnb.features.token_counts import TokenCounts
 
 _CHUNK_SIZE = 32  # messages per task
 _CHUNKS_PER_PROCESS = 8  # number of tasks to read ahead
-_TASKS_PER_WORKER = 3  # one running task, and others so the worker does not wait
+_TASKS_PER_WORKER = 3  # one that runs, and others that wait, so the worker is never idle
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor

@@ -148,7 +148,7 @@ class _CountsEstimator(Estimator):
             return
         if not self.is_signed:
             matrix = rows.matrix if isinstance(rows, NamedMatrix) else rows
-            validation.check_non_negative(matrix, f"{type(self).__name__}: counts are wanted")
+            validation.check_non_negative(matrix, f"{type(self).__name__}, which takes counts")
         model.partial_fit(rows, y, sample_weight=weights)
 
     def _class_weights(self) -> list[float]:

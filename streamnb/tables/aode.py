@@ -46,7 +46,7 @@ def _parts(keys: Keys) -> tuple[Ints, Ints]:
     return (keys >> np.uint64(32)).astype(np.int64), low
 
 
-def _renumbered(keys: Keys, levels: Ints, features: Ints) -> Keys:
+def _remap_keys(keys: Keys, levels: Ints, features: Ints) -> Keys:
     """Return keys with remapped indices: level n becomes levels[n], feature n features[n]."""
     a, b = _parts(keys)
     is_feature = b >= _FEATURE
@@ -167,7 +167,7 @@ class PairCounts(LevelCounts):
         super().merge(other, places)
         features, ids = self.translate(other)
         keys, cells, _, _ = other.pairs.arrays()
-        own_keys = _renumbered(keys, ids, features)
+        own_keys = _remap_keys(keys, ids, features)
         self.pairs.add_matrix(
             own_keys, np.ascontiguousarray(cells), np.array(places, dtype=np.int64)
         )
@@ -176,7 +176,7 @@ class PairCounts(LevelCounts):
         """Return the levels, and the table of pairs with indices in saved order."""
         described, arrays = super().state()
         keys, cells, _, _ = self.pairs.arrays()
-        saved = _renumbered(keys, np.argsort(self.saved_order()), np.arange(len(self.level_ids)))
+        saved = _remap_keys(keys, np.argsort(self.saved_order()), np.arange(len(self.level_ids)))
         rising = np.argsort(saved)
         return described, {**arrays, "pairs": saved[rising], "pair_counts": cells[rising]}
 

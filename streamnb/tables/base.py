@@ -111,7 +111,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         # parameters of the role "counts" are set in the constructor
         return "statistics" in vars(self)
 
-    def _changed(self, name: str) -> None:
+    def _on_change(self, name: str) -> None:
         self._cache = None
 
     def _reset(self) -> None:

@@ -42,7 +42,7 @@ class WindowOfRows(LevelCounts):
         self.size = size
         self.rows: list[tuple[dict[int, int], int, float]] = []  # level of each feature
 
-    def _coded(self, rows: Levels) -> list[dict[int, int]]:
+    def _code_rows(self, rows: Levels) -> list[dict[int, int]]:
         features, codes = self.codes(rows)
         return [
             {f: v for f, v in zip(features.tolist(), row, strict=True) if v >= 0}
@@ -52,14 +52,14 @@ class WindowOfRows(LevelCounts):
     def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         super().learn(rows, places, weights)
-        coded = self._coded(rows)
+        coded = self._code_rows(rows)
         for row, place, weight in zip(coded, places.tolist(), weights.tolist(), strict=True):
             if weight:
                 self.rows.append((row, place, weight))
 
     def unlearn(self, rows: Levels, place: int, weight: float, remaining_weight: float) -> None:
         """Subtract the last row that equals this one."""
-        (row,) = self._coded(rows)
+        (row,) = self._code_rows(rows)
         if weight:
             for i in range(len(self.rows) - 1, -1, -1):
                 if self.rows[i] == (row, place, weight):

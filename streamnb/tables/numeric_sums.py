@@ -116,7 +116,7 @@ class NumericSums(Statistics):
         return True
 
     def unlearn(self, rows: Numeric, place: int, weight: float, remaining_weight: float) -> None:
-        """Subtract a row; raise ValueError if no examples could then have these sums."""
+        """Subtract a row; raise ValueError if no examples can have the remaining sums."""
         values = self.aligned(rows)
         known_names = set(self.features)
         new = [

@@ -116,7 +116,7 @@ class _Site:
                 name = cookie_name(request.url.port)
                 response.set_cookie(name, self.session, httponly=True, samesite="strict")
                 return response
-            return await asyncio.to_thread(self._guarded, make, request)
+            return await asyncio.to_thread(self._respond, make, request)
 
         return endpoint
 
@@ -142,11 +142,11 @@ class _Site:
                 address = _address(form.get("where", ["/"])[0], act(form))
                 return RedirectResponse(address, 303, _SECURITY)
 
-            return await asyncio.to_thread(self._guarded, done, request)
+            return await asyncio.to_thread(self._respond, done, request)
 
         return endpoint
 
-    def _guarded(self, make: Callable[[Request], Response], request: Request) -> Response:
+    def _respond(self, make: Callable[[Request], Response], request: Request) -> Response:
         try:
             return make(request)
         except _MissingError:

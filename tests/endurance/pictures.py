@@ -11,7 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from streamnb.pictures.style import COLOURS, DASHES, new_figure, save, styled
+from streamnb.pictures.style import COLOURS, DASHES, apply_style, new_figure, save
 
 SHARES = {"p50": "median", "p99": "99 %", "p999": "99.9 %", "worst": "worst"}
 
@@ -86,7 +86,7 @@ def main() -> None:
             runs.append((path, read(path)))
         except ValueError:
             parser.error(f"{path}: there is nothing in it to draw")
-    with styled():
+    with apply_style():
         for path, lines in runs:
             drawn(path, lines, chosen.out)
 

@@ -145,7 +145,7 @@ def test_figures_of_classes_are_those_of_a_replay_and_of_repeated_messages(rows)
     for name, value in figures.items():
         assert value == pytest.approx(getattr(summary, name), abs=1e-12)
     starts, ends = bootstrap_blocks(len(rows), 3)
-    result = outcomes.resampled(starts, ends)
+    result = outcomes.resample_figures(starts, ends)
     for k in range(3):
         spans = [range(*span) for span in zip(starts[k], ends[k], strict=True)]
         selected = np.concatenate([np.array(span) for span in spans]) % len(rows)
@@ -165,7 +165,7 @@ def test_figures_of_resamplings_are_those_of_repeated_messages(rows, seed):
     run = Outcomes(*parts)
     assert run.figure_names == TWO_CLASS_FIGURES
     starts, ends = bootstrap_blocks(len(rows), 5, seed)
-    result = run.resampled(starts, ends)
+    result = run.resample_figures(starts, ends)
     assert list(result) == run.figure_names
     for k in range(5):
         spans = [range(*span) for span in zip(starts[k], ends[k], strict=True)]

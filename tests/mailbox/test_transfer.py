@@ -345,13 +345,13 @@ def test_a_disk_that_fails_while_it_is_imported_is_one_line(box, tmp_path, monke
     with Mailbox(tmp_path / "other.db") as other:
         other.learn(SPAM, "spam")
         export(other, str(tmp_path / "lines"))
-    read_numbered = json_lines._numbered
+    read_numbered = json_lines._enumerate_objects
 
     def failing(path, message):
         yield from islice(read_numbered(path, message), 1)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(json_lines, "_numbered", failing)
+    monkeypatch.setattr(json_lines, "_enumerate_objects", failing)
     with pytest.raises(StateError, match="lines: cannot be read: Input/output error"):
         import_file(box, str(tmp_path / "lines"))
     assert (box.verify(), box.label_of(digest(SPAM))) == ([], None)

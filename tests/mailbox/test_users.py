@@ -486,7 +486,7 @@ def test_a_busy_database_of_the_site_is_not_damaged(site_db, monkeypatch, use):
 
 def test_a_replaced_database_of_the_site_is_closed_after_its_last_reader(users, site_db):
     base = SiteModel(site_db, warn=lambda line: None)
-    with base._opened() as earlier:
+    with base._open_content() as earlier:
         connection = earlier.source.database.connection
         shutil.copy(site_db, users / "copy.db")
         os.replace(users / "copy.db", site_db)

@@ -129,7 +129,7 @@ def test_missing_letters_of_a_picture_are_reported(tmp_path, name, notices):
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
 @pytest.mark.filterwarnings("default:constrained_layout")
 def test_other_warnings_report_no_missing_letters(tmp_path, suffix):
-    with style.styled():
+    with style.apply_style():
         figure = Figure(figsize=(0.3, 0.3), layout="constrained")
         figure.subplots().set_title("wider than the figure")
         with pytest.warns(UserWarning, match="constrained_layout not applied"):

@@ -113,7 +113,7 @@ class AuthMiddleware:
             return
         memory = self.budget.message()
 
-        async def bounded() -> Any:
+        async def receive_bounded() -> Any:
             message = await receive()
             size = len(message.get("body", b""))
             if memory.size + size > _LARGEST:
@@ -123,7 +123,7 @@ class AuthMiddleware:
             return message
 
         try:
-            await self.app(scope, bounded, send)
+            await self.app(scope, receive_bounded, send)
         finally:
             memory.release()
 

@@ -80,7 +80,7 @@ class NoMailboxError(LookupError):
 
 
 class NoCommonVerdictError(StreamNBError):
-    """The recipients of a milter's message, or their number, allow no common verdict."""
+    """The recipients of a milter's message disagree about the verdict, or are too many."""
 
 
 @dataclass(eq=False, repr=False)
@@ -197,7 +197,7 @@ class Mailboxes:
         assert mailbox is not None  # noqa: S101 (for the type checker)
         started = time.monotonic()
         try:
-            if mailbox.database.replaced():
+            if mailbox.database.is_replaced():
                 remedy = "restart the server" if user is None else "send the message again"
                 raise StateError(
                     f"{mailbox.path}: the database was replaced by another file; {remedy}"
@@ -258,7 +258,7 @@ class Mailboxes:
         """Open a mailbox that has learned nothing, with the site's model."""
         with self._guest_lock:
             # a system may clean its folder of temporary files
-            if self._guest is None or self._guest.database.replaced():
+            if self._guest is None or self._guest.database.is_replaced():
                 self._folder = TemporaryDirectory(prefix="streamnb-")
                 self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)
         self._guest.base = self.base
@@ -302,13 +302,17 @@ class Mailboxes:
         try:
             # this lock is per user, so a slow database does not delay other users
             with entry.lock:
-                return self._opened(user, entry)
+                return self._open_mailbox(user, entry)
         except BaseException:
             self._release(user)
             raise
 
-    def _opened(self, user: str, entry: _OpenMailbox) -> Mailbox:
-        if entry.mailbox is not None and entry.borrowers == 1 and entry.mailbox.database.replaced():
+    def _open_mailbox(self, user: str, entry: _OpenMailbox) -> Mailbox:
+        if (
+            entry.mailbox is not None
+            and entry.borrowers == 1
+            and entry.mailbox.database.is_replaced()
+        ):
             entry.mailbox.close()
             entry.mailbox = None
         base = self._site()

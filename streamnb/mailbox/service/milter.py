@@ -24,7 +24,7 @@ from streamnb.mailbox.service.mailboxes import Mailboxes, NoCommonVerdictError
 from streamnb.mailbox.service.memory_budget import MemoryBudget, MessageMemory
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import FIELD, JudgeOptions, Response, header_field
-from streamnb.mailbox.service.server import Activity, ConnectionHandler, drained
+from streamnb.mailbox.service.server import Activity, ConnectionHandler, drain_on_cancel
 
 _LARGEST = 1 << 20  # bytes of a packet; mail servers send bodies in parts of 64 KiB
 _IDLE = 3600.0  # seconds; mail servers disconnect their clients earlier
@@ -111,7 +111,7 @@ def milter(
             except OSError:  # it has closed the connection, or does not read the rest
                 writer.transport.abort()
 
-    return drained(converse)
+    return drain_on_cancel(converse)
 
 
 @dataclass(eq=False, repr=False)

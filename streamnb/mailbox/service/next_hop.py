@@ -81,7 +81,7 @@ class HopClient:
         self._client: smtplib.SMTP | None = None
         self._is_closing = False
 
-    def _connected(self) -> smtplib.SMTP:
+    def _require_client(self) -> smtplib.SMTP:
         if self._is_closing:
             raise smtplib.SMTPServerDisconnected("the client has gone")
         if self._client is None:
@@ -92,7 +92,7 @@ class HopClient:
         """Return the ESMTP extensions that the next hop offers, with their parameters."""
         with self.turn:
             try:
-                return self._connected().esmtp_features
+                return self._require_client().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
                 self._lose(error)
                 # MAIL is refused later if the next hop still cannot be reached
@@ -105,10 +105,10 @@ class HopClient:
                 self.reset()
             was_connected = self._client is not None
             try:
-                extensions = self._connected().esmtp_features
+                extensions = self._require_client().esmtp_features
             except (OSError, smtplib.SMTPException) as error:
                 return self._lose(error)
-            accepted = _accepted(extensions, options)
+            accepted = _accepted_options(extensions, options)
             if accepted is None:
                 return "553 5.6.7 the next hop does not support messages with this option"
             self._forward(extensions)
@@ -134,7 +134,7 @@ class HopClient:
         with self.turn:
             if not self.is_begun or self._client is None:
                 return LATER
-            accepted = _accepted(self._client.esmtp_features, options)
+            accepted = _accepted_options(self._client.esmtp_features, options)
             if accepted is None:
                 return "555 5.5.4 the next hop does not support recipients with this option"
             return self._command(" ".join([f"RCPT TO:<{address}>", *accepted]))
@@ -300,7 +300,7 @@ def _is_local(address: Address, connection: socket.socket | None) -> bool:
     return is_loopback(peer_host(connection))
 
 
-def _accepted(extensions: dict[str, str], options: Sequence[str]) -> list[str] | None:
+def _accepted_options(extensions: dict[str, str], options: Sequence[str]) -> list[str] | None:
     """Return the options that a server with these extensions accepts; other hints are omitted.
 
     Return None if it does not accept an option that changes the message's meaning.

@@ -217,7 +217,7 @@ async def _serve(
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             single = mailboxes.single
-            if single is not None and single.database.replaced():
+            if single is not None and single.database.is_replaced():
                 raise StateError(
                     f"{single.path}: the database was replaced by another file; restart the server"
                 )
@@ -396,7 +396,7 @@ def socket_handler(
     database itself.
     """
     answer = _SocketAnswers(mailboxes, monitor or Monitor(), budget or MemoryBudget())
-    return drained(answer.converse)
+    return drain_on_cancel(answer.converse)
 
 
 class _SocketAnswers:
@@ -447,7 +447,7 @@ class _SocketAnswers:
         await writer.drain()
 
 
-def drained(
+def drain_on_cancel(
     converse: Callable[[socket.socket, Activity], Coroutine[Any, Any, None]],
 ) -> ConnectionHandler:
     """Return a handler that finishes its current message after a cancellation."""

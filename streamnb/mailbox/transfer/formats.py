@@ -81,7 +81,7 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
     for member, counts in zip(model.view_models, mailbox.counts, strict=True):
         fingerprints, cells, _, names = counts.rows()
         member.counts.add_classes(counts.labels)
-        text, ends = _joined(names)
+        text, ends = _join_names(names)
         member.counts.add_matrix(
             TokenCounts.unchecked(fingerprints, np.ones(len(cells)), text, ends),
             cells, counts.labels, counts.weights,
@@ -96,7 +96,7 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
             shutil.copyfileobj(file, target)
 
 
-def _joined(names: list[bytes | None]) -> tuple[bytes | None, Any]:
+def _join_names(names: list[bytes | None]) -> tuple[bytes | None, Any]:
     if not any(names):
         return None, None
     texts = [NO_NAME if name is None else name for name in names]

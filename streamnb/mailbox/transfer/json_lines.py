@@ -106,7 +106,7 @@ def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) 
     }
 
 
-def _numbered(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[int, Any]]:
+def _enumerate_objects(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[int, Any]]:
     """Yield number and object of each line that contains the bytes `containing`."""
     with open(path, "rb") as file:
         for number, line in iterate_lines(file, _MAX_LINE):
@@ -123,19 +123,19 @@ def _numbered(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[i
             yield number, value
 
 
-def _converted(
+def _convert_lines(
     path: str, name: str, key: str, convert: Callable[[dict[str, Any]], Item]
 ) -> Iterator[Item]:
     """Yield the result of `convert` for each line with a key. Errors name the line."""
-    for number, line in _numbered(path, name, f'"{key}"'.encode()):
+    for number, line in _enumerate_objects(path, name, f'"{key}"'.encode()):
         if key in line:
-            with _checked(name, number):
+            with _convert_line_errors(name, number):
                 item = convert(line)
             yield item
 
 
 @contextlib.contextmanager
-def _checked(name: str, number: int) -> Iterator[None]:
+def _convert_line_errors(name: str, number: int) -> Iterator[None]:
     """Re-raise errors as StateError that names the line."""
     try:
         yield
@@ -150,8 +150,8 @@ def _checked(name: str, number: int) -> Iterator[None]:
 
 def read_lines(path: str, name: str) -> LedgerExport:
     """Return the export that `write_lines` wrote. `name` is the file's name in errors."""
-    header: dict[str, Any] = next((line for _, line in _numbered(path, name)), {})
-    with _checked(name, 1):
+    header: dict[str, Any] = next((line for _, line in _enumerate_objects(path, name)), {})
+    with _convert_line_errors(name, 1):
         if header.get("format") != _HEAD or header.get("version") != 1:
             raise StateError(f"{name}:1: not an export of this version of streamnb")
         classifier = classifier_of(header)
@@ -169,13 +169,13 @@ def read_lines(path: str, name: str) -> LedgerExport:
         return *_feature_of(line, views), _read_name(line["name"])
 
     def names() -> Iterator[tuple[int, int, bytes]]:
-        return _converted(path, name, "name", feature_name)
+        return _convert_lines(path, name, "name", feature_name)
 
     def rows() -> Iterator[Row]:
         row_of_line = partial(_row_of, label_index=label_index, model=classifier.model)
-        return _converted(path, name, "digest", row_of_line)
+        return _convert_lines(path, name, "digest", row_of_line)
 
-    if sum("digest" in line for _, line in _numbered(path, name)):  # each True counts 1
+    if sum("digest" in line for _, line in _enumerate_objects(path, name)):  # each True counts 1
         return LedgerExport(name, classifier, labels, rows, names)
     tables = _tables(path, name, label_index, views)
     return export_of_counts(name, classifier, labels, weights, tables, names, file_digest(path))
@@ -250,7 +250,7 @@ def _tables(path: str, name: str, label_index: dict[str, int], views: int) -> li
         return _feature_of(line, views), class_counts
 
     tables: list[dict[int, list[float]]] = [{} for _ in range(views)]
-    for (view, fingerprint), counts in _converted(path, name, "fingerprint", feature_counts):
+    for (view, fingerprint), counts in _convert_lines(path, name, "fingerprint", feature_counts):
         if tables[view].setdefault(fingerprint, counts) is not counts:
             raise StateError(f"{name}: a feature occurs twice")
     return [

@@ -17,7 +17,7 @@ from streamnb.classifier import Classifier
 from streamnb.counts.memory import column_of
 from streamnb.counts.protocol import Label
 from streamnb.errors import StateError, damage_error
-from streamnb.mailbox.batch import grouped, in_order
+from streamnb.mailbox.batch import group_items, in_order
 from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, RETIRED, Row, check_label
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import check_kind
@@ -177,8 +177,8 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
             label = indices[row.label]
             return row._replace(label=label, predicted=predicted, receipt=receipt, added_at=now)
 
-        for rows in grouped(mailbox, map(convert, export.rows()), mailbox.views_of):
-            counts_by_outcome += _added(mailbox, rows)
+        for rows in group_items(mailbox, map(convert, export.rows()), mailbox.views_of):
+            counts_by_outcome += _merge_rows(mailbox, rows)
         for view, names in groupby(export.names(), itemgetter(0)):
             while batch := [name[1:] for name in islice(names, _NAME_BATCH)]:
                 mailbox.counts[view].name_features(batch)
@@ -241,7 +241,7 @@ def _label_indices(mailbox: Mailbox, labels: list[Label]) -> list[int]:
     return [mailbox.labels.index(label) for label in merged_labels]
 
 
-def _added(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
+def _merge_rows(mailbox: Mailbox, rows: list[Row]) -> Counter[str]:
     counts_by_outcome: Counter[str] = Counter()
     seen_digests = set(mailbox.ledger.labels_of([row.digest for row in rows], mailbox.labels))
 

@@ -96,7 +96,7 @@ class Watcher:
     def scan(self) -> None:
         """List all folders once, and learn, classify and move what changed."""
         now = self._now()
-        if self.mailbox.database.replaced():
+        if self.mailbox.database.is_replaced():
             raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
         if not self.locations.has_keywords():
             self.locations.set_keywords_unknown()
