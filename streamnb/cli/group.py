@@ -84,6 +84,17 @@ _SYNONYMS = {
 }
 
 
+class _HelpFormatter(click.HelpFormatter):
+    """Writes headings of a help text in bold on a terminal."""
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(click.style(heading, bold=True))
+
+
+class _Context(click.Context):
+    formatter_class = _HelpFormatter
+
+
 class ContextGroup(click.Group):
     """A group whose errors of usage name the command that shows help."""
 
@@ -113,6 +124,8 @@ class ContextGroup(click.Group):
 class _Commands(ContextGroup):
     """A group that imports a command when it runs, and lists commands by section."""
 
+    context_class = _Context
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -122,13 +135,13 @@ class _Commands(ContextGroup):
         module = import_module(f"streamnb.cli.{COMMANDS[name].module}")
         name = name.replace("-", "_")
         command: click.Command = getattr(module, name, None) or getattr(module, f"{name}_")
-        _refuse_empty_text(command)
+        _prepare_command(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
         for title, section in SECTIONS.items():
-            with formatter.section(click.style(title, bold=True)):
+            with formatter.section(title):
                 for name, entry in section.items():
                     formatter.write(f"  {name:{width}}  {entry.summary}\n")
 
@@ -151,16 +164,17 @@ class _NotEmpty(click.types.StringParamType):
         return super().convert(value, param, ctx)
 
 
-def _refuse_empty_text(command: click.Command) -> None:
+def _prepare_command(command: click.Command) -> None:
     """Make a command, and the commands of a group, refuse empty arguments and options.
 
-    Options with a callback check their text themselves.
+    Options with a callback check their text themselves. Headings of help texts become bold.
     """
+    command.context_class = _Context
     for param in command.params:
         if param.type is click.STRING and param.callback is None:
             param.type = _NotEmpty()
     for member in getattr(command, "commands", {}).values():
-        _refuse_empty_text(member)
+        _prepare_command(member)
 
 
 def _suggestion(name: str, names: Sequence[str]) -> str:

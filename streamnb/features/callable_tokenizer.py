@@ -39,15 +39,21 @@ class CallableTokenizer(ScanningTransformer):
     keep_names: bool = KEEP_NAMES
     on: str | None = ON
 
+    def _describe(self) -> str:
+        name = getattr(self.function, "__qualname__", repr(self.function))
+        return f"the tokenizer {name}"
+
     def _count(self, message: Any) -> TokenCounts:
         tokens: Any = self.function(message)  # type: ignore[misc]  # never None
         if isinstance(tokens, TokenCounts):
             return tokens
         if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
-            name = getattr(self.function, "__qualname__", repr(self.function))
             raise TypeError(
-                f"the tokenizer {name} returned {tokens!r:.80}: expected the tokens of a text, "
+                f"{self._describe()} returned {tokens!r:.80}: expected the tokens of a text, "
                 "such as a list of str"
             )
-        counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
-        return TokenCounts.from_dict(counts, None, self.keep_names)
+        try:
+            counts = tokens if isinstance(tokens, Mapping) else Counter(tokens)
+            return TokenCounts.from_dict(counts, None, self.keep_names)
+        except TypeError as error:
+            raise TypeError(f"{self._describe()} returned a wrong token: {error}") from error

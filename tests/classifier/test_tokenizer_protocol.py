@@ -117,6 +117,13 @@ def test_estimators_take_the_same(name, kind):
     assert model.fit(TEXTS, LABELS).predict(["free"]).tolist() == ["spam"]
 
 
+@pytest.mark.parametrize("tokens", [[["a"]], [None], [float("nan")], {("a", 1.5): 1}], ids=repr)
+def test_a_wrong_token_names_the_tokenizer(tokens):
+    classifier = streamnb.Classifier(lambda text: tokens, MultinomialNB())
+    with pytest.raises(TypeError, match=r"the tokenizer .*lambda.* returned a wrong token: "):
+        classifier.learn_one("free", "spam")
+
+
 @pytest.mark.parametrize("tokens", ["text", b"bytes", None, 3], ids=repr)
 def test_results_that_are_not_tokens_are_refused(tokens):
     classifier = streamnb.Classifier(lambda text: tokens, MultinomialNB())

@@ -502,3 +502,16 @@ def test_lists_of_commands_show_whole_sentences():
     texts = list(commands_of(commands, click.Context(commands, info_name="streamnb")))
     assert len(texts) == 3
     assert not [line for text in texts for line in text.splitlines() if line.endswith("...")]
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["fit"], ["spark"], ["spark", "fit"], ["trec-run", "train"]]
+)
+def test_headings_of_help_are_bold_on_a_terminal_only(command):
+    context = group_module.commands.make_context("streamnb", [], resilient_parsing=True)
+    member = group_module.commands
+    for name in command:
+        member = member.get_command(context, name)
+        context = member.make_context(name, [], parent=context, resilient_parsing=True)
+    assert "\x1b[1mOptions\x1b[0m" in member.get_help(context)
+    assert "\x1b" not in streamnb_command(*command, "--help")[1]
