@@ -23,7 +23,7 @@ _ENCODED_WORD = lazy_pattern(
 _CUT_BYTE = lazy_pattern(rb"=[0-9A-Fa-f]?\Z")  # an encoded byte whose digits are in the next word
 _SOFT_BREAK = lazy_pattern(rb"=\n[ \t]++")
 _BROKEN_WORD = lazy_pattern(  # an encoded word with soft line breaks
-    rb"=\?[^?\s]{1,64}\?[qQ]\?[^?\n]*+(?:(?<=[^?]=)\n[ \t]++[^?\n]*+)++"
+    rb"=\?[^?\s]{1,64}\?[qQ]\?[^?\n]*+(?:(?<=[^?]=)\n[ \t]++[^?\n]*+)++(?=\?=)"
 )
 _NOT_BASE64 = bytes(
     set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
