@@ -97,6 +97,20 @@ cdef const uint8_t *URL = <const uint8_t *> b"url:            "
 cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
 cdef const uint8_t *HIDDEN_PREFIX = <const uint8_t *> b"hidden:         "
 cdef const uint8_t *INVISIBLE = <const uint8_t *> b"character       "
+cdef const uint8_t *MIXED_SCRIPTS = <const uint8_t *> b"scripts         "
+
+cdef enum:  # Greek, Cyrillic and Armenian, which have letters that look like Latin ones
+    FIRST_GREEK = 0x370
+    LAST_ARMENIAN = 0x590
+
+
+cdef bint has_letter(const uint8_t *p, Py_ssize_t n) noexcept nogil:
+    """Return True if a word has a letter of ASCII."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if is_letter(p[i]):
+            return True
+    return False
 
 
 cdef Py_ssize_t pad_prefix(uint8_t *padded, bytes prefix) except -1:
@@ -134,8 +148,9 @@ cdef class Scanner:
     stop
         Words to leave out, in the form in which the scanner returns them.
     mark_invisible
-        True to count `hidden:character` for each word that contains invisible characters, and to read letters of
-        mathematics and full-width letters as plain ones.
+        True to count `hidden:character` for each word that contains invisible characters, and `hidden:scripts` for each
+        Latin word with Greek, Cyrillic or Armenian letters. Letters of mathematics and full-width letters are read as
+        plain ones, and marks that do not compose with a letter of ASCII are left out.
     """
 
 
@@ -325,7 +340,7 @@ cdef class Scanner:
         cdef uint32_t point = 0, known = 0, enclosed
         cdef int size = 0, kind
         # Without folding and n-grams a token is a slice of the text.
-        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands, invisible, split
+        cdef bint plain = self.last == 1 and not self.casefold, as_it_stands, invisible, split, is_dropped, is_foreign
         self.words = 0
         self.line.size = 0
         while True:
@@ -345,7 +360,7 @@ cdef class Scanner:
             length = 0
             enclosed = known & IS_ENCLOSED
             as_it_stands = plain
-            invisible = split = False
+            invisible = split = is_dropped = is_foreign = False
             while True:
                 if kind == WORD and point < 128:
                     ahead = self.ascii_run(p, i, n)
@@ -353,13 +368,18 @@ cdef class Scanner:
                     if length <= self.longest and not as_it_stands:
                         self.put_ascii(p + i, ahead - i, n - i)
                     i = ahead
+                    is_dropped = False
                 else:
-                    if as_it_stands and (kind == HIDDEN or known & IS_STYLED):  # the remaining token must be copied
+                    # Marks that do not compose with their letter disguise a word.
+                    is_dropped = kind == HIDDEN or (
+                        kind == MARK and self.mark_invisible and (is_dropped or p[i - 1] < 128))
+                    is_foreign = is_foreign or FIRST_GREEK <= point < LAST_ARMENIAN
+                    if as_it_stands and (is_dropped or known & IS_STYLED):  # the remaining token must be copied
                         as_it_stands = False
                         buffer_put(&self.line, p + begin, i - begin)
                     if kind == HIDDEN:
                         invisible = True
-                    else:
+                    if not is_dropped:
                         length += 1
                         if length <= self.longest and not as_it_stands:
                             self.put_character(point, known, p + i, size)
@@ -391,6 +411,8 @@ cdef class Scanner:
                     continue
             if split and self.mark_invisible:
                 self.emit(INVISIBLE, 9, HIDDEN_PREFIX, 7, 16)
+            if is_foreign and self.mark_invisible and has_letter(p + begin, i - begin):
+                self.emit(MIXED_SCRIPTS, 7, HIDDEN_PREFIX, 7, 16)
             if not self.shortest <= length <= self.longest:
                 self.line.size = start
             elif as_it_stands:

@@ -454,6 +454,39 @@ def test_styled_letters_are_read_as_plain_letters(text, word):
     assert word.lower() in folded
 
 
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("pr\u064bofi\u0365le", "profile"),
+        ("V\u0336i\u0336a\u0336g\u0336r\u0336a\u0336", "Viagra"),
+        ("fa\u0652\u200b\u0301cebook", "facebook"),
+        ("cafe\u0301", "café"),
+        ("हिन्दी", "हिन्दी"),
+        ("ɔ\u0300kan", "ɔ\u0300kan"),
+    ],
+)
+def test_marks_that_do_not_compose_are_left_out_of_latin_words(text, word):
+    assert word in tokens(f"see {text} now")
+    assert word.casefold() in MailTokenizer(part="body", casefold=True).transform_one(
+        HEAD + text.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "is_mixed"),
+    [
+        ("p\u0430ypal", True),
+        ("\u0430ppl\u0435", True),
+        ("привет paypal", False),
+        ("10\u00b5m", False),
+    ],
+)
+def test_words_of_two_scripts_are_evidence(text, is_mixed):
+    message = tokens(f"see {text} now")
+    assert ("hidden:scripts" in message) == is_mixed
+    assert set(text.split()) <= set(message)
+
+
 def test_hidden_texts_of_two_places_are_two_words():
     page = "V<b style='font-size:0'>one</b>i<b hidden>t<i>w</i>o</b>a<i hidden>three</i>gra"
     assert {"Viagra", "hidden:one", "hidden:two", "hidden:three"} <= set(tokens(page))

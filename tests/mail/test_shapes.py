@@ -393,6 +393,7 @@ def test_all_types_of_html_are_read_as_html(kind):
         ("=?utf-8?q?via=\n gra=\n\t_now?=", "viagra now"),
         ("1 +=\n 1 =?utf-8?q?is?= 1 =\n 1", "1 += 1 is 1 = 1"),
         ("a?b=\n c =?utf-8?b?ZA==?=\n e=\n f", "a?b= c d e= f"),
+        ("=?utf-8?q?a?=\n =?utf-8?q?b=\n c", "a =?utf-8?q?b= c"),
     ],
 )
 def test_soft_line_breaks_are_within_encoded_words(subject, text):
