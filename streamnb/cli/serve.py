@@ -331,7 +331,7 @@ def _serve_mailboxes(
             is_set = settings.is_set(passed)
             has_mail = is_set["--lmtp or --smtp"] or is_set["--milter"]
             mailboxes = _single_mailbox(stack, monitor, has_mail)
-        monitor.watch_databases(lambda: mailboxes.open_count, lambda: mailboxes.fault is not None)
+        monitor.watch_databases(lambda: mailboxes.open_count, lambda: mailboxes.has_fault)
         make = _HandlerFactory(
             settings,
             mailboxes,

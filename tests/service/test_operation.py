@@ -495,11 +495,23 @@ def test_the_model_of_the_site_gives_verdicts_for_a_damaged_database(
     assert verdict == b"a"
     (tmp_path / "mail.eml").write_bytes(SPAM % 99)
     command = [*STREAMNB, "classify", "--user", "ann", tmp_path / "mail.eml"]
-    if users:
+
+    def classify():
         done = subprocess.run(command, env=environment, capture_output=True, check=False)
-        assert (done.returncode, done.stdout[:2]) == (0, b"S ")
-    web = Web(http, "")
+        return done.returncode, done.stdout[:2]
+
+    if users:
+        assert classify() == (0, b"S ")
+    token = "metrics.token" if users else "ann.db.metrics.token"
+    web = Web(http, (tmp_path / token).read_text().strip())
     assert web("GET", "/health")[0] == (200 if users else 503)
+    assert "streamnb_database_fault 1.0" in web("GET", "/metrics")[1]
+    if users:
+        shutil.copy(trained_db, tmp_path / "copy.db")
+        os.replace(tmp_path / "copy.db", path)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(f"ann.db{suffix}").unlink(missing_ok=True)
+        poll(lambda: classify() and "streamnb_database_fault 0.0" in web("GET", "/metrics")[1])
     assert "only the site's model is used: " in "".join(process.lines) + process.stop()
 
 

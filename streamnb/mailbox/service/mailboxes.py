@@ -128,6 +128,7 @@ class Mailboxes:
         self._closed = threading.Event()
         self._outage: BusyError | DamagedDatabaseError | None = None  # why it cannot be opened
         self._damage: str | None = None  # the error of a damaged database
+        self._damaged_users: set[str | None] = set()  # whose last message met a damaged database
 
     @property
     def open_count(self) -> int:
@@ -146,6 +147,11 @@ class Mailboxes:
             is_damaged = isinstance(self._outage, DamagedDatabaseError)
             return "damaged" if is_damaged else "away", str(self._outage)
         return None if self._damage is None else ("damaged", self._damage)
+
+    @property
+    def has_fault(self) -> bool:
+        """Return whether the single database has a fault, or a user's database is damaged."""
+        return self.fault is not None or bool(self._damaged_users)
 
     def begin_check(self) -> None:
         """Check the single database in the background, so damage is known before mail meets it."""
@@ -233,8 +239,12 @@ class Mailboxes:
         if not self._is_guest(user):
             try:
                 with self.borrow(user, file) as mailbox:
-                    return judge(mailbox, message, options)
+                    response = judge(mailbox, message, options)
+                self._damaged_users.discard(user)
+                return response
             except (BusyError, DamagedDatabaseError) as error:
+                if isinstance(error, DamagedDatabaseError) and not self.is_single:
+                    self._damaged_users.add(user)
                 if self._site() is None:
                     raise
                 if self.warn is not None:

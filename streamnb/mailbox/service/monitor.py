@@ -136,12 +136,12 @@ class Monitor:
         return getattr(prometheus_client, kind)(*arguments, registry=self.registry, **options)
 
     def watch_databases(self, count: Callable[[], float], is_faulty: Callable[[], bool]) -> None:
-        """Register the gauges of databases: their number, and whether the only one is faulty."""
+        """Register the gauges of databases: their number, and whether one has a fault."""
         self._metric("Gauge", "streamnb_databases", "Open databases.").set_function(count)
         self._metric(
             "Gauge",
             "streamnb_database_fault",
-            "1 while the only database is damaged or cannot be reached.",
+            "1 while a database is damaged, or the only one cannot be reached.",
         ).set_function(is_faulty)
 
     def watch_file(self, name: str, is_stale: Callable[[], bool]) -> None:
