@@ -58,6 +58,12 @@ def sentences(text: str) -> list[str]:
     return [" ".join(part.split()) for part in parts if part.strip()]
 
 
+def find_accidental_items(text: str) -> list[str]:
+    """Return the lines within a sentence that Markdown reads as items of a list."""
+    text = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.M | re.S)
+    return re.findall(r"[^\s.;:!?|)*`>] *\n *((?:[-+*]|\d+\.) .*)", text)
+
+
 def is_record(page: Path) -> bool:
     """Return whether a page is a record of measurements or written by the code."""
     return RECORDS.get(page.name) == page.parent.name
@@ -103,6 +109,16 @@ def test_code_is_no_wider_than_the_page(page):
     blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
     wide = [line for block in blocks for line in block.splitlines() if len(line) > MAX_CODE]
     assert [line for line in wide if not LONG_LINES.search(line)] == []
+
+
+@by_page
+def test_no_line_of_a_sentence_begins_a_list(page):
+    assert find_accidental_items(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_line_that_begins_a_list_by_accident_is_found():
+    text = "1. Complement: log((n + a) / (N\n   + a W)) is\n   divided by m.\n2. Bound:\n   - one;"
+    assert find_accidental_items(text) == ["+ a W)) is"]
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb")))
