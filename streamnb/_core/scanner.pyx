@@ -97,11 +97,18 @@ cdef const uint8_t *URL = <const uint8_t *> b"url:            "
 cdef const uint8_t *HTML = <const uint8_t *> b"html:           "
 cdef const uint8_t *HIDDEN_PREFIX = <const uint8_t *> b"hidden:         "
 cdef const uint8_t *INVISIBLE = <const uint8_t *> b"character       "
+cdef const uint8_t *DIRECTION = <const uint8_t *> b"direction       "
 cdef const uint8_t *MIXED_SCRIPTS = <const uint8_t *> b"scripts         "
 
 cdef enum:  # Greek, Cyrillic and Armenian, which have letters that look like Latin ones
     FIRST_GREEK = 0x370
     LAST_ARMENIAN = 0x590
+    FIRST_OVERRIDE = 0x202D  # of the direction of text: from left to right, and from right to left
+    LAST_OVERRIDE = 0x202E
+
+
+cdef inline bint is_override(uint32_t point) noexcept nogil:
+    return FIRST_OVERRIDE <= point <= LAST_OVERRIDE
 
 
 cdef bint has_letter(const uint8_t *p, Py_ssize_t n) noexcept nogil:
@@ -148,8 +155,9 @@ cdef class Scanner:
     stop
         Words to leave out, in the form in which the scanner returns them.
     mark_invisible
-        True to count `hidden:character` for each word that contains invisible characters, and `hidden:scripts` for each
-        Latin word with Greek, Cyrillic or Armenian letters. Letters of mathematics and full-width letters are read as
+        True to count `hidden:character` for each word that contains invisible characters, `hidden:scripts` for each
+        Latin word with Greek, Cyrillic or Armenian letters, and `hidden:direction` for each character that overrides the
+        direction of text. Letters of mathematics and full-width letters are read as
         plain ones, and marks that do not compose with a letter of ASCII are left out.
     """
 
@@ -353,6 +361,8 @@ cdef class Scanner:
                 i = self.scan_ideographs(p, i, n, prefix, prefix_size)
                 continue
             if kind != WORD:
+                if is_override(point) and self.mark_invisible:
+                    self.emit(DIRECTION, 9, HIDDEN_PREFIX, 7, 16)
                 i += size
                 continue
             begin = i
@@ -379,6 +389,8 @@ cdef class Scanner:
                         buffer_put(&self.line, p + begin, i - begin)
                     if kind == HIDDEN:
                         invisible = True
+                        if is_override(point) and self.mark_invisible:
+                            self.emit(DIRECTION, 9, HIDDEN_PREFIX, 7, 16)
                     if not is_dropped:
                         length += 1
                         if length <= self.longest and not as_it_stands:

@@ -109,7 +109,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     | `html:` | tags and attributes of HTML |
     | `type:`, `name:` | types and file names of parts |
     | `attachment:` | size and first bytes of attachments |
-    | `hidden:` | invisible text of HTML, comments, invisible characters or two scripts in a word |
+    | `hidden:` | invisible text of HTML, comments, signs of disguised words |
     | `damaged:` | header lines that are not fields |
     | none | the text of bodies |
 

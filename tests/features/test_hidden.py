@@ -487,6 +487,18 @@ def test_words_of_two_scripts_are_evidence(text, is_mixed):
     assert set(text.split()) <= set(message)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_overridden"),
+    [
+        ("\u202eargaiv\u202c", True),
+        ("invoice\u202efdp.exe", True),
+        ("\u202b\u05e9\u05dc\u05d5\u05dd\u202c", False),
+    ],
+)
+def test_characters_that_override_the_direction_are_evidence(text, is_overridden):
+    assert ("hidden:direction" in tokens(f"see {text} now")) == is_overridden
+
+
 def test_hidden_texts_of_two_places_are_two_words():
     page = "V<b style='font-size:0'>one</b>i<b hidden>t<i>w</i>o</b>a<i hidden>three</i>gra"
     assert {"Viagra", "hidden:one", "hidden:two", "hidden:three"} <= set(tokens(page))
