@@ -293,7 +293,7 @@ def test_a_folder_of_users_that_cannot_be_made_is_named(tmp_path, monkeypatch):
 def test_a_variable_that_is_misspelt_is_named(serve, trained_db, name):
     process = serve("--db", trained_db, env={**os.environ, name: "x"}, lines=2)
     assert name in process.lines[0]
-    assert "meant" in process.lines[0]
+    assert "did you mean" in process.lines[0]
 
 
 @pytest.mark.parametrize("name", ["STREAMNB_SERVERS", "STREAMNB_TESTS", "STREAMNB_URL", "STREAM"])
