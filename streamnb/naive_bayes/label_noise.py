@@ -41,7 +41,8 @@ class LabelNoise(OnlineEstimator):
     Parameters
     ----------
     rate
-        Fraction of wrong labels, below .5; None to estimate it. With 0 every label is trusted.
+        Fraction of wrong labels, below .5; None to estimate it. With 0, counts trust every label,
+        and only the calibration uses the estimate.
 
     References
     ----------
@@ -56,7 +57,7 @@ class LabelNoise(OnlineEstimator):
     >>> [round(rate, 3) for rate in noise.rates([0, 1])]
     [0.1, 0.1]
     >>> for _ in range(500):
-    ...     posterior, _ = noise.posterior([0.999, 0.001], [0, 1], 0)
+    ...     posterior, *_ = noise.posterior([0.999, 0.001], [0, 1], 0)
     ...     _ = noise.learn(posterior, [0, 1], 0)
     >>> [round(rate, 3) for rate in noise.rates([0, 1])]  # no label of class 1 was seen
     [0.0, 0.029]
@@ -100,8 +101,13 @@ class LabelNoise(OnlineEstimator):
         return min(max(mean, 0.0), self._MAX_RATE)
 
     def rates(self, active: list[int], *, has_floor: bool = False) -> list[float]:
-        """Return the rate e of each active class; with `has_floor`, e_t is at least 1 / n_t."""
-        if self.fixed is not None:
+        """Return the rate e of each active class.
+
+        With `has_floor`, e_t is at least 1 / n_t, and it is the estimate even if the fixed rate is
+        0. So a few labels that contradict an accurate model cannot make its log-likelihoods seem
+        worthless.
+        """
+        if self.fixed or (self.fixed == 0 and not has_floor):
             return [self.fixed] * len(active)
         self._widen(active[-1] + 1)
         return _core.noise_rates(
@@ -115,8 +121,11 @@ class LabelNoise(OnlineEstimator):
         position: int,
         class_weight: float = math.inf,
         other_weight: float = 0.0,
-    ) -> tuple[list[float], list[float]]:
-        """Return the posterior of the active classes given the label, and their rates.
+        random: float = 0.0,
+    ) -> tuple[list[float], list[float], float]:
+        """Return the posterior of the active classes given the label, their rates, and Z.
+
+        Z is the probability of the label.
 
         Parameters
         ----------
@@ -128,16 +137,22 @@ class LabelNoise(OnlineEstimator):
             Position of the label in `active`.
         class_weight, other_weight
             Weight of the messages learned of its class, and of all other classes.
+        random
+            Probability that the label is random: that each class has the same probability.
         """
         rates = self.rates(active, has_floor=True)
+        if random:
+            wrong = 1 - 1 / len(active)
+            rates = [rate + random * (wrong - rate) for rate in rates]
         unseen = self._UNSEEN_KINDS * other_weight / max(class_weight, 2.0**-60) ** 2
         values = [p / (1 + unseen) for p in proba]
         values[position] = (proba[position] + unseen) / (1 + unseen)
-        return _core.label_posterior(values, rates, position)[0], rates
+        posterior, label_proba = _core.label_posterior(values, rates, position)
+        return posterior, rates, label_proba
 
     def learn(self, posterior: list[float], active: list[int], position: int) -> dict[str, Any]:
         """Update the rates with a label, and return the changes for its receipt."""
-        if self.fixed is not None:
+        if self.fixed:
             return {}
         self._widen(active[-1] + 1)
         changes = _core.noise_step(

@@ -21,6 +21,10 @@ class SelectiveFeedback(OnlineEstimator):
     mistake falls from 1 to 0. Wrong labels cause consecutive mistakes, too, so the noise weight
     falls as the sum rises from 10 to 20. A model without a correct prediction starts at 20.
 
+    For a while, labels can be random, for example because a user moves ten messages to the wrong
+    folder. Their probability starts with one such run in a thousand messages, and Bayes' rule
+    updates it with each mistake. A random label has the probability 1 / K, with K classes.
+
     A corrected message is selected because the predicted class m is wrong. Given the selection,
     its likelihood is p_y / (1 - p_m) (compare Heckman 1979). With two classes it is 1, so slopes
     learn nothing. Intercepts learn from corrections as from other messages. They move until
@@ -46,16 +50,18 @@ class SelectiveFeedback(OnlineEstimator):
     (0.5, 1.0)
     """
 
-    delta_names: ClassVar[tuple[str, ...]] = ("corrections",)
+    delta_names: ClassVar[tuple[str, ...]] = ("corrections", "random")
 
     # Limits of the sum of probabilities over consecutive mistakes. Chance explains a sum up to
     # _CHANCE, and wrong labels a sum up to _WRONG_LABELS. With a noise weight that falls from
     # _CHANCE on, ten wrong labels in a row can make half of all predictions wrong.
     _CHANCE, _WRONG_LABELS = 3.0, 10.0
     _LARGEST_SUM = 2 * _WRONG_LABELS  # the noise weight is 0 from here on
+    _RANDOM_LABELS = 1e-3  # probability that a run of random labels starts, or ends
 
-    def __init__(self, mistakes: float = _LARGEST_SUM) -> None:
+    def __init__(self, mistakes: float = _LARGEST_SUM, random: float = 0.0) -> None:
         self.mistakes: float = mistakes
+        self.random: float = random  # probability that the last label was random
 
     def weights(self, is_correct: bool, feedback: str | None = None) -> tuple[float, float]:
         """Return the sampling weight and the noise weight of a message, both from 0 to 1.
@@ -79,24 +85,39 @@ class SelectiveFeedback(OnlineEstimator):
             min(max(noise_weight, 0.0), 1.0),
         )
 
-    def learn(self, is_correct: bool, proba: float) -> dict[str, float]:
-        """Update the sum, and return the change for the receipt.
+    def random_proba(self, is_correct: bool) -> float:
+        """Return the probability that the next label is random; 0 if it confirms a prediction."""
+        if is_correct:
+            return 0.0
+        random = min(max(self.random, 0.0), 1.0)
+        return random + self._RANDOM_LABELS * (1 - 2 * random)
 
-        `proba` is the probability of the predicted class.
+    def learn(self, is_correct: bool, proba: float, random: float = 0.0) -> dict[str, float]:
+        """Update the estimates, and return the changes for the receipt.
+
+        Parameters
+        ----------
+        is_correct
+            Whether the prediction was correct.
+        proba
+            Probability of the predicted class.
+        random
+            Probability that the label was random, now that it is known.
         """
-        if is_correct and self.mistakes == 0:
-            return {}
-        mistakes = min(max(self.mistakes, 0.0), self._LARGEST_SUM)
-        after = 0.0
-        if not is_correct:
-            after = min(mistakes + round(proba / _STEP) * _STEP, self._LARGEST_SUM)
-        change = after - self.mistakes
-        self.mistakes = after
-        return {"corrections": change} if change else {}
+        if is_correct:
+            mistakes = random = 0.0
+        else:
+            mistakes = min(max(self.mistakes, 0.0), self._LARGEST_SUM)
+            mistakes = min(mistakes + round(proba / _STEP) * _STEP, self._LARGEST_SUM)
+            random = round(random / _STEP) * _STEP
+        deltas = {"corrections": mistakes - self.mistakes, "random": random - self.random}
+        self.mistakes, self.random = mistakes, random
+        return {name: delta for name, delta in deltas.items() if delta}
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
         self.mistakes += sign * deltas.get("corrections", 0.0)
+        self.random += sign * deltas.get("random", 0.0)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
         """Raise ValueError if the updates cannot come from a model."""
@@ -104,12 +125,12 @@ class SelectiveFeedback(OnlineEstimator):
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
-        return {"corrections": self.mistakes}
+        return {"corrections": self.mistakes, "random": self.random}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Create the estimate from `state`. Raise ValueError if it is not valid."""
-        mistakes = state["corrections"]
-        if type(mistakes) not in (int, float) or not abs(mistakes) <= LARGEST_NUMBER:
-            raise ValueError("the sum of consecutive mistakes is not valid")
-        return cls(float(mistakes))
+        values = [state["corrections"], state.get("random", 0.0)]
+        if not all(type(x) in (int, float) and abs(x) <= LARGEST_NUMBER for x in values):
+            raise ValueError("the state of consecutive mistakes is not valid")
+        return cls(*map(float, values))

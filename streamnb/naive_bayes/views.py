@@ -10,6 +10,7 @@ from streamnb import _core
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.class_runs import ClassRuns
+from streamnb.naive_bayes.counted_weights import CountedWeights
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Contributions, Explanation
@@ -155,6 +156,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     class_runs: ClassRuns = attribute(init=False)
     feedback: SelectiveFeedback = attribute(init=False)
     reliability: ClassReliability = attribute(init=False)
+    counted: CountedWeights = attribute(init=False)
 
     takes_views = True
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
@@ -171,6 +173,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         self.class_runs = ClassRuns()
         self.feedback = SelectiveFeedback()
         self.reliability = ClassReliability()
+        self.counted = CountedWeights(len(models))
         self.receipt = None
 
     @property
@@ -182,6 +185,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             "noise": self.noise,
             "class_runs": self.class_runs,
             "feedback": self.feedback,
+            "counted": self.counted,
         }
 
     def _more_tags(self) -> set[str]:
@@ -351,6 +355,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             classes = active if k in active else sorted([*active, k])
             deltas = self.class_runs.learn(k, classes, total_weight)
         if class_index is None:
+            deltas |= self.counted.learn(len(counts.labels), [w] * len(views))
             return [1.0] * len(views), deltas
         trust = 1.0
         if len(active) >= 2 and class_index in active and is_counted:
@@ -366,10 +371,16 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             class_weight = counts.weights[class_index] / counts.scale
             extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY)
             view_residuals = [residual + extra * (1 - residual) for residual in view_residuals]
+            shortfalls = self.counted.shortfalls(class_index, class_weight + w)
+            view_residuals = [
+                max(residual, min(shortfall, 1.0))
+                for residual, shortfall in zip(view_residuals, shortfalls, strict=True)
+            ]
         update_weights = [
             model.update_weight(residual, trust)
             for model, residual in zip(self._view_models, view_residuals, strict=True)
         ]
+        deltas |= self.counted.learn(class_index, [w * weight for weight in update_weights])
         return update_weights, deltas
 
     def _update_estimators(
@@ -395,12 +406,17 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         )
         position = active.index(class_index)
         belief_weight = mix_weight * self._noise_weight(noise_weight)
-        posterior, rates = self.noise.posterior(
-            proba, active, position, class_weight, total_weight - class_weight
+        is_trusted = self.noise.fixed == 0  # then counts and weights of systems have no noise
+        random = 0.0
+        if feedback is None and not self.noise.fixed:
+            random = self.feedback.random_proba(is_correct)
+        posterior, rates, label_weight = self.noise.posterior(
+            proba, active, position, class_weight, total_weight - class_weight, random
         )
         posterior = _mix_with_label(posterior, position, belief_weight)
         if feedback is None:
-            deltas |= self.feedback.learn(is_correct, proba[best])
+            random = random / len(active) / label_weight if random else 0.0
+            deltas |= self.feedback.learn(is_correct, proba[best], random)
         if feedback == "errors" or sampling_weight < 1:
             deltas[_CORRECTED] = 1
         elif feedback == "all":
@@ -425,15 +441,17 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             )
         if sampling_weight == 1:
             deltas |= self.noise.learn(posterior, active, position)
+            if is_trusted:
+                label_proba = [proba[position] for proba in system_proba]
             deltas |= self.recalibration.learn_weights(label_proba, mix_weight)
-        return posterior[position]
+        return 1.0 if is_trusted else posterior[position]
 
     def _noise_weight(self, noise_weight: float) -> float:
         """Return the weight of the label noise, given the noise weight of `SelectiveFeedback`.
 
         A small `decay` reduces it, because correct labels seem wrong just after a drift.
         """
-        if self.noise.fixed is not None:  # the user set the noise
+        if self.noise.fixed:  # the user set the noise
             return 1.0
         decay = self._view_models[0].decay
         return (
@@ -509,6 +527,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def restore(self, state: Any) -> None:
         """Set the state that `state` returned. A damaged one raises an exception of any type."""
+        # Models of earlier versions have no sums of update weights.
+        state = {**CountedWeights(len(self._view_models)).state(), **state}
         estimators: dict[str, Any] = {
             name: estimator.from_state(state) for name, estimator in self._estimators.items()
         }
@@ -521,8 +541,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         }
         for name, value in settings.items():
             self.parameter_table[name].check(name, value)
-        if estimators["recalibration"].n_views != len(self._view_models):
-            raise ValueError("the recalibration has another number of views")
+        for name in ("recalibration", "counted"):
+            if estimators[name].n_views != len(self._view_models):
+                raise ValueError("the state has another number of views")
         with self.lock:
             self._params_version += 1
             for name, value in {**settings, **estimators}.items():
@@ -634,12 +655,13 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             model.merge(other_model)
         other_index = other.view_models[0].counts.index
         index_map = [other_index(y) for y in self.labels]
-        reliability = self.reliability
-        reliability.apply(other.reliability.remap_classes(index_map).state(), 1)
+        reliability, counted = self.reliability, self.counted
+        for mine, theirs in ((reliability, other.reliability), (counted, other.counted)):
+            mine.apply(theirs.remap_classes(index_map).state(), 1)
         if other_weight > weight:
             for name, estimator in other._estimators.items():
                 object.__setattr__(self, name, estimator.remap_classes(index_map))
-            self.reliability = reliability
+            self.reliability, self.counted = reliability, counted
             self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
 
     @classmethod

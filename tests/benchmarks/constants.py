@@ -14,6 +14,7 @@ from unittest import mock
 from streamnb.config import build
 from streamnb.naive_bayes import systems, views
 from streamnb.naive_bayes.class_runs import ClassRuns
+from streamnb.naive_bayes.counted_weights import CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.replay import replay_corpus
@@ -34,6 +35,9 @@ CONSTANTS = {
     "_SHARED_LABELS": [LabelNoise],
     "_CHANCE": [SelectiveFeedback],
     "_WRONG_LABELS": [SelectiveFeedback],
+    "_RANDOM_LABELS": [SelectiveFeedback],
+    "_SHARE": [CountedWeights],
+    "_SMALLEST": [CountedWeights],
     "_RUN_UPDATE": [views],
     "MEMORY": [ClassRuns],
 }

@@ -100,10 +100,11 @@ class SlowDiscriminative:
             return 1 - softmax(scores)[list(self.messages).index(y)]
         return 0.5
 
-    def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0, mix=1.0):
+    def learn(self, x, y, log_likelihoods=None, trust=1.0, weight=1.0, mix=1.0, least=0.0):
         residual = self.residual(x, y, log_likelihoods)
         if len(self.messages) > 1:
             residual += 0.3 * (1 - mix) * (1 - residual) / (1 + self.messages.get(y, 0) / 20)
+            residual = max(residual, min(least, 1))
         update = trust**2 * residual
         update = round(update * 1024) / 1024
         for w, n in x.items():
@@ -273,7 +274,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
     pool = np.full(systems, 1 / systems)
     noise, n_labels = defaultdict(lambda: 0.1), defaultdict(lambda: 10.0)
     credit, length, mean = defaultdict(float), defaultdict(float), defaultdict(float)
-    mistakes, out = 20.0, []
+    mistakes, random, counted, out = 20.0, 0.0, defaultdict(lambda: np.zeros(2)), []
     for x, y, *weight in stream:
         w = weight[0] if weight else 1.0
         classes = list(views[0].messages)
@@ -323,15 +324,22 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
             sampling = noise_weight = 1.0
             if classes[best] != y:
                 sampling, noise_weight = np.clip([4 - mistakes, (20 - mistakes) / 10], 0, 1)
-            mistakes = 0.0 if classes[best] == y else min(mistakes + p[best], 20.0)
+            shares = (p + unseen * truth) / (1 + unseen)
+            if classes[best] == y:
+                mistakes = random = 0.0
+            else:
+                mistakes = min(mistakes + p[best], 20.0)
+                random += 1e-3 * (1 - 2 * random)
+                likelihood = random / len(classes) + (1 - random) * likelihood
+                random /= len(classes) * (shares @ likelihood)
 
             def posterior(shares, weight=mix * noise_weight, likelihood=likelihood, truth=truth):
                 joint = likelihood * shares
                 return weight * joint / joint.sum() + (1 - weight) * truth
 
-            belief = posterior((p + unseen * truth) / (1 + unseen))
+            belief = posterior(shares)
             trust = belief @ truth
-            targets = [posterior(shares) for shares in p_systems]
+            targets = [posterior(p_system) for p_system in p_systems]
             label_p = p_systems @ likelihood
             for s in range(systems):
                 shares, target = p_systems[s], targets[s]
@@ -365,8 +373,11 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                     (1 - 1e-4) * pool / pool.sum() + 1e-4 / systems if systems > 1 else pool / pool
                 )
         mixed = np.tensordot(pool, values, 1)
-        for view, part, row in zip(views, x, mixed, strict=True):
-            view.learn(part, y, row, trust, w, mix)
+        missing = math.sqrt((views[0].messages.get(y, 0) + w) / 2) - counted[y]
+        least = np.where(missing >= 1 / 2, missing, 0)
+        parts = zip(views, x, mixed, least, strict=True)
+        updates = [v.learn(part, y, row, trust, w, mix, floor) for v, part, row, floor in parts]
+        counted[y] = counted[y] + w * np.array(updates)
     return out
 
 
@@ -812,7 +823,7 @@ def test_the_share_of_wrong_labels_where_classes_overlap(right, wrong, least, mo
         proba = [p if k == predicted else 1 - p for k in range(2)]
         true = predicted if chance.random() < p else 1 - predicted
         label = true if chance.random() >= wrong else 1 - true
-        posterior, _ = noise.posterior(proba, [0, 1], label)
+        posterior, *_ = noise.posterior(proba, [0, 1], label)
         noise.learn(posterior, [0, 1], label)
     assert least <= noise.rate <= most
 
@@ -827,7 +838,7 @@ def test_each_class_has_its_rate_of_wrong_labels(wrong):
         if chance.random() < wrong[true]:
             label = (true + chance.randrange(1, n)) % n
         proba = [0.99 if k == true else 0.01 / (n - 1) for k in active]
-        posterior, _ = noise.posterior(proba, active, label)
+        posterior, *_ = noise.posterior(proba, active, label)
         noise.learn(posterior, active, label)
     assert noise.rates(active) == pytest.approx(list(wrong), abs=0.03)
 
@@ -854,8 +865,17 @@ def test_unlearning_wrong_labels_leaves_a_usable_model(tmp_path):
 
 
 def test_no_label_is_doubted_with_label_noise_0():
-    posterior, _ = LabelNoise(0.0).posterior([1e-300, 1 - 1e-16], [0, 1], 0)
-    assert posterior == [1.0, 0.0]
+    trusting, doubting = TextClassifier(label_noise=0.0), TextClassifier()
+    for classifier in (trusting, doubting):
+        for _ in range(100):
+            classifier.learn_one("cheap pills", "spam")
+            classifier.learn_one("lunch at noon", "ham")
+        classifier.learn_one("lunch at noon", "spam")
+    assert max(trusting.receipt.view_weights) > 0.9
+    assert max(doubting.receipt.view_weights) == 0
+    assert trusting.model.label_proba_one(trusting.count("lunch")) == pytest.approx(
+        trusting.predict_proba_one("lunch")
+    )
 
 
 losses = st.lists(st.lists(st.floats(1e-9, 1), min_size=3, max_size=3), max_size=40)

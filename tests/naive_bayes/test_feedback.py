@@ -2,12 +2,21 @@
 
 import copy
 import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb import DiscriminativeMultinomialNB, MultinomialNB, TextClassifier, ViewsNB, WindowNB
+from streamnb import (
+    DiscriminativeMultinomialNB,
+    MailClassifier,
+    MultinomialNB,
+    TextClassifier,
+    ViewsNB,
+    WindowNB,
+)
+from streamnb.corpus import open_corpus, read
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.receipt import Receipt
 
@@ -131,3 +140,90 @@ def test_a_mean_length_of_runs_below_zero_returns_to_zero():
         receipt = runs.learn(1, [0, 1], 11 + n)
     assert 0 not in runs.runs
     assert 0 not in receipt["runs"][::3]
+
+
+def easy_text(draw, label):
+    """Twenty words of the class, and ten words that have no class."""
+    words = [f"{label}{draw.randrange(30)}" for _ in range(20)]
+    return " ".join([*words, *(f"word{draw.randrange(300)}" for _ in range(10))])
+
+
+@pytest.mark.parametrize(
+    ("label_noise", "feedback", "wrong_labels"),
+    [(None, None, 10), (0.0, "errors", 3), (0.0, None, 1)],
+)
+@pytest.mark.parametrize("label", sorted(WORDS))
+def test_a_few_wrong_labels_in_a_row_change_few_predictions(
+    label, label_noise, feedback, wrong_labels
+):
+    draw = random.Random(label)
+    classifier = TextClassifier(label_noise=label_noise)
+    for _ in range(600):
+        true = draw.choice(sorted(WORDS))
+        classifier.learn_one(easy_text(draw, true), true)
+    (wrong,) = WORDS.keys() - {label}
+    for _ in range(wrong_labels):
+        classifier.learn_one(easy_text(draw, label), wrong, feedback=feedback)
+    predicted = [classifier.predict_one(easy_text(draw, label)) for _ in range(50)]
+    assert predicted.count(label) >= 48
+
+
+def test_a_change_of_mind_is_believed_in_the_end():
+    draw = random.Random(0)
+    classifier = TextClassifier()
+    for _ in range(300):
+        true = draw.choice(sorted(WORDS))
+        classifier.learn_one(easy_text(draw, true), true)
+    for _ in range(40):
+        classifier.learn_one(easy_text(draw, "ham"), "spam")
+    assert classifier.predict_one(easy_text(draw, "ham")) == "spam"
+
+
+def test_a_state_without_sums_of_update_weights_is_restored():
+    model, restored = trained(), new_model()
+    state = model.state()
+    del state["counted"]
+    restored.restore(state)
+    assert restored.counted.shortfalls(0, 8.0) == [2.0, 2.0]
+    with pytest.raises(ValueError, match="another number of views"):
+        restored.restore({**state, "counted": [3]})
+
+
+@pytest.mark.parametrize(
+    "counted", [[], [2, 0], [2, 0, 1, 1, 1], [3, 0, 1, 1, 1], [2, 2, 1, 1], [2, 0.5, 1, 1], "x"]
+)
+def test_a_receipt_with_bad_sums_of_update_weights_is_refused(counted):
+    model = trained()
+    ((_, _, receipt),) = learn(model, [("spam", "ham", None)])
+    with pytest.raises(ValueError, match=r"sums of update weights|finite numbers"):
+        model.check_receipt(receipt._replace(deltas={**receipt.deltas, "counted": counted}), 2)
+
+
+def test_a_merged_model_has_the_sums_of_both():
+    first, second = trained(), trained(10)
+    sums = [model.counted.state()["counted"] for model in (first, second)]
+    first.merge(second)
+    expected = [sum(pair) for pair in zip(*sums, strict=True)]
+    # The number of views and the class indices are not added.
+    assert first.counted.state()["counted"][2:4] == expected[2:4]
+
+
+@pytest.mark.corpora
+@pytest.mark.parametrize(
+    ("label_noise", "feedback", "wrong_labels"),
+    [(None, None, 10), (0.0, None, 3), (0, "errors", 3)],
+)
+@pytest.mark.parametrize("label", ["ham", "spam"])
+def test_a_few_wrong_labels_in_a_row_change_few_predictions_of_mail(
+    corpora, label, label_noise, feedback, wrong_labels
+):
+    messages = [(read(entry), entry.label) for entry in open_corpus(corpora / "csdmc2010")]
+    random.Random(0).shuffle(messages)
+    held_back, learned, others = messages[:300], messages[300:1300], messages[1300:]
+    classifier = MailClassifier(label_noise=label_noise)
+    for message, true in learned:
+        classifier.learn_one(message, true)
+    (wrong,) = {"ham", "spam"} - {label}
+    for message in [message for message, true in others if true == label][:wrong_labels]:
+        classifier.learn_one(message, wrong, feedback=feedback)
+    assert sum(classifier.predict_one(message) != true for message, true in held_back) <= 6
