@@ -312,6 +312,29 @@ def test_a_milter_marks_or_refuses_any_message(site, tmp_path):
     mail.wait(2 + len(mails), ["", "Junk"])
 
 
+def count_connections(port):
+    """Return the number of connections to a port of this machine, of any state but TIME_WAIT."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and row[3] != "06" for row in rows)
+
+
+def test_a_slow_client_uses_no_connection_before_the_queue(site):
+    mail = site("before-queue", {"spam": SPAM, "ham": HAM})
+    wait_for(mail.filter_port)
+    content = as_sent(HAM % 1)
+    with smtplib.SMTP("127.0.0.1", mail.port, timeout=20) as client:
+        client.ehlo()
+        for command in ("MAIL FROM:<x@example.net>", "RCPT TO:<ann@example.org>", "DATA"):
+            assert client.docmd(command)[0] in (250, 354)
+        client.send(content[:20])
+        time.sleep(0.5)
+        assert count_connections(mail.filter_port) == 0
+        client.send(content[20:] + b".\r\n")
+        assert client.getreply()[0] == 250
+    mail.wait(1)
+    assert re.search(rb"^X-Streamnb: Ham, ", mail.delivered()[0], re.M)
+
+
 @pytest.mark.parametrize(("action", "answer"), [("accept", 250), ("tempfail", 451)])
 def test_a_client_of_before_a_restart_of_a_milter_gets_the_default_action(site, action, answer):
     """Postfix does not connect to the milter again within the connection of a client."""
