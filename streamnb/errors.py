@@ -19,8 +19,17 @@ _UNPRINTABLE = lazy_pattern("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-
 _MAX_FOREIGN_TEXT = 200  # characters of another library's error message to include
 
 
+# The paths of temporary copies of standard input and pipes, and the names of the originals.
+names_of_copies: dict[str, str] = {}
+
+
 def printable(text: str) -> str:
-    """Return the text on one line; characters that could control a terminal become "?"."""
+    """Return the text on one line; characters that could control a terminal become "?".
+
+    Paths of temporary copies become the names of the originals, such as "standard input".
+    """
+    for path, name in names_of_copies.items():
+        text = text.replace(path, name)
     return _UNPRINTABLE.sub("?", text)
 
 

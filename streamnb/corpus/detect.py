@@ -129,8 +129,7 @@ class _Opener:
         corpus = self.open_folder(path) if path.is_dir() else self.open_file(path)
         if corpus is None:
             of_kind = f" of kind {self.kind}" if self.kind else ""
-            shown_name = "standard input" if name == "-" else path
-            raise CorpusError(f"{shown_name}: not a corpus{of_kind}; expected {_EXPECTED}")
+            raise CorpusError(f"{path}: not a corpus{of_kind}; expected {_EXPECTED}")
         if any(self.columns) and corpus.kind not in TABLE_KINDS:
             raise ConfigError(
                 f"corpus.label_column, corpus.text_column: {path} has no columns (it is "

@@ -22,7 +22,13 @@ from typing import Any, BinaryIO, cast
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from streamnb.corpus.entry import iterate_lines
-from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
+from streamnb.errors import (
+    ConfigError,
+    CorpusError,
+    convert_os_errors,
+    names_of_copies,
+    require_extra,
+)
 
 # Suffixes of compressed files, and their first bytes.
 COMPRESSIONS = {
@@ -97,13 +103,10 @@ def _is_utf_16(head: bytes) -> bool:
 # Pipes
 
 
-_copy_folders: list[str] = []
-
-
 def remove_copies() -> None:
     """Remove the copies that `as_regular_file` made."""
-    while _copy_folders:
-        shutil.rmtree(_copy_folders.pop(), ignore_errors=True)
+    while names_of_copies:
+        shutil.rmtree(os.path.dirname(names_of_copies.popitem()[0]), ignore_errors=True)
 
 
 atexit.register(remove_copies)
@@ -132,8 +135,8 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     if is_input and sys.stdin is None:
         raise CorpusError("standard input: it is closed")
     folder = tempfile.mkdtemp(prefix="streamnb-")
-    _copy_folders.append(folder)
     copy = Path(folder) / ("stdin" if is_input else path.name)
+    names_of_copies[str(copy)] = label
     failure = f"{label}: cannot be copied to {folder}; set TMPDIR to a folder with enough space"
     with convert_os_errors(CorpusError, failure), open(copy, "wb") as file:
         file.write(head)

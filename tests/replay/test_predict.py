@@ -616,3 +616,21 @@ def test_a_column_of_numbers_is_no_text_unless_it_is_named(tmp_path):
     assert "the texts in the column 'age' are numbers" in error
     named = ["--text-column", "age", "-o", tmp_path / "m.snb", "--quiet"]
     assert streamnb_command("fit", tmp_path / "t.csv", *named)[0] == 0
+
+
+@pytest.mark.parametrize("command", ["fit", "replay", "evaluate", "predict"])
+@pytest.mark.parametrize("skip", [False, True])
+def test_errors_name_standard_input_and_not_its_copy(model, tmp_path, command, skip):
+    targets = [model] if command in ("evaluate", "predict") else []
+    options = ["-o", tmp_path / "m.snb"] if command == "fit" else []
+    options += ["--on-error", "skip"] if skip else []
+    content = "label,text\nlogin,a b\nlogin\nrefund,c d\n"
+    status, _, error = streamnb_command(command, *targets, "-", *options, input=content)
+    assert status == (0 if skip else 3)
+    assert "standard input:3: fewer columns" in error
+    assert "/stdin" not in error
+
+
+def test_a_corpus_that_is_none_is_named_standard_input():
+    _, _, error = streamnb_command("replay", "-", input="no corpus\n")
+    assert error.startswith("streamnb: standard input: not a corpus")
