@@ -656,8 +656,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         other_index = other.view_models[0].counts.index
         index_map = [other_index(y) for y in self.labels]
         reliability, counted = self.reliability, self.counted
-        for mine, theirs in ((reliability, other.reliability), (counted, other.counted)):
-            mine.apply(theirs.remap_classes(index_map).state(), 1)
+        for target, source in ((reliability, other.reliability), (counted, other.counted)):
+            target.apply(source.remap_classes(index_map).state(), 1)
         if other_weight > weight:
             for name, estimator in other._estimators.items():
                 object.__setattr__(self, name, estimator.remap_classes(index_map))
