@@ -19,8 +19,6 @@ from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
 from streamnb.limits import MAX_MESSAGE
-from streamnb.mail.content_types import UTF16_MARKS
-from streamnb.mail.parse import unwrap
 from streamnb.patterns import lazy_pattern
 
 _LINK = "not read: symbolic links in a folder are not followed; name the target of the link"
@@ -67,6 +65,7 @@ _DELETED = re.compile(
 )
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _COMPRESSED_MBOX = "the mbox is compressed; decompress it first"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
 _FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
@@ -81,7 +80,10 @@ def is_binary(content: bytes) -> bool:
     >>> [is_binary(content) for content in (b"\x7fELF\0\0", b"To: ann\n\n\0", b"just text")]
     [True, False, False]
     """
-    if content.startswith((*UTF16_MARKS, _DBOX)):
+    if content.startswith((*_UTF16_MARKS, _DBOX)):
+        # Imported here, because the pages of the manual are made before the modules are compiled.
+        from streamnb.mail.parse import unwrap
+
         content = unwrap(content)
         if content.startswith(_DBOX):
             return True
