@@ -17,6 +17,7 @@ from streamnb.tables.columns import Columns, is_number
 from streamnb.tables.level_counts import (
     MANY_NUMBERS,
     MISSING,
+    SAMPLED_LEVELS,
     LevelCounts,
     Levels,
     are_measured,
@@ -148,6 +149,9 @@ class MixedStatistics(Statistics):
             if name in self.is_settled or self.levels.has_levels(name):
                 continue
             unsettled.append(j)
+            sample = levels[:SAMPLED_LEVELS]
+            if 2 * sum(map(_is_number_of_text, sample)) <= len(sample):
+                continue
             is_number = np.array([_is_number_of_text(level) for level in levels], dtype=bool)
             places = rows.levels.places[:, j]
             row_levels = places[places != MISSING]
