@@ -59,6 +59,8 @@ _STATES = {
     "turns": "the weight of runs of one class",
     "runs": "the length of runs of one class",
     "corrections": "the sum of consecutive mistakes",
+    "random": "the probability of random labels",
+    "counted": "the sums of update weights",
     "record": "the reliability of the classes",
 }
 

@@ -24,7 +24,7 @@ class CountedWeights(OnlineEstimator):
     Update weights are 1 - P, so an accurate model adds few counts: on easy mail, those of 4
     messages of 600. A few wrong labels could then outweigh all of them. So each view counts n
     messages of a class with a sum of at least the square root of n / 2. Streams with more mistakes
-    have larger sums anyway. `decay` does not reduce the sums.
+    have larger sums anyway. `decay` does not reduce the sums. A message adds at most 2^24 to a sum.
 
     Examples
     --------
@@ -41,6 +41,7 @@ class CountedWeights(OnlineEstimator):
 
     _SHARE = 0.5
     _SMALLEST = 0.5  # a smaller shortfall waits for later messages, so most messages add no counts
+    _LARGEST = 2.0**24  # update weight of a message; sums of 2^17 such messages are exact
 
     def __init__(self, n_views: int) -> None:
         self.n_views = n_views
@@ -57,7 +58,7 @@ class CountedWeights(OnlineEstimator):
 
     def learn(self, class_index: int, update_weights: Sequence[float]) -> dict[str, list[float]]:
         """Add the update weights of a message, and return the change for the receipt."""
-        weights = [round(weight / _STEP) * _STEP for weight in update_weights]
+        weights = [round(min(weight, self._LARGEST) / _STEP) * _STEP for weight in update_weights]
         if not any(weights):
             return {}
         change = [self.n_views, class_index, *weights]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 _NO_DELTAS: Mapping[str, Any] = {}
 _POSITIONAL = ("recalibration", "noise")  # deltas written without their names
+_OF_COUNTS = ("counted",)  # deltas of estimators that describe the counts
 _MAX_VALUE = 1e100  # largest absolute value of a number in a receipt
 
 
@@ -35,6 +36,11 @@ class Receipt(NamedTuple):
     class_weight: float
     view_weights: tuple[float, ...]
     deltas: Mapping[str, Any] = _NO_DELTAS
+
+    def without_calibration(self) -> Receipt:
+        """Return a receipt of the counts, and of the sums that describe them, only."""
+        deltas = {name: self.deltas[name] for name in _OF_COUNTS if name in self.deltas}
+        return self._replace(deltas=deltas)
 
     def to_json(self) -> list[Any]:
         """Return the receipt as lists, numbers and dicts."""

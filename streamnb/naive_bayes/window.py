@@ -31,8 +31,8 @@ class WindowNB(TextModel):
     """A model of the last `size` messages.
 
     Memory holds the features of all messages in the window. Calibration, reliability and label
-    noise are learned from all messages; only counts leave the window. A window cannot be written to
-    a file: save the model inside.
+    noise are learned from all messages; only counts and the sums of their update weights leave the
+    window. A window cannot be written to a file: save the model inside.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class WindowNB(TextModel):
 
     def _append(self, tokens: Any, y: Label, receipt: Receipt) -> None:
         """Append a learned message, and unlearn those that leave the window."""
-        self._window.append(_WindowEntry(tokens, y, receipt._replace(deltas={})))
+        self._window.append(_WindowEntry(tokens, y, receipt.without_calibration()))
         self._unlearn_oldest()
 
     def _unlearn_oldest(self) -> None:
@@ -95,7 +95,7 @@ class WindowNB(TextModel):
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Unlearn a message in the window; raise ValueError if it is not in it."""
         with self.lock:
-            target = _WindowEntry(self.as_tokens(x), y, receipt._replace(deltas={}))
+            target = _WindowEntry(self.as_tokens(x), y, receipt.without_calibration())
             matches = (i for i, entry in enumerate(self._window) if entry == target)
             position = next(matches, None)
             if position is None:

@@ -138,6 +138,22 @@ def test_merging_adds_the_messages_of_both(sample, tmp_path):
             merge(a, a)
 
 
+def test_merging_adds_the_sums_of_update_weights(sample, tmp_path):
+    def sums(box):
+        model = box.classifier.model
+        order = [model.labels.index(label) for label in ("ham", "spam")]
+        state = model.counted.remap_classes(order).state()["counted"]
+        return np.reshape(state[1:], (2, state[0] + 1))[:, 1:]
+
+    with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:
+        for i, (content, label) in enumerate(mails(sample, 40)):
+            (a if i % 3 else b).learn(content, label)
+        expected = sums(a) + sums(b)
+        merge(a, b)
+        assert (sums(a) == expected).all()
+        assert a.verify() == []
+
+
 def test_features_of_another_tokenizer_are_not_mixed_in(box, tmp_path):
     box.learn(SPAM, "spam")
     other = MailClassifier(first_bytes=1000)

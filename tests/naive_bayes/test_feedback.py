@@ -208,6 +208,30 @@ def test_a_merged_model_has_the_sums_of_both():
     assert first.counted.state()["counted"][2:4] == expected[2:4]
 
 
+@pytest.mark.parametrize("weight", [1e16, 1e100])
+def test_sums_of_huge_update_weights_are_exact_and_can_be_loaded(tmp_path, weight):
+    model = trained(1)
+    message = ({"pills": 1}, {"spam": 1})
+    before = model.counted.state()
+    receipt = model.learn(message, "ham", weight)
+    model.save(tmp_path / "m")
+    assert ViewsNB.load(tmp_path / "m").counted.state() == model.counted.state() != before
+    model.check_receipt(receipt, 2)
+    model.unlearn(message, "ham", receipt)
+    assert model.counted.state() == before
+
+
+def test_update_weights_leave_their_sums_with_the_window():
+    window = WindowNB(new_model(), size=5)
+    receipts = [receipt for _, _, receipt in learn(window, [(k, k, None) for k in WORDS] * 20)]
+    sums = dict.fromkeys(range(2), (0.0, 0.0))
+    for receipt in receipts[-5:]:
+        _, k, *weights = receipt.deltas["counted"]
+        sums[k] = tuple(a + b for a, b in zip(sums[k], weights, strict=True))
+    expected = [2, 0, *sums[0], 1, *sums[1]]
+    assert window.model.counted.state()["counted"] == expected
+
+
 @pytest.mark.corpora
 @pytest.mark.parametrize(
     ("label_noise", "feedback", "wrong_labels"),

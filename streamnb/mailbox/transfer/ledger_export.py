@@ -169,10 +169,8 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
         model = mailbox.classifier.model
 
         def convert(row: Row) -> Row:
-            if new:
-                receipt = model.remap_classes(row.receipt, order)
-            else:
-                receipt = row.receipt._replace(deltas={})
+            receipt = row.receipt if new else row.receipt.without_calibration()
+            receipt = model.remap_classes(receipt, order)
             predicted = None if row.predicted is None else indices[row.predicted]
             label = indices[row.label]
             return row._replace(label=label, predicted=predicted, receipt=receipt, added_at=now)
