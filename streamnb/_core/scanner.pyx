@@ -291,12 +291,9 @@ cdef class Scanner:
         if point == 0xFFFD:  # possibly an invalid byte
             buffer_put(&self.line, b"\xef\xbf\xbd", 3)
         elif known & IS_STYLED:
-            if self.mark_invisible:
-                plain = chr(known & 0x1FFFFF)
-                encoded = (plain.casefold() if self.casefold else plain).encode()
-                buffer_put(&self.line, PyBytes_AS_STRING(encoded), len(encoded))
-            else:
-                buffer_put(&self.line, p, size)
+            character = chr(known & 0x1FFFFF if self.mark_invisible else point)
+            encoded = (character.casefold() if self.casefold else character).encode()
+            buffer_put(&self.line, PyBytes_AS_STRING(encoded), len(encoded))
         elif not self.casefold or point == (known & 0x1FFFFF) and not known & FOLDS_TO_SEVERAL:
             buffer_put(&self.line, p, size)
         elif known & FOLDS_TO_SEVERAL:

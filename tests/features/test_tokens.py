@@ -111,6 +111,7 @@ alphabet = st.sampled_from(
 )
 
 
+@example("\uff21\uff22\uff43 \U0001d400b")  # letters of full width and of mathematics
 @given(st.text(alphabet | st.characters(blacklist_categories=["Cs"]), max_size=40))
 def test_words_are_those_of_the_definition(text):
     exact = Tokenizer(casefold=False).count(text).to_dict()
