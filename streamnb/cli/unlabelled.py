@@ -146,17 +146,19 @@ def open_unlabelled(
         raise CorpusError(f"{path}: the file is empty")
     table_format = detect_format(path, head)
     has_options = text_column is not None or delimiter is not None
-    if table_format is None and is_mail and not has_options:
+    is_unspecified = table_format is None and not has_options
+    if is_unspecified and is_mail:
         return _open_messages(str(path))
-    if not is_mail and (is_mbox(head) or path.suffix.lower() == ".eml"):
+    if is_unspecified and (is_mbox(head) or path.suffix.lower() == ".eml"):
+        remedy = "" if is_mbox(head) else ", or rename the file to classify each line"
         raise CorpusError(
             f"{path}: it is mail, but the model was trained on texts; train a model on mails with "
-            "`streamnb fit`, or rename the file to classify each line"
+            f"`streamnb fit`{remedy}"
         )
     check_text(path, head)
     if table_format is None and delimiter is None and is_tabbed(head):
         return _open_columns(open_table(path, "csv", "\t"), text_column)
-    if table_format is None and not has_options:
+    if is_unspecified:
         delimiter = _find_header_delimiter(head)
         line_labels = labels_of_lines(path) if delimiter is None else set()
         if delimiter is None and not (line_labels and line_labels <= labels):

@@ -151,7 +151,7 @@ class _Opener:
         is_index = path.name == "index" or is_trec_index(head, path.parent)
         if kind == "trec" or (kind is None and is_index):
             return open_trec_index(path)
-        if kind == "mbox" or (kind is None and is_mbox(head)):
+        if kind == "mbox" or (kind is None and _is_box(path, head)):
             return _open_boxes([path], path, self.label_header)
         return self.open_table(path, path, head)
 
@@ -190,7 +190,7 @@ class _Opener:
             key=lambda item: ("train" not in item.name.lower(), item.name),
         )
         heads = {item: head for item in files if (head := read_head(item, 1 << 16))}
-        boxes = [item for item, head in heads.items() if is_mbox(head)]
+        boxes = [item for item, head in heads.items() if _is_box(item, head)]
         if kind in (None, "mbox") and boxes:
             return _open_boxes(boxes, path, self.label_header)
         tables = [
@@ -201,3 +201,8 @@ class _Opener:
         corpora = [self.open_table(item, path, heads[item]) for item in tables]
         opened = [corpus for corpus in corpora if corpus is not None]
         return _join(opened) if opened else None
+
+
+def _is_box(path: Path, head: bytes) -> bool:
+    """Return whether a file is an mbox; a table can begin with "From", too."""
+    return is_mbox(head) and detect_format(path, head) is None

@@ -58,7 +58,9 @@ _OVERLAP = 2048  # bytes; longer than a separator with the name of a field
 def is_mbox(head: bytes) -> bool:
     """Return whether text begins like an mbox or MMDF file."""
     return (
-        head.startswith((b"From ", b"\1\1\1\1\n", b"\1\1\1\1\r\n", b"BABYL OPTIONS:"))
+        head.startswith((b"\1\1\1\1\n", b"\1\1\1\1\r\n", b"BABYL OPTIONS:"))
+        # a text can begin with "From", too
+        or (head.startswith(b"From ") and _SEPARATOR.search(head) is not None)
         or _FIRST.match(head[:_OVERLAP]) is not None
     )
 

@@ -605,6 +605,24 @@ def test_a_model_of_texts_refuses_a_mail(model, tmp_path, name):
     status, _, error = streamnb_command("predict", model, tmp_path / name)
     assert status == 3
     assert "it is mail, but the model was trained on texts" in error
+    assert ("rename" in error) == (name == "m.eml")  # another name changes only the suffix
+
+
+def test_texts_that_begin_with_from_are_no_mail(model, tmp_path):
+    (tmp_path / "lines.txt").write_text("From Berlin to Paris\nmy money\n")
+    status, out, error = streamnb_command("predict", model, tmp_path / "lines.txt")
+    assert (status, error) == (0, "")
+    assert out.splitlines()[1].startswith("From Berlin to Paris,")
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "From address,label,text\n"
+        + "".join(f"Re:{n}@example.com,{'ab'[n % 2]},the text {'xy'[n % 2]}\n" for n in range(20))
+    )
+    status, _, error = streamnb_command("fit", table, "-o", tmp_path / "t.snb")
+    assert (status, error) == (0, "")
+    status, out, error = streamnb_command("predict", tmp_path / "t.snb", table)
+    assert (status, error) == (0, "")
+    assert len(out.splitlines()) == 21
 
 
 def test_a_column_of_numbers_is_no_text_unless_it_is_named(tmp_path):
