@@ -41,8 +41,7 @@ class LabelNoise(OnlineEstimator):
     Parameters
     ----------
     rate
-        Fraction of wrong labels, below .5; None to estimate it. With 0, counts trust every label,
-        and only the calibration uses the estimate.
+        Fraction of wrong labels, below .5; None to estimate it. With 0 every label is trusted.
 
     References
     ----------
@@ -101,13 +100,8 @@ class LabelNoise(OnlineEstimator):
         return min(max(mean, 0.0), self._MAX_RATE)
 
     def rates(self, active: list[int], *, has_floor: bool = False) -> list[float]:
-        """Return the rate e of each active class.
-
-        With `has_floor`, e_t is at least 1 / n_t, and it is the estimate even if the fixed rate is
-        0. So a few labels that contradict an accurate model cannot make its log-likelihoods seem
-        worthless.
-        """
-        if self.fixed or (self.fixed == 0 and not has_floor):
+        """Return the rate e of each active class; with `has_floor`, e_t is at least 1 / n_t."""
+        if self.fixed is not None:
             return [self.fixed] * len(active)
         self._widen(active[-1] + 1)
         return _core.noise_rates(
@@ -152,7 +146,7 @@ class LabelNoise(OnlineEstimator):
 
     def learn(self, posterior: list[float], active: list[int], position: int) -> dict[str, Any]:
         """Update the rates with a label, and return the changes for its receipt."""
-        if self.fixed:
+        if self.fixed is not None:
             return {}
         self._widen(active[-1] + 1)
         changes = _core.noise_step(
