@@ -280,8 +280,10 @@ def _describe_archive(members: list[ZipInfo]) -> str:
     names = {member.filename for member in members}
     if "header.npy" in names:
         return "a model, not data; name the model first, then the data"
-    if {"xl/workbook.xml", "content.xml"} & names:
+    if "xl/workbook.xml" in names:
         return "a spreadsheet; save it as CSV"
+    if "content.xml" in names:  # of LibreOffice: a spreadsheet, a text or slides
+        return "an office document; save it as CSV or text"
     reason = "it is encrypted" if len(members) == 1 else f"it holds {len(members)} files"
     return f"a zip archive or an office document; unpack it: {reason}"
 

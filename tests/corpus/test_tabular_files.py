@@ -691,7 +691,7 @@ def test_a_text_can_begin_with_a_brace(tmp_path, first):
     ("names", "problem"),
     [
         (["[Content_Types].xml", "xl/workbook.xml"], "a spreadsheet; save it as CSV"),
-        (["mimetype", "content.xml"], "a spreadsheet; save it as CSV"),
+        (["mimetype", "content.xml"], "an office document; save it as CSV or text"),
         (["header.npy", "0.counts.npy"], "a model, not data"),
         (["a.csv", "b.csv"], "it holds 2 files"),
     ],
