@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from commands import STREAMNB, streamnb_command
@@ -424,6 +425,29 @@ def test_mail_that_could_not_be_learned_is_learned_later(scene, monkeypatch):
     monkeypatch.setattr(scene.box, "learn", learn)
     scene.scan()
     assert scene.label(1) == "spam"
+
+
+@pytest.mark.parametrize("error", [BusyError, StateError])
+def test_a_late_move_that_could_not_be_learned_is_learned_later(scene, monkeypatch, error):
+    scene.dir.deliver(1)
+    scene.scan()
+    (original,) = scene.dir.find(1)
+    (scene.dir.folder("Junk") / "cur" / "1.host.copy:2,S").write_bytes(mail(1))
+    scene.scan()
+    scene.scan()
+    original.unlink()
+
+    def fail(*_, **__):
+        raise error("held")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.box, "learn", fail)
+        with suppress(StateError):
+            scene.scan()
+    assert scene.label(1) is None
+    scene.scan()
+    assert scene.label(1) == "spam"
+    assert scene.watcher._late_moves == []
 
 
 moves = st.tuples(

@@ -122,8 +122,12 @@ class Watcher:
                 if self.should_stop():
                     return
                 self._attempt(self._handle_arrival, location)
-            while self._late_moves and not self.should_stop():
-                self._attempt(self._handle_new, self._late_moves.pop())
+            for copy in self._late_moves.copy():
+                if self.should_stop():
+                    return
+                self._attempt(self._handle_new, copy)
+                if (copy.folder, copy.uid) not in self._deferred:
+                    self._late_moves.remove(copy)
             while self._existing and not self.should_stop():
                 self._attempt(self._classify_existing, self._existing.pop())
         except BaseException:
