@@ -121,14 +121,6 @@ def expect_alerts(*names):
     return [(expression, samples)]
 
 
-def test_the_guide_names_all_alerts(repository):
-    rules = (repository / "docs" / "monitoring" / "alerts.yml").read_text()
-    guide = (repository / "docs" / "guides" / "monitor.md").read_text()
-    names = re.findall(r"^ *- alert: (\w+)$", rules, re.M)
-    assert names
-    assert re.findall(r"^\| `(Streamnb\w+)` \|", guide, re.M) == names
-
-
 def test_a_healthy_server_fires_no_alert(input_series, run_promtool):
     run_promtool(input_series(*HEALTHY), expect_alerts())
 

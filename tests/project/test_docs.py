@@ -184,3 +184,11 @@ def test_the_page_on_security_names_the_worst_row_of_the_dictionary_attack():
     security = (REPOSITORY / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     assert f"they rise from {before} to {attacked} %" in " ".join(security.split())
     assert all(float(after) <= float(first) * 4 / 3 for first, after in rows)
+
+
+def test_the_guide_names_all_alerts(repository):
+    rules = (repository / "docs" / "monitoring" / "alerts.yml").read_text()
+    guide = (repository / "docs" / "guides" / "monitor.md").read_text()
+    names = re.findall(r"^ *- alert: (\w+)$", rules, re.M)
+    assert names
+    assert re.findall(r"^\| `(Streamnb\w+)` \|", guide, re.M) == names
