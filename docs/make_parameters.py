@@ -31,18 +31,24 @@ def classes() -> list[type[ParametersMixin]]:
 
 
 def page() -> str:
-    """Return the page as Markdown."""
+    """Return the page as Markdown, with each meaning in the first class that has it."""
     lines = [HEAD]
+    tables: dict[str, str] = {}  # the class of each table
+    meanings: dict[tuple[str, str], str] = {}  # the class of each parameter's meaning
     for model_class in classes():
-        lines += [
-            f"## {model_class.__name__}",
-            "",
-            "| parameter | default | role | meaning |",
-            "|---|---|---|---|",
-        ]
-        for name, parameter in model_class.parameter_table.items():
+        title = model_class.__name__
+        lines += [f"## {title}", ""]
+        parameters = model_class.parameter_table.items()
+        if (first := tables.setdefault(repr(parameters), title)) != title:
+            lines += [f"The parameters are those of [`{first}`](#{first.lower()}).", ""]
+            continue
+        lines += ["| parameter | default | role | meaning |", "|---|---|---|---|"]
+        for name, parameter in parameters:
             text = parameter.help.replace("|", "\\|")
-            lines.append(f"| `{name}` | `{parameter.default!r}` | {parameter.role} | {text} |")
+            if (first := meanings.setdefault((name, text), title)) != title:
+                text = f"as for [`{first}`](#{first.lower()})"
+            default = getattr(parameter.default, "__qualname__", repr(parameter.default))
+            lines.append(f"| `{name}` | `{default}` | {parameter.role} | {text} |")
         lines.append("")
     return "\n".join(lines)
 
