@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import sys
 from collections.abc import Callable, Container, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -240,18 +239,19 @@ def serve(**values: Any) -> None:
             f"FileDescriptorName to one of {', '.join([*_KINDS, 'ask'])}"
         )
     _check_options(settings.is_set(passed))
-    configure_logging()
-    for warning in _misspelt_variables(os.environ):
-        options.echo_err(warning)
+    log = configure_logging(settings.log_format)
     raise_file_limit()
     with require_extra("server", "{}: not installed"):
         monitor = Monitor(settings.log_format, metrics=bool(settings.http or "http" in passed))
-    if settings.model is not None:
-        _serve_model(settings, passed, monitor)
-    else:
-        _serve_mailboxes(settings, passed, monitor)
-    with suppress(OSError):
-        sys.stderr.flush()
+    for warning in _misspelt_variables(os.environ):
+        monitor.warn(warning)
+    try:
+        if settings.model is not None:
+            _serve_model(settings, passed, monitor)
+        else:
+            _serve_mailboxes(settings, passed, monitor)
+    finally:
+        log.close()
     os._exit(0)  # a normal exit would wait for a thread that a hanging next hop blocks
 
 
@@ -320,6 +320,7 @@ def _serve_mailboxes(
 ) -> None:
     """Serve one mailbox, or those of all users, until SIGTERM."""
     from streamnb.mailbox.service.memory_budget import MemoryBudget
+    from streamnb.mailbox.service.monitor import announce
     from streamnb.mailbox.service.server import serve as served
 
     next_hop = settings.next_hop()
@@ -347,7 +348,7 @@ def _serve_mailboxes(
         mailbox = mailboxes.single
         if mailbox is not None and mailbox.base is None and not mailbox.active_labels:
             monitor.warn(f"{mailbox.path}: it has learned nothing, so all verdicts are unsure")
-        served(mailboxes, listeners, options.echo_err, monitor)
+        served(mailboxes, listeners, announce, monitor)
 
 
 def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailboxes:
@@ -480,6 +481,7 @@ def _serve_model(
         from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
         from streamnb.mailbox.service.model_api import model_api
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.monitor import announce
     from streamnb.mailbox.service.server import serve as served
     from streamnb.mailbox.watched_file import WatchedFile
 
@@ -500,7 +502,7 @@ def _serve_model(
             stack, {"http": settings.http}, passed_http, lambda name: http(guard)
         )
         _limit(listeners, settings)
-        served(Mailboxes(None), listeners, options.echo_err, monitor)
+        served(Mailboxes(None), listeners, announce, monitor)
 
 
 def _read_predictor(path: str) -> Predictor:

@@ -6,7 +6,9 @@ import dataclasses
 import os
 import re
 import signal
-from contextlib import closing
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -241,7 +243,7 @@ def watch(
         signal.signal(signal_number, lambda number, _: signals.append(number))
     # The account is first, because one that cannot be read must leave no database.
     account, inbox = open_account(source)
-    with closing(account), open_mailbox(create=True) as mailbox:
+    with closing(account), open_mailbox(create=True) as mailbox, _open_report(scans_once) as report:
         folders = folders or {spam_folder or account.spam_folder(): "spam"}
         plan = _folder_plan(account, inbox, folders, unsure, pinned)
         plan = dataclasses.replace(
@@ -255,10 +257,10 @@ def watch(
         if create:
             for folder in set(plan.all_folders) - {inbox}:
                 account.create_folder(folder)
-        watcher = Watcher(mailbox, account, plan, _print_line, lambda: bool(signals))
+        watcher = Watcher(mailbox, account, plan, report, lambda: bool(signals))
         _run(watcher, account, every, scans_once, signals, bool(others))
-    if signals:
-        _print_line("stopped")
+        if signals:
+            report("stopped")
 
 
 def _folder_plan(
@@ -296,9 +298,19 @@ def _folder_plan(
     )
 
 
-def _print_line(line: str) -> None:
-    """Print a line with the time."""
-    click.echo(printable(f"{datetime.now():%F %T} {line}"))
+@contextmanager
+def _open_report(scans_once: bool) -> Iterator[Callable[[str], None]]:
+    """Return a function that prints a line with the time; one scan waits for a slow reader."""
+    from streamnb.mailbox.service.line_writer import LineWriter
+
+    def format_line(line: str) -> str:
+        return printable(f"{datetime.now():%F %T} {line}")
+
+    if scans_once or sys.stdout is None:
+        yield lambda line: click.echo(format_line(line))
+        return
+    with closing(LineWriter(sys.stdout, format_line)) as writer:
+        yield lambda line: writer.write(format_line(line))
 
 
 def open_account(source: str) -> tuple[Account, str]:
@@ -335,10 +347,10 @@ def _run(
                 watcher.plan = dataclasses.replace(watcher.plan, others=others)
             watcher.scan()
             if is_due(watcher.mailbox):
-                _print_line("learning all messages again, in mixed order")
+                watcher.report("learning all messages again, in mixed order")
                 rebuild(watcher.mailbox)
             if not is_started:
-                _print_line(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
+                watcher.report(f"watching {account.name}: {', '.join(watcher.plan.all_folders)}")
                 _print_not_ready(watcher)
             is_second_scan = is_started
             is_started, pause_s = True, 0.0
@@ -353,7 +365,7 @@ def _run(
                 raise
             pause_s = min(max(2 * pause_s, 1.0), _MAX_PAUSE_S)
             reason = describe_os_error(error) if isinstance(error, OSError) else error
-            _print_line(f"{reason}; again in {pause_s:g} s")
+            watcher.report(f"{reason}; again in {pause_s:g} s")
             pause(pause_s, lambda: bool(signals))
 
 
@@ -364,4 +376,4 @@ def _print_not_ready(watcher: Watcher) -> None:
     missing = readiness_by_label(watcher.mailbox, watcher.plan.folders.values())
     waiting = [f"{label} ({text})" for label, text in missing.items() if text != "ready"]
     if waiting and watcher.plan.move:
-        _print_line(f"not ready to move {', '.join(waiting)} yet")
+        watcher.report(f"not ready to move {', '.join(waiting)} yet")

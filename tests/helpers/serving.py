@@ -138,7 +138,7 @@ def poll(condition, seconds=20):
 
 def port_of(process, listener):
     return next(int(m[1]) for line in process.lines
-                if (m := re.search(rf":(\d+) \({listener}\)$", line)))  # fmt: skip
+                if (m := re.search(rf":(\d+) \({listener}\)(?:\"}})?$", line)))  # fmt: skip
 
 
 class MailServer:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamnb.errors import BusyError, StreamNBError, printable
 from streamnb.mailbox.message_id import message_id
+from streamnb.mailbox.service.line_writer import LineWriter
 from streamnb.mailbox.service.mailboxes import NoCommonVerdictError, NoMailboxError
 from streamnb.mailbox.service.response import Response
 
@@ -39,28 +40,54 @@ _notices = logging.getLogger("streamnb.serve")
 _messages = logging.getLogger("streamnb.mail")
 
 
-class _Formatter(logging.Formatter):
-    """A formatter that prefixes lines with the time, unless journald or the line has it."""
+class _LogHandler(logging.Handler):
+    """Writes records to standard error without waiting for its reader.
+
+    With the format "json", every record is one object. Otherwise a line begins with the time,
+    unless journald adds it or the line is about the start of the server.
+    """
+
+    def __init__(self, log_format: str | None) -> None:
+        super().__init__()
+        self._is_json = log_format == "json"
+        self.writer = LineWriter(sys.stderr, self._format_notice)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.writer.write(self.format(record))
 
     def format(self, record: logging.LogRecord) -> str:
         line = record.getMessage()
-        if os.environ.get("JOURNAL_STREAM") or line.startswith("{"):
-            return line
-        return f"{_time(record.created)} {line}"
+        is_message = record.name == _messages.name
+        if self._is_json and not is_message:
+            fields = {"time": _time(record.created), "level": record.levelname.lower()}
+            line = json.dumps(fields | {"message": line})
+        elif not self._is_json and (is_message or record.levelno > logging.INFO):
+            line = line if os.environ.get("JOURNAL_STREAM") else f"{_time(record.created)} {line}"
+        return line
+
+    def _format_notice(self, text: str) -> str:
+        record = logging.makeLogRecord({"msg": text, "levelno": 30, "levelname": "WARNING"})
+        return self.format(record)
 
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="milliseconds")
 
 
-def configure_logging() -> None:
-    """Write the log of this process to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter())
-    logger = logging.getLogger("streamnb")
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+def configure_logging(log_format: str | None) -> LineWriter:
+    """Write the log of this process to standard error, and return the writer to close."""
+    handler = _LogHandler(log_format)
+    for name, level in (("streamnb", logging.INFO), ("asyncio", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.setLevel(level)
+        logger.propagate = False
+    return handler.writer
+
+
+def announce(line: str) -> None:
+    """Log a line about the start of the server."""
+    _notices.info("%s", printable(line))
 
 
 class _NoMetric:
