@@ -9,6 +9,7 @@ from typing import Any
 import streamnb.naive_bayes
 import streamnb.tables  # noqa: F401 (the models that files can name)
 from streamnb.classifier import Classifier
+from streamnb.classifier.message_classifier import DATA_FORMAT
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.model_files import read
 
@@ -45,6 +46,11 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     return (kind or Classifier).load(path)
 
 
+def _without_columns(extra: Any) -> Any:
+    """Return the data saved with a model, without the columns of its training table."""
+    return {**extra, DATA_FORMAT: None} if isinstance(extra, dict) else extra
+
+
 def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any]:
     """Merge models; return the result and the data saved with each model.
 
@@ -57,7 +63,7 @@ def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any]:
     for path in paths[1:]:
         model, other = read(path)
         try:
-            if other != extra:
+            if _without_columns(other) != _without_columns(extra):
                 raise ValueError("cannot merge: the models have different tokenizers or costs")
             whole.merge(model)
         except ValueError as error:

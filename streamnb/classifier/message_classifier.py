@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label, check_labels
+from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.text_input import refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
@@ -77,6 +78,7 @@ class _CostsConstraint(Constraint):
 
 
 COSTS = _CostsConstraint()
+DATA_FORMAT = "data_format"  # key of `Classifier.data_format` in a model file
 _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
@@ -139,6 +141,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     )
 
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
+    # Columns of the table that the commands trained the classifier on; None for other data.
+    data_format: DataFormat | None = None
 
     def _on_change(self, name: str) -> None:
         # costs can be any sequence of three numbers
@@ -535,12 +539,13 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     def settings(self) -> dict[str, Any]:
         """Return all settings except the model, as JSON values."""
-        return {
+        settings = {
             "tokenizer": tokenizer_config(self.tokenizer),
             "positive": label_to_json(self.positive)[1],
             "costs": list(self.costs),
             "on": self.on,
         }
+        return settings if self.data_format is None else {**settings, DATA_FORMAT: self.data_format}
 
     @classmethod
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
@@ -582,6 +587,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             raise ModelFileError(f"{path}: the model was saved without its tokenizer")
         try:
             classifier = cls.from_settings(model, extra)
+            classifier.data_format = DataFormat.from_json(extra.get(DATA_FORMAT))
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelFileError(f"{path}: the tokenizer is damaged ({reason:.100})") from None

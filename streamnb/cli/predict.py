@@ -79,8 +79,9 @@ def predict(
     """Label new data with a model that `streamnb fit` or `replay --save` wrote.
 
     DATA is a table (CSV, JSON Lines, Parquet), lines of text, a folder, an mbox, a Maildir, a
-    mail, or - for standard input. Several files must have the same columns. All columns are kept,
-    and three are added: label, probability (of that label) and unsure. If DATA has a column of that
+    mail, or - for standard input. The texts of a table are in the column of that name that `fit`
+    used; case does not matter. Several files must have the same columns. All columns are kept, and
+    three are added: label, probability (of that label) and unsure. If DATA has a column of that
     name, the new one is called predicted_label, predicted_probability or predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
@@ -111,7 +112,12 @@ def predict(
     classifier = _load_classifier(model_file)
     labels_of_model = set(map(str, classifier.labels))
     source = open_all_unlabelled(
-        data, text_column, is_for_mail(classifier), delimiter, labels_of_model
+        data,
+        text_column,
+        is_for_mail(classifier),
+        delimiter,
+        labels_of_model,
+        classifier.data_format,
     )
     output_format = _output_format(output, "jsonl" if as_json else output_format, source.format)
     skipped: list[str] = []
@@ -182,8 +188,9 @@ def evaluate(
 ) -> None:
     """Measure a saved model on labelled data that it has not learned.
 
-    DATA are corpora as for `streamnb replay`. The model does not learn, so the figures are those
-    of the model as it was saved. They are printed as by `streamnb replay`.
+    DATA are corpora as for `streamnb replay`. A table has the columns that `fit` used. The model
+    does not learn, so the figures are those of the model as it was saved. They are printed as by
+    `streamnb replay`.
 
     A model file does not contain the messages that it has learned. So the command cannot warn you
     if DATA contains them, and the figures are then too good. Test on other files, or on the rest

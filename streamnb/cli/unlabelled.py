@@ -13,8 +13,11 @@ from streamnb.corpus import Entry, read
 from streamnb.corpus.delimited import (
     LABEL_COLUMNS,
     TEXT_COLUMNS,
+    check_learned_columns,
     detect_columns,
     find_column,
+    find_learned_delimiter,
+    has_learned_columns,
     is_tabbed,
     labels_of_lines,
     text_problem,
@@ -38,6 +41,7 @@ from streamnb.corpus.text_files import (
     open_decompressed,
     read_head,
 )
+from streamnb.data_format import DataFormat
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 from streamnb.mailbox.sources import messages
 
@@ -117,6 +121,7 @@ def open_unlabelled(
     is_mail: bool,
     delimiter: str | None = None,
     labels: Set[str] = frozenset(),
+    learned: DataFormat | None = None,
 ) -> UnlabelledData:
     """Open the data of `predict`: a table, lines of text, or messages.
 
@@ -133,6 +138,8 @@ def open_unlabelled(
     labels
         The classes of the model. A file is CSV if each line has one of them, a delimiter and a
         text.
+    learned
+        The columns that the model was trained on; a table with a header must have that of texts.
     """
     if is_mail and name == "-":
         return _open_messages(name)
@@ -145,6 +152,8 @@ def open_unlabelled(
     if not head:
         raise CorpusError(f"{path}: the file is empty")
     table_format = detect_format(path, head)
+    if learned and delimiter is None and table_format in (None, "csv"):
+        delimiter = find_learned_delimiter(head, learned)
     has_options = text_column is not None or delimiter is not None
     is_unspecified = table_format is None and not has_options
     if is_unspecified and is_mail:
@@ -157,16 +166,31 @@ def open_unlabelled(
         )
     check_text(path, head)
     if table_format is None and delimiter is None and is_tabbed(head):
-        return _open_columns(open_table(path, "csv", "\t"), text_column)
+        return _open_columns(
+            *_choose_text_column(open_table(path, "csv", "\t"), text_column, learned)
+        )
     if is_unspecified:
         delimiter = _find_header_delimiter(head)
         line_labels = labels_of_lines(path) if delimiter is None else set()
         if delimiter is None and not (line_labels and line_labels <= labels):
             return _open_lines(path)
     table = open_table(path, table_format or "csv", delimiter)
-    if text_column is None and table.format == "csv":
+    return _open_columns(*_choose_text_column(table, text_column, learned))
+
+
+def _choose_text_column(
+    table: Table, text_column: str | None, learned: DataFormat | None
+) -> tuple[Table, str | None]:
+    """Return the table, and the name of its column of texts if it is named, learned or detected."""
+    if text_column is not None:
+        return table, text_column
+    if learned and has_learned_columns(table, learned, [learned.text_column]):
+        return table, learned.text_column
+    if table.format == "csv":
         table, text_column = _detect_text_column(table)
-    return _open_columns(table, text_column)
+    if learned is not None and table.format != "fasttext":
+        check_learned_columns(table, learned, [learned.text_column])
+    return table, text_column
 
 
 def _detect_text_column(table: Table) -> tuple[Table, str | None]:

@@ -19,12 +19,15 @@ from streamnb.corpus.tabular import (
     Row,
     Table,
     decode_head,
+    find_name,
+    has_name,
     is_number_text,
     normalize_names,
     open_table,
     split_line,
     without_header,
 )
+from streamnb.data_format import DataFormat
 from streamnb.errors import CorpusError, printable
 
 MAX_FIELD = 1 << 20  # maximum number of characters read of a text
@@ -52,6 +55,7 @@ def open_delimited(
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
     has_header: bool | None = None,
+    learned: DataFormat | None = None,
 ) -> Corpus:
     """Open a table of labelled texts.
 
@@ -65,12 +69,21 @@ def open_delimited(
         Names of the columns, or their numbers, counted from 1; None to detect them.
     format, delimiter, has_header
         See `open_table`.
+    learned
+        See `open_corpus`.
 
     Raises
     ------
     CorpusError
         If the file is not a table, or its columns are not those of labels and texts.
     """
+    wanted: list[str] = []  # the learned columns, if the user did not name others
+    if learned is not None:
+        pairs = ((label, learned.label_column), (text, learned.text_column))
+        wanted = [column for name, column in pairs if name is None]
+        opened = open_table(path, format, delimiter, has_header)
+        if has_learned_columns(opened, learned, wanted):
+            label, text, wanted = label or learned.label_column, text or learned.text_column, []
     names = [name for name in (label, text) if name is not None]
     table = open_table(
         path,
@@ -81,6 +94,8 @@ def open_delimited(
         [name for name in names if not name.isdecimal()],
     )
     table, label_index, text_index = _choose_columns(table, label, text, has_header)
+    if learned is not None:
+        check_learned_columns(table, learned, wanted)
     _check_columns(table, label_index, text_index, text is not None)
     if table.quoting != "csv" and text_index == len(table.names) - 1:
         table = replace(table, is_last_wide=True)
@@ -105,7 +120,54 @@ def open_delimited(
     columns = f"labels in column {table.names[label_index]!r}, text in {table.names[text_index]!r}"
     kind = "tabs" if table.format == "csv" and table.delimiter == "\t" else table.format
     description = f"{path.name}, {table.describe()}, {columns}"
-    return Corpus(kind, root, description, "text", entries)
+    data_format = DataFormat(
+        tuple(table.names),
+        table.names[label_index],
+        table.names[text_index],
+        table.delimiter,
+        table.has_header,
+    )
+    return Corpus(kind, root, description, "text", entries, data_format=data_format)
+
+
+def find_learned_delimiter(head: bytes, learned: DataFormat) -> str | None:
+    """Return the delimiter with which a file begins with the names of learned columns; else None.
+
+    A header has the column of texts, or two of the columns. A file of one column must have no
+    delimiter.
+    """
+    lines = [line for line in decode_head(head) if line.strip()]
+    if b"\0" in head or not lines or not learned.has_header:
+        return None
+    names = set(normalize_names(learned.names))
+    for delimiter in dict.fromkeys(learned.delimiter + DELIMITERS):
+        cells = normalize_names(split_line(lines[0], delimiter))
+        if len(cells) > 1 and (has_name(cells, learned.text_column) or len(names & {*cells}) > 1):
+            return delimiter
+    is_one_column = has_name([lines[0]], learned.text_column)
+    return "," if is_one_column and not any("," in line for line in lines) else None
+
+
+def has_learned_columns(table: Table, learned: DataFormat, wanted: Sequence[str]) -> bool:
+    """Return whether a table has the columns `wanted` of those that a model was trained on.
+
+    Two columns without header are detected by their content.
+    """
+    if table.has_header and learned.has_header:
+        return all(has_name(table.names, name) for name in wanted)
+    has_numbers = not table.has_header and not learned.has_header
+    return has_numbers and len(table.names) == len(learned.names) > 2
+
+
+def check_learned_columns(table: Table, learned: DataFormat, wanted: Sequence[str]) -> None:
+    """Raise CorpusError if a table with a header lacks one of the learned columns `wanted`."""
+    missing = [name for name in wanted if not has_name(table.names, name)]
+    if table.has_header and learned.has_header and missing:
+        raise CorpusError(
+            f"{table.path}:1: no column {' or '.join(f'{name!r:.80}' for name in missing)} as in "
+            f"the training data of the model; there are {printable(', '.join(table.names)[:200])}; "
+            f"name it with {'--label-column or ' if len(wanted) > 1 else ''}--text-column"
+        )
 
 
 def _label_problem(table: Table, label_index: int, row: Row) -> str:
@@ -229,8 +291,8 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
     if name is None:
         name = next((known_name for known_name in known_names if known_name in plain), None)
         index = None if name is None else plain.index(name)
-    elif name in table.names:
-        index = table.names.index(name)
+    elif has_name(table.names, name):
+        index = find_name(table.names, name)
     elif name.isdecimal() and 1 <= int(name[:9]) <= len(table.names):
         return int(name) - 1
     else:

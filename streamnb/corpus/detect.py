@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamnb.corpus.delimited import (
+    find_learned_delimiter,
     has_known_header,
     is_tabbed,
     labels_of_lines,
@@ -19,6 +20,7 @@ from streamnb.corpus.mbox import is_mbox, open_mbox
 from streamnb.corpus.tabular import FORMATS, detect_format
 from streamnb.corpus.text_files import as_regular_file, check_text, is_compressed_file, read_head
 from streamnb.corpus.trec import is_trec_index, open_trec_index
+from streamnb.data_format import DataFormat
 from streamnb.errors import ConfigError, CorpusError
 
 TABLE_KINDS = ("tabs", *FORMATS)
@@ -37,6 +39,7 @@ def open_corpus(
     text_column: str | None = None,
     delimiter: str | None = None,
     has_header: bool | None = None,
+    learned: DataFormat | None = None,
 ) -> Corpus:
     """Open the corpus at a path with the right reader.
 
@@ -55,6 +58,9 @@ def open_corpus(
         The delimiter of a CSV file; None to detect it.
     has_header
         Whether the first line of a CSV file names the columns; None to detect it.
+    learned
+        The columns that a model was trained on. A table with a header must have them, unless
+        `label_column` and `text_column` name others.
 
     Raises
     ------
@@ -65,7 +71,9 @@ def open_corpus(
     """
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"corpus.kind: {kind!r} is not one of {', '.join(KINDS)}")
-    opener = _Opener(kind, label_header, (label_column, text_column), delimiter, has_header)
+    opener = _Opener(
+        kind, label_header, (label_column, text_column), delimiter, has_header, learned
+    )
     if isinstance(path, (str, Path)):
         return opener.open(path)
     return _join([opener.open(item) for item in path])
@@ -98,6 +106,7 @@ def _join(corpora: list[Corpus]) -> Corpus:
         entries,
         tuple(dict.fromkeys(name for corpus in corpora for name in corpus.drop_headers)),
         sum(sizes) if len(sizes) == len(corpora) else None,
+        first.data_format,
     )
 
 
@@ -118,6 +127,7 @@ class _Opener:
     columns: tuple[str | None, str | None]
     delimiter: str | None
     has_header: bool | None
+    learned: DataFormat | None
 
     def open(self, name: str | Path) -> Corpus:
         """Return the corpus at a path."""
@@ -162,7 +172,10 @@ class _Opener:
             return None
         check_text(path, head)
         table_format = detect_format(path, head) if kind in (None, "csv") else kind
-        delimiter = self.delimiter
+        delimiter, learned = self.delimiter, self.learned
+        learned_delimiter = find_learned_delimiter(head, learned) if learned else None
+        if learned_delimiter and table_format in (None, "csv"):
+            table_format, delimiter = "csv", delimiter or learned_delimiter
         if kind == "tabs" or (table_format is None and kind is None and is_tabbed(head)):
             table_format, delimiter = "csv", delimiter or "\t"
         has_options = kind == "csv" or delimiter is not None or any(self.columns)
@@ -171,7 +184,9 @@ class _Opener:
             table_format = "csv"
         if table_format is None:
             return None
-        return open_delimited(path, root, *self.columns, table_format, delimiter, self.has_header)
+        return open_delimited(
+            path, root, *self.columns, table_format, delimiter, self.has_header, learned
+        )
 
     def open_folder(self, path: Path) -> Corpus | None:
         """Return the corpus in a folder; None if it is of another kind or of none."""

@@ -14,6 +14,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
+from streamnb.data_format import DataFormat
 from streamnb.errors import CorpusError, root_cause
 from streamnb.limits import MAX_MESSAGE
 
@@ -82,6 +83,8 @@ class Corpus:
         Header fields with labels, which the classifier must not read.
     size
         The number of entries; None if it is not known before they are read.
+    data_format
+        The columns of a table; None in other kinds.
     """
 
     kind: str
@@ -91,6 +94,7 @@ class Corpus:
     entries: Callable[[], Iterator[Entry]]
     drop_headers: tuple[str, ...] = field(default=())
     size: int | None = None
+    data_format: DataFormat | None = None
 
     def __iter__(self) -> Iterator[Entry]:
         return self.entries()

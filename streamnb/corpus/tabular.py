@@ -268,7 +268,7 @@ def _open_csv(
 
     def is_header(names: list[str]) -> bool:
         if required_names:
-            return set(required_names) <= set(names)
+            return all(has_name(names, name) for name in required_names)
         plain = set(normalize_names(names))
         return bool(known_names) and all(plain & set(group) for group in known_names)
 
@@ -330,6 +330,22 @@ def split_line(line: str, delimiter: str) -> list[str]:
 def normalize_names(names: Iterable[str]) -> list[str]:
     """Return names stripped and in lower case."""
     return [name.strip().lower() for name in names]
+
+
+def find_name(names: Sequence[str], name: str) -> int | None:
+    """Return the index of a column: of that name, or else of that name in any case; None if none.
+
+    Blanks around names are ignored, too.
+    """
+    if name in names:
+        return names.index(name)
+    (plain,), plain_names = normalize_names([name]), normalize_names(names)
+    return plain_names.index(plain) if plain in plain_names else None
+
+
+def has_name(names: Sequence[str], name: str) -> bool:
+    """Return whether one of the columns has a name, as `find_name` does."""
+    return find_name(names, name) is not None
 
 
 def _detect_delimiter(lines: list[str], delimiters: str, suffix: str) -> str:

@@ -44,7 +44,7 @@ def evaluate_model(
     StreamNBError
         If the corpus cannot be read, the output not written, or no label is a class of the model.
     """
-    corpus = open_configured_corpus(config)
+    corpus = open_configured_corpus(config, classifier.data_format)
     _check_label_headers(corpus, classifier, name)
     skipped: list[str] = []
     config_text = f"# {printable(f'streamnb evaluate {name} {corpus.path}')}\n"

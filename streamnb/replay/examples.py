@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, order_entries
 from streamnb.corpus.entry import Entry, message_envelope
+from streamnb.data_format import DataFormat
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example
 from streamnb.features.views import Views
@@ -15,8 +16,8 @@ from streamnb.replay.interruption import Interruption
 from streamnb.replay.workers import stream_features
 
 
-def open_configured_corpus(config: Config) -> Corpus:
-    """Open the corpus that a configuration names."""
+def open_configured_corpus(config: Config, learned: DataFormat | None = None) -> Corpus:
+    """Open the corpus that a configuration names. `learned` is as for `open_corpus`."""
     section = config.corpus
     if section.path is None:
         raise ConfigError("corpus.path: missing; name the corpus to replay")
@@ -28,6 +29,7 @@ def open_configured_corpus(config: Config) -> Corpus:
         section.text_column,
         section.delimiter,
         section.header,
+        learned,
     )
 
 

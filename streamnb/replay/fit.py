@@ -104,6 +104,7 @@ def fit_corpora(
         skipped=skipped,
         corpora=[corpus.description for corpus in corpora],
     )
+    fitted.classifier.data_format = corpora[0].data_format
     model = fitted.classifier.model
     for entry, result in stream_features(entries, fitted.classifier.tokenizer, config.jobs):
         if isinstance(result, StreamNBError):

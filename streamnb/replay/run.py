@@ -290,6 +290,7 @@ class _ModelRun:
         tokenizer = make_tokenizer(model_config, corpus)
         self.config = config
         self.classifier = make_classifier(model_config, tokenizer)
+        self.classifier.data_format = corpus.data_format
         self.prequential = make_prequential_run(config, self.classifier)
         key = training_key(config)
         self._trainer = self if key is None else trainers.setdefault(key, self)

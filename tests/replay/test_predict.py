@@ -29,10 +29,10 @@ def model(tmp_path_factory):
     rows = [(text, "login") for text in LOGIN] + [(text, "refund") for text in REFUND]
     table = io.StringIO()
     csv.writer(table).writerows(
-        [("id", "subject", "topic"), *((i, *row) for i, row in enumerate(rows))]
+        [("id", "text", "topic"), *((i, *row) for i, row in enumerate(rows))]
     )
     (folder / "tickets.csv").write_text(table.getvalue())
-    columns = ["--label-column", "topic", "--text-column", "subject"]
+    columns = ["--label-column", "topic", "--text-column", "text"]
     status, out, error = streamnb_command(
         "fit", folder / "tickets.csv", *columns, "-o", folder / "tickets.snb"
     )
@@ -47,6 +47,68 @@ def mail_model(tmp_path_factory):
     command = ["fit", "corpora/sample", "--limit", "200", "--quiet", "-o", path]
     assert streamnb_command(*command) == (0, "", "")
     return path
+
+
+# Tables as the model learned them, with the names written in another way. The label column is last.
+LEARNED = {
+    "lower case": "id,text,topic\n1,wrong password,login\n2,refund please,refund\n",
+    "capitals": "TOPIC,Text,id\nlogin,wrong password,1\nrefund,refund please,2\n",
+    "blanks": " id ; text ; Topic\n1;wrong password;login\n2;refund please;refund\n",
+    "JSON Lines": '{"Topic": "login", "TEXT": "wrong password"}\n'
+    '{"Topic": "refund", "TEXT": "refund please"}\n',
+    "known names": "message,Text,label,Topic\nx,wrong password,y,login\nx,refund please,z,refund\n",
+    "repeated names": "a,text,Topic\n1,wrong password,login\nid,text,topic\n2,refund please,refund\n",
+    "byte order mark": "\ufefftext|topic\nwrong password|login\nrefund please|refund\n",
+}
+
+
+@pytest.mark.parametrize("is_piped", [False, True])
+@pytest.mark.parametrize("kind", LEARNED)
+def test_columns_are_found_by_the_names_that_the_model_learned(model, tmp_path, kind, is_piped):
+    path = tmp_path / f"new.{'jsonl' if kind == 'JSON Lines' else 'csv'}"
+    path.write_text(LEARNED[kind])
+    target, options = ("-", {"input": LEARNED[kind]}) if is_piped else (path, {})
+    status, out, error = streamnb_command("predict", model, target, "--json", **options)
+    assert (status, error) == (0, "")
+    rows = [json.loads(line) for line in out.splitlines()]
+    labels = [row.get("predicted_label", row["label"]) for row in rows]
+    assert (labels[0], labels[-1]) == ("login", "refund")
+    status, out, error = streamnb_command("evaluate", model, target, "--json", **options)
+    assert (status, "topic" in error) == (0, kind == "repeated names")
+    summary = json.loads(out)
+    assert (summary["messages"] - (kind == "repeated names"), summary["accuracy"] > 0.6) == (
+        2,
+        True,
+    )
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+@pytest.mark.parametrize("is_piped", [False, True])
+def test_a_table_without_the_learned_columns_is_refused(model, tmp_path, command, is_piped):
+    content = "label,id,message\nlogin,1,wrong password\nrefund,2,money back\n"
+    (tmp_path / "new.csv").write_text(content)
+    target, options = ("-", {"input": content}) if is_piped else (tmp_path / "new.csv", {})
+    status, _, error = streamnb_command(command, model, target, **options)
+    assert (status, error.count("\n")) == (3, 1)
+    missing = "'text'" if command == "predict" else "'topic' or 'text'"
+    assert (
+        f":1: no column {missing} as in the training data of the model; there are label, " in error
+    )
+    named = ["--text-column", "message"]
+    named += ["--label-column", "label"] if command == "evaluate" else []
+    assert streamnb_command(command, model, target, *named, **options)[0] == 0
+
+
+def test_models_of_differently_named_columns_can_be_merged(model, tmp_path):
+    content = model.with_name("tickets.csv").read_text().replace("id,text,topic", "id,body,queue")
+    (tmp_path / "b.csv").write_text(content)
+    columns = ["--label-column", "Queue", "--text-column", "BODY"]
+    path = tmp_path / "b.snb"
+    assert streamnb_command("fit", tmp_path / "b.csv", *columns, "-o", path)[0] == 0
+    assert Classifier.load(path).data_format.text_column == "body"
+    status, _, error = streamnb_command("merge-models", model, path, "-o", tmp_path / "c.snb")
+    assert (status, error) == (0, "")
+    assert Classifier.load(tmp_path / "c.snb").data_format.text_column == "text"
 
 
 def table_text(delimiter, names=("id", "text")):
@@ -347,14 +409,14 @@ def test_replay_and_evaluate_report_the_same_progress(mail_model, selection):
 
 
 def test_evaluate_refuses_meaningless_options(model, mail_model, tmp_path):
-    (tmp_path / "other.csv").write_text("label,text\n" + "a,refund\nb,login\n" * 5)
+    (tmp_path / "other.csv").write_text("topic,text\n" + "a,refund\nb,login\n" * 5)
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv")
     assert (status, error.count("\n")) == (3, 1)
     assert "no label is a class of the model; labels: a, b; classes: " in error
     feedback = ["--set", "feedback.kind=on_error"]
     status, _, error = streamnb_command("evaluate", model, tmp_path / "other.csv", *feedback)
     assert (status, "does not support the keys" in error) == (2, True)
-    (tmp_path / "known.csv").write_text("label,text\n" + "login,a\nrefund,b\n" * 5)
+    (tmp_path / "known.csv").write_text("topic,text\n" + "login,a\nrefund,b\n" * 5)
     positive = ["--set", "evaluate.positive=refunds", "--out", tmp_path / "results"]
     status, _, error = streamnb_command("evaluate", model, tmp_path / "known.csv", *positive)
     assert (status, "no message is of class 'refunds'; there are" in error) == (2, True)
@@ -490,7 +552,7 @@ def test_costs_and_threshold_decide_what_is_unsure(model, tmp_path, options, is_
 @pytest.mark.parametrize("positive", ["refunds", "1", "true"])
 def test_a_positive_class_that_no_message_has_is_refused(model, tmp_path, positive):
     data = model.with_name("tickets.csv")
-    columns = ["--label-column", "topic", "--text-column", "subject"]
+    columns = ["--label-column", "topic", "--text-column", "text"]
     options = [*columns, "--set", f"model.positive={positive}", "-o", tmp_path / "m.snb"]
     status, _, error = streamnb_command("fit", data, *options)
     assert (status, error.count("\n"), (tmp_path / "m.snb").exists()) == (2, 1, False)
@@ -499,13 +561,13 @@ def test_a_positive_class_that_no_message_has_is_refused(model, tmp_path, positi
 
 def test_a_model_keeps_the_costs_that_it_was_trained_with(model, tmp_path):
     data = model.with_name("tickets.csv")
-    columns = ["--label-column", "topic", "--text-column", "subject"]
+    columns = ["--label-column", "topic", "--text-column", "text"]
     costs = ["--set", "model.costs=[5, 1, 0]", "--set", "model.positive=refund"]
     path = tmp_path / "unsure.snb"
     assert streamnb_command("fit", data, *columns, *costs, "-o", path)[0] == 0
     classifier = Classifier.load(path)
     assert (classifier.costs, classifier.positive) == ((5, 1, 0), "refund")
-    _, out, _ = streamnb_command("predict", path, data, "--text-column", "subject")
+    _, out, _ = streamnb_command("predict", path, data, "--text-column", "text")
     assert {row["unsure"] for row in rows_of(out)} == {"true"}
 
 
@@ -516,7 +578,7 @@ def test_skipping_all_messages_of_a_corpus_is_an_error(model, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     name, *options = command
     data = model.with_name("tickets.csv")
-    columns = ["--label-column", "topic", "--text-column", "subject", "--skip", 99_999]
+    columns = ["--label-column", "topic", "--text-column", "text", "--skip", 99_999]
     targets = [model, data] if name == "evaluate" else [data]
     status, _, error = streamnb_command(name, *targets, *columns, *options)
     assert (status, "corpus.skip leaves out the first 99,999 messages" in error) == (3, True)
@@ -642,7 +704,7 @@ def test_errors_name_standard_input_and_not_its_copy(model, tmp_path, command, s
     targets = [model] if command in ("evaluate", "predict") else []
     options = ["-o", tmp_path / "m.snb"] if command == "fit" else []
     options += ["--on-error", "skip"] if skip else []
-    content = "label,text\nlogin,a b\nlogin\nrefund,c d\n"
+    content = ("topic" if targets else "label") + ",text\nlogin,a b\nlogin\nrefund,c d\n"
     status, _, error = streamnb_command(command, *targets, "-", *options, input=content)
     assert status == (0 if skip else 3)
     assert "standard input:3: fewer columns" in error
