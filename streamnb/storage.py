@@ -8,6 +8,7 @@ pickled.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -93,7 +94,9 @@ def _open_stream(path: str, content: str) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def replace_file(path: str | Path, content: str, private: bool = False) -> Iterator[BinaryIO]:
+def replace_file(
+    path: str | Path, content: str, private: bool = False, is_new: bool = False
+) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
     Parameters
@@ -105,6 +108,8 @@ def replace_file(path: str | Path, content: str, private: bool = False) -> Itera
     private
         True to let only the owner read the file. False to give it owner and mode of the replaced
         file.
+    is_new
+        True to raise FileExistsError if the path exists.
 
     Raises
     ------
@@ -126,15 +131,37 @@ def replace_file(path: str | Path, content: str, private: bool = False) -> Itera
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        (move_file if is_new else os.replace)(temporary, str(target))
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.filename in (None, temporary):
+        if (
+            isinstance(error, OSError)
+            and error.filename in (None, temporary)
+            and not isinstance(error, FileExistsError)
+        ):
             raise _write_error(path, content, error) from None
         raise
     with contextlib.suppress(OSError):  # some file systems cannot sync folders
         _sync_folder(target.parent)
+
+
+def move_file(source: str, target: str) -> None:
+    """Move a file without replacing another one; finish a move that was interrupted."""
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        if not os.path.samefile(source, target):
+            raise
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # a file system without links: another process may create it now
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, "it exists", target) from None
+        os.rename(source, target)
+        return
+    os.unlink(source)
 
 
 def _write_error(path: str | Path, content: str, error: Exception) -> OutputError:

@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from streamnb.errors import BusyError, StateError, damage_error
+from streamnb.errors import BusyError, StateError, StreamNBError, damage_error
 from streamnb.locks import ForkSafeLock
 
 Result = TypeVar("Result")
 
 FORMAT = 1
+# Seconds between two attempts to write while another process writes. SQLite itself waits up to 0.1.
+# With half the value, a waiting process uses twice the time; with twice, it can wait 0.02 s longer.
+_PAUSE_S = 0.02
 
 
 class Dialect(NamedTuple):
@@ -99,7 +102,8 @@ class Transactions:
         """Re-raise errors of the database as errors of streamnb."""
         raise NotImplementedError
 
-    def _begin(self, writes: bool, durable: bool) -> None:
+    def _begin(self, writes: bool, durable: bool) -> bool:
+        """Begin a transaction; return False, soon, if another process writes."""
         raise NotImplementedError
 
     def _commit(self, durable: bool) -> None:
@@ -108,9 +112,6 @@ class Transactions:
     def _roll_back(self, durable: bool) -> None:
         """Roll back an open transaction, if the connection still exists."""
         raise NotImplementedError
-
-    def _set_wait(self, seconds: float) -> None:
-        self.wait = seconds
 
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """Yield the rows of a large table; other statements may run meanwhile."""
@@ -173,47 +174,44 @@ class Transactions:
         yield from self._transaction(False)
 
     @contextlib.contextmanager
-    def writing(self, durable: bool = True) -> Iterator[Any]:
+    def writing(self, durable: bool = True, wait: float | None = None) -> Iterator[Any]:
         """Open a transaction that is committed to the disk as a whole, or not at all.
+
+        While another process writes, other threads can read.
 
         Parameters
         ----------
         durable
             Whether to wait until the transaction is on the disk. If not, a power failure can lose
             the last transactions, but does not damage the database.
+        wait
+            Seconds to wait for other writers. None for the database's `wait`.
 
         Raises
         ------
         RuntimeError
             Within another transaction of this connection.
         """
-        yield from self._transaction(True, durable)
+        yield from self._transaction(True, durable, wait)
 
-    @contextlib.contextmanager
-    def waiting(self, seconds: float) -> Iterator[None]:
-        """Wait at most this long for other writers within the context."""
-        with self._lock:
-            before = self.wait
-            self._set_wait(seconds)
-            try:
-                yield
-            finally:
-                self._set_wait(before)
-
-    def _held(self, holder: str) -> BusyError:
+    def _lock_error(self, wait_s: float, holder: str = "process") -> StreamNBError:
         return BusyError(
-            f"{self.path}: another {holder} holds the database; waited {self.wait:g} s: try again "
+            f"{self.path}: another {holder} holds the database; waited {wait_s:g} s: try again "
             "later"
         )
 
-    def _transaction(self, writes: bool, durable: bool = True) -> Iterator[Any]:
-        if not self._lock.acquire(timeout=self.wait):
-            raise self._held("thread")
+    def _transaction(
+        self, writes: bool, durable: bool = True, wait: float | None = None
+    ) -> Iterator[Any]:
+        wait_s = self.wait if wait is None else wait
+        deadline = time.monotonic() + wait_s
+        if not self._lock.acquire(timeout=wait_s):
+            raise self._lock_error(wait_s, "thread")
         try:
             if not self.open:
                 raise ValueError(f"{self.path}: the database was closed")
             if self.writes is None:
-                yield from self._outermost(writes, durable)
+                yield from self._outermost(writes, durable, wait_s, deadline)
             elif not writes:
                 yield self.connection
             else:
@@ -221,11 +219,20 @@ class Transactions:
         finally:
             self._lock.release()
 
-    def _outermost(self, writes: bool, durable: bool) -> Iterator[Any]:
+    def _outermost(
+        self, writes: bool, durable: bool, wait_s: float, deadline: float
+    ) -> Iterator[Any]:
         self._check_replaced()
         with self.convert_errors():
             try:
-                self._begin(writes, durable)
+                while not self._begin(writes, durable):
+                    if time.monotonic() >= deadline:
+                        raise self._lock_error(wait_s)
+                    self._lock.release()  # so that other threads can read
+                    try:
+                        time.sleep(_PAUSE_S)
+                    finally:
+                        self._lock.acquire()
                 self.writes = writes
                 self.changes += 1
                 yield self.connection

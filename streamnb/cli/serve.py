@@ -369,6 +369,7 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
     site_model = site_model_of(path, wait, named_path)
     if site_model is not None:
         site_model.check()
+    reopen = partial(open_with_site_model, path, False, wait, base, monitor.warn)
     try:
         mailbox = stack.enter_context(options.open_mailbox(True, monitor.warn))
     except (BusyError, DamagedDatabaseError) as error:
@@ -378,17 +379,18 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
         effect = "mail passes unmarked" if fallback is None else "only the site's model is used"
         monitor.warn(f"{effect}: {error}")
         # If an administrator deletes a damaged file to restore it, no empty one may replace it.
-        create = is_url(path) or not os.path.lexists(path)
+        if is_url(path) or not os.path.lexists(path):
+            reopen = partial(open_with_site_model, path, True, wait, base, monitor.warn)
         mailboxes = Mailboxes(
             None,
             fallback,
-            open_single=partial(open_with_site_model, path, create, wait, base, monitor.warn),
+            open_single=reopen,
             location=path if is_url(path) else os.path.abspath(path),
             warn=monitor.warn,
         )
         mailboxes.begin_outage(error)
     else:
-        mailboxes = Mailboxes(mailbox, mailbox.base, warn=monitor.warn)
+        mailboxes = Mailboxes(mailbox, mailbox.base, open_single=reopen, warn=monitor.warn)
         mailboxes.begin_check()
     return mailboxes
 

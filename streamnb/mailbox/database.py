@@ -16,6 +16,7 @@ from streamnb.errors import (
     DamagedDatabaseError,
     OutputError,
     StateError,
+    StreamNBError,
     convert_os_errors,
     require_extra,
 )
@@ -247,13 +248,7 @@ class Database(Transactions):
         """Return streamnb's error for an error of SQLite."""
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _busy(error):
-            if self._has_locks():
-                return self._held("process")
-            # SQLite reports a lock that the file system refuses as a lock of another process.
-            return OutputError(
-                f"{self.path}: the file system refuses locks; move the database to a local disk, "
-                "or start the lock service of NFS"
-            )
+            return self._lock_error(self.wait)
         failed = code == sqlite3.SQLITE_IOERR
         if code == sqlite3.SQLITE_FULL or (failed and self._no_room()):
             before = self._size_of("-wal")
@@ -286,6 +281,15 @@ class Database(Transactions):
             return self._damaged(error)
         return error
 
+    def _lock_error(self, wait_s: float, holder: str = "process") -> StreamNBError:
+        if holder == "thread" or self._has_locks():
+            return super()._lock_error(wait_s, holder)
+        # SQLite reports a lock that the file system refuses as a lock of another process.
+        return OutputError(
+            f"{self.path}: the file system refuses locks; move the database to a local disk, "
+            "or start the lock service of NFS"
+        )
+
     def _has_locks(self) -> bool:
         """Return whether files in the database's folder can be locked."""
         import fcntl  # here: few processes need them
@@ -308,10 +312,24 @@ class Database(Transactions):
             usage.f_bavail * usage.f_frsize < _MIN_FREE_BYTES or usage.f_favail == 0 < usage.f_files
         )
 
-    def _begin(self, writes: bool, durable: bool) -> None:
+    def _begin(self, writes: bool, durable: bool) -> bool:
+        run = self.connection.execute
+        if not writes:
+            run("BEGIN")
+            return True
         if not durable:
-            self.connection.execute("PRAGMA synchronous = NORMAL")
-        self.connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+            run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA busy_timeout = 0")
+        try:
+            run("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            self._roll_back(durable)
+            if not _busy(error):
+                raise
+            return False
+        finally:
+            self._wait_for_others()
+        return True
 
     def _commit(self, durable: bool) -> None:
         self.connection.execute("COMMIT")
@@ -324,9 +342,9 @@ class Database(Transactions):
         if not durable:
             self.connection.execute("PRAGMA synchronous = FULL")
 
-    def _set_wait(self, seconds: float) -> None:
-        self.wait = seconds
-        self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * seconds)}")
+    def _wait_for_others(self) -> None:
+        """Make statements wait for other processes, which block readers only for moments."""
+        self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * self.wait)}")
 
     def stream(self, statement: str, values: Sequence[Any] = ()) -> Iterator[Any]:
         """Yield the rows of a large table; other statements may run meanwhile."""
@@ -372,9 +390,13 @@ class Database(Transactions):
 
     def _checkpoint_log(self) -> None:
         """Copy the write-ahead log into the file and empty it, unless another process reads it."""
-        with contextlib.suppress(sqlite3.Error), self.waiting(0.0):
+        with contextlib.suppress(sqlite3.Error), self._lock:
             self._roll_back()
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self.connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                self._wait_for_others()
 
     def shrink(self) -> bool:
         """Release free space of the file; return False if another process prevents it."""
@@ -415,11 +437,16 @@ class Database(Transactions):
 
 
 def _identity_of(path: str) -> tuple[int, int] | None:
-    """Return device and inode of a file, None if it cannot be found."""
+    """Return device and inode of a file, None if there is none."""
     try:
         status = os.stat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise OutputError(
+            f"{path}: the database cannot be used: {error.strerror}; allow this user to enter its "
+            "folder (chmod u+x), and check the disk"
+        ) from None
     return status.st_dev, status.st_ino
 
 

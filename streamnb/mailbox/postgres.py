@@ -52,6 +52,9 @@ _DENIED_REASONS = (
     "invalid",
     "unsupported startup parameter",
 )
+# Milliseconds of a statement that waits for another process that writes; it is repeated. Meanwhile
+# no other thread reads. With half the value, a waiting process sends twice the statements.
+_LOCK_STEP_MS = 100
 # Seconds to wait for the answer to a statement, in addition to the wait for a lock.
 # `shrink` has no limit.
 _ANSWER_TIMEOUT_S = 120.0
@@ -357,7 +360,7 @@ class PostgresDatabase(Transactions):
             )
         reason = text.rpartition("FATAL:")[2].strip().splitlines()[0][:200]
         if state.startswith(_BUSY_CODES):
-            return self._held("process")
+            return self._lock_error(self.wait)
         refused = not state and any(cause in reason for cause in _DENIED_REASONS)
         if refused or state.startswith(_DENIED_CODES):
             return StateError(f"{self.path}: the database cannot be used: {reason}")
@@ -373,14 +376,14 @@ class PostgresDatabase(Transactions):
             return damage_error(self.path, reason)
         return StateError(f"{self.path}: the server refused the request: {reason}")
 
-    def _begin(self, writes: bool, durable: bool) -> None:
+    def _begin(self, writes: bool, durable: bool) -> bool:
         real = self.connection.real
         # After a fork, the connection belongs to the parent process.
         if self._process != os.getpid() or real.closed or real.broken:
             self._connect()
             real = self.connection.real
         try:
-            self._begin_with(writes, durable)
+            return self._begin_with(writes, durable)
         except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
             state = error.sqlstate
             if state is not None and not state.startswith((*_TRANSIENT_CODES, _READ_ONLY)):
@@ -389,27 +392,32 @@ class PostgresDatabase(Transactions):
             # Nothing is lost between two transactions. After a failover, the URL can lead to
             # another server.
             self._connect()
-            self._begin_with(writes, durable)
+            return self._begin_with(writes, durable)
 
-    def _begin_with(self, writes: bool, durable: bool) -> None:
+    def _begin_with(self, writes: bool, durable: bool) -> bool:
         run = self.connection.real.execute
         if not writes:
             run(f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._search_path}".encode())
-            return
+            return True
         # Read committed makes changes visible that were committed during the wait for the lock.
         run(
             f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._search_path}; "
-            f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode()
+            f"SET LOCAL lock_timeout = {_LOCK_STEP_MS}".encode()
         )
         if not durable or self._commits_late:
             run(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}".encode())
         lock = "SELECT pg_advisory_xact_lock(%s), current_setting('transaction_read_only')"
-        row = run(lock, (self._key,)).fetchone()
+        try:
+            row = run(lock, (self._key,)).fetchone()
+        except psycopg.errors.LockNotAvailable:
+            self._roll_back(durable)
+            return False
         if row is not None and row[1] == "on":
             raise psycopg.errors.ReadOnlySqlTransaction(
                 "it is read-only, for example a standby; name all hosts in the URL, with "
                 "target_session_attrs=read-write"
             )
+        return True
 
     def _commit(self, durable: bool) -> None:
         try:

@@ -28,7 +28,7 @@ from streamnb.mailbox.stored_classifier import classifier_of
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, MergeResult, merge_export
 from streamnb.mailbox.upgrade import copy_settings
 from streamnb.naive_bayes.text_model import TextModel
-from streamnb.storage import label_from_json
+from streamnb.storage import label_from_json, move_file
 
 _PROBES = 20_000  # number of consecutive ids to try without a readable page
 _ANY_CLASS = 1 << 16  # larger than the number of classes of any database
@@ -97,7 +97,9 @@ def recover(
             )
             raise StateError(f"{damaged}: {reason}; no database was created")
         with convert_os_errors(StateError, f"{new}: cannot be made"):
-            os.link(making, new)  # fails if another process has created a file of that name
+            move_file(
+                making, os.fspath(new)
+            )  # fails if another process has created a file of that name
     finally:
         _remove(making)
         database.close()

@@ -189,13 +189,10 @@ class VerdictLog:
             self._purge(connection, limits, self._expiry(connection, limits))
 
     @contextmanager
-    def _writing(self, patience: float | None = None) -> Iterator[Any]:
+    def _writing(self, wait: float | None = None) -> Iterator[Any]:
         """Open a transaction that does not wait for the disk: power failures can lose a verdict."""
         database = self.mailbox.database
-        with (
-            database.waiting(database.wait if patience is None else patience),
-            self.mailbox.database.writing(durable=False) as connection,
-        ):
+        with database.writing(durable=False, wait=wait) as connection:
             database.create(_SCHEMA)
             yield connection
 

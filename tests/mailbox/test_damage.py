@@ -1,11 +1,13 @@
 """Damage, faults and kills: nothing is lost, and an error of one line names the cause."""
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from mailboxes import HAM, SPAM, damage, exported, mails
 
 from streamnb import Mailbox
 from streamnb.corpus import open_corpus, read
-from streamnb.errors import DamagedDatabaseError, StateError
+from streamnb.errors import BusyError, DamagedDatabaseError, OutputError, StateError
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.recover import recover
@@ -467,6 +469,17 @@ def test_an_error_names_the_file_beside_a_database(box, monkeypatch):
     assert expected in str(box.database._convert_error(error))
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
+def test_recover_works_on_a_file_system_without_hard_links(tmp_path, monkeypatch, number):
+    def link(*_):
+        raise OSError(number, "no links")
+
+    learn_ten(tmp_path / "a.db")
+    monkeypatch.setattr(os, "link", link)
+    assert recover(tmp_path / "a.db", tmp_path / "new.db").rows_added == 10
+    assert sorted(path.name for path in tmp_path.glob("new*")) == ["new.db"]
+
+
 def test_recover_creates_no_database_without_a_readable_row(tmp_path):
     path, new = tmp_path / "a.db", tmp_path / "new.db"
     with Mailbox(path) as mailbox:
@@ -569,3 +582,58 @@ def test_an_interrupted_reordering_of_tables_leaves_a_sound_database(tmp_path):
             assert later.verify() == reader.verify() == []
             compact(later)
             assert later.verify() == reader.verify() == []
+
+
+def test_threads_read_while_another_one_waits_for_a_lock(tmp_path):
+    path = tmp_path / "a.db"
+    learn_ten(path)
+    with (
+        Mailbox(path, wait=60) as box,
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer,
+    ):
+        writer.execute("BEGIN IMMEDIATE")
+        learning = threading.Thread(target=box.learn, args=(SPAM, "spam"))
+        is_waiting = threading.Event()
+        begin = box.database._begin
+
+        def begin_and_notify(writes, durable):
+            is_begun = begin(writes, durable)
+            is_waiting.set()
+            return is_begun
+
+        box.database._begin = begin_and_notify
+        learning.start()
+        assert is_waiting.wait(60)
+        assert box.classify(HAM).label is not None
+        assert learning.is_alive()
+        writer.execute("ROLLBACK")
+        learning.join()
+        assert box.label_of(digest(SPAM))[0] == "spam"
+
+
+def test_a_lock_is_waited_for_only_as_long_as_requested(tmp_path):
+    with (
+        Mailbox(tmp_path / "a.db", wait=60) as box,
+        contextlib.closing(sqlite3.connect(box.path, isolation_level=None)) as writer,
+    ):
+        writer.execute("BEGIN IMMEDIATE")
+        with (
+            pytest.raises(BusyError, match=r"another process .* waited 0\.1 s"),
+            box.database.writing(durable=False, wait=0.1),
+        ):
+            pass
+        writer.execute("ROLLBACK")
+        box.learn(SPAM, "spam")
+        assert box.database.connection.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_path_without_access_is_not_a_replaced_database(box, monkeypatch, number):
+    def stat(path, *arguments, **options):
+        raise OSError(number, os.strerror(number), path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", stat)
+        with pytest.raises(OutputError, match=f"{os.strerror(number)}; allow this user to enter"):
+            box.learn(SPAM, "spam")
+    assert box.learn(SPAM, "spam").result == "learned"

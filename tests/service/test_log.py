@@ -177,6 +177,29 @@ def test_a_damaged_database_lets_mail_pass_and_comes_back(trained_db, serve, smt
         poll(is_marked)
 
 
+def test_mail_passes_while_the_folder_of_the_database_is_away(
+    trained_db, serve, smtp_sink, tmp_path
+):
+    folder = tmp_path / "state"
+    folder.mkdir()
+    path = copy_of(trained_db, folder)
+    process = serve("--db", path, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
+
+        def is_marked():
+            client.sendmail("a@b.c", ["ann@d.e"], HAM % 99)
+            return bool(FIELD.match(smtp_sink.messages[-1][1]))
+
+        assert is_marked()
+        folder.rename(tmp_path / "away")
+        assert not is_marked()
+        assert not folder.exists()
+        (tmp_path / "away").rename(folder)
+        poll(is_marked)
+    (warning,) = (line for line in process.stop().splitlines() if "opened again" in line)
+    assert f"{path}: the database was removed or replaced by another file" in warning
+
+
 def test_messages_are_classified_while_another_process_writes(
     trained_db, serve, smtp_sink, tmp_path
 ):

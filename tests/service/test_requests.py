@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -14,9 +15,10 @@ from serving import HAM, SPAM, Serving, Web, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
+from streamnb.errors import OutputError
 from streamnb.mailbox.service import http as service_http
 from streamnb.mailbox.service.api import api
-from streamnb.mailbox.service.http import AuthMiddleware, http
+from streamnb.mailbox.service.http import AuthMiddleware, database_token, http
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import socket_handler
@@ -179,3 +181,19 @@ def test_a_token_that_others_can_read_is_refused_and_named(serve, tmp_path, trai
     token.chmod(0o644)
     assert web("GET", "/status?user=ann")[0] == 401
     assert f"chmod 600 {token}" in process.stop()
+
+
+def test_a_token_that_cannot_be_stored_leaves_no_empty_file(tmp_path):
+    """A file without a token would prevent all later starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        with pytest.raises(OutputError, match=r"mail\.db\.token: the token cannot be written"):
+            database_token(tmp_path / "mail.db")
+    assert list(tmp_path.iterdir()) == []
+    token = database_token(tmp_path / "mail.db")
+    assert database_token(tmp_path / "mail.db") == token
+    assert (tmp_path / "mail.db.token").stat().st_mode & 0o777 == 0o600
+
+
+def full_disk(_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -26,6 +26,7 @@ from streamnb.mailbox.location import companion_path
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.server import Activity, ConnectionHandler
 from streamnb.mailbox.service.sockets import is_ip
+from streamnb.storage import replace_file
 
 Scope = dict[str, Any]
 App = Callable[[Scope, Any, Any], Coroutine[Any, Any, None]]
@@ -48,25 +49,20 @@ def database_token(database: str | os.PathLike[str]) -> str:
     The token is in a file next to the database, readable only by its owner.
     """
     path = companion_path(database, ".token")
-    token = secrets.token_urlsafe(32)
     with convert_os_errors(OutputError, f"{path}: the token cannot be stored", ValueError):
         os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            with open(path, encoding="ascii") as file:
-                if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise OutputError(
-                        f"{path}: other users can read the token; run: chmod 600 {path}"
-                    ) from None
-                stored = file.read(200).strip()
-            if len(stored) < 20:
-                raise OutputError(
-                    f"{path}: the file has no token; remove it, and a new one is created"
-                ) from None
-            return stored
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{token}\n")
+        if not os.path.lexists(path):
+            with (
+                suppress(FileExistsError),  # another process has created it
+                replace_file(path, "the token", private=True, is_new=True) as new_file,
+            ):
+                new_file.write(f"{secrets.token_urlsafe(32)}\n".encode())
+        with open(path, encoding="ascii") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise OutputError(f"{path}: other users can read the token; run: chmod 600 {path}")
+            token = file.read(200).strip()
+    if len(token) < 20:
+        raise OutputError(f"{path}: the file has no token; remove it, and a new one is created")
     return token
 
 

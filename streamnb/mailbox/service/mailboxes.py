@@ -16,13 +16,14 @@ from streamnb.errors import (
     BusyError,
     ConfigError,
     DamagedDatabaseError,
+    OutputError,
     StateError,
     StreamNBError,
     printable,
 )
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
-from streamnb.mailbox.location import WAIT, user_path
+from streamnb.mailbox.location import WAIT, is_url, user_path
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.addresses import AddressBook
@@ -100,7 +101,8 @@ class Mailboxes:
     find_base
         Returns the site's model if it was created after the server started. None for no search.
     open_single
-        Opens the only mailbox if that failed at the start (`begin_outage`). None for no attempts.
+        Opens the only mailbox if that failed at the start, or if it was removed or replaced. None
+        for no attempts.
     location
         Path or URL of the only mailbox.
     warn
@@ -153,6 +155,30 @@ class Mailboxes:
         """Return whether the single database has a fault, or a user's database is damaged."""
         return self.fault is not None or bool(self._damaged_users)
 
+    def check_replaced(self) -> None:
+        """Begin an outage if the single database was removed or replaced.
+
+        Raises
+        ------
+        StateError
+            If it cannot be opened again.
+        """
+        mailbox = self.single
+        try:
+            if mailbox is None or not mailbox.database.is_replaced():
+                return
+        except OutputError as error:  # the database is usable again when its path is
+            if self.warn is not None:
+                self.warn(str(error))
+            return
+        problem = f"{mailbox.path}: the database was removed or replaced by another file"
+        if self.open_single is None:
+            raise StateError(f"{problem}; restart the server")
+        if self.warn is not None:
+            self.warn(f"{problem}; it is opened again")
+        self.begin_outage(BusyError(problem))  # before, because messages need one of the two
+        self.single = None
+
     def begin_check(self) -> None:
         """Check the single database in the background, so damage is known before mail meets it."""
         threading.Thread(target=self._check, name="streamnb-check", daemon=True).start()
@@ -196,17 +222,21 @@ class Mailboxes:
         """
         if (user is None) != self.is_single:
             raise NoMailboxError("this server does not serve that database")
+        self.check_replaced()
+        single = self.single
         if user is None and (outage := self._outage) is not None:
+            if file is not None and single is None and not is_url(str(self.location)):
+                raise NoMailboxError("the client can open the file itself")
             # a new object, because Python would add the traceback of each message
             raise type(outage)(str(outage))
-        mailbox = self.single if user is None else self._acquire(user)
+        mailbox = single if user is None else self._acquire(user)
         assert mailbox is not None  # noqa: S101 (for the type checker)
         started = time.monotonic()
         try:
             if mailbox.database.is_replaced():
-                remedy = "restart the server" if user is None else "send the message again"
                 raise StateError(
-                    f"{mailbox.path}: the database was replaced by another file; {remedy}"
+                    f"{mailbox.path}: the database was replaced by another file; send the message "
+                    "again"
                 )
             if file is not None and file != mailbox.database.file:
                 raise NoMailboxError("this server does not serve that database")
@@ -291,6 +321,7 @@ class Mailboxes:
         delay_s = _FIRST_RETRY_S
         while not self._closed.wait(delay_s):
             try:
+                self.check_replaced()
                 if self.single is None and self.open_single is not None:
                     self.single = self.open_single()
                 if self.single is not None:

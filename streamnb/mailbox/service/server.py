@@ -165,7 +165,7 @@ def serve(
     Raises
     ------
     StateError
-        If the single database was replaced by another file.
+        If the single database was removed or replaced, and cannot be opened again.
     """
     inodes = {
         path: os.stat(path).st_ino
@@ -216,11 +216,7 @@ async def _serve(
                 notify_at = time.monotonic() + alive_s
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
-            single = mailboxes.single
-            if single is not None and single.database.is_replaced():
-                raise StateError(
-                    f"{single.path}: the database was replaced by another file; restart the server"
-                )
+            mailboxes.check_replaced()
     finally:
         notify_systemd("STOPPING=1")
         for task in accepting:

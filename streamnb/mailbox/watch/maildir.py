@@ -25,6 +25,7 @@ from streamnb.mailbox.watch.folder_names import (
     encode_folder_name,
     names_by_text,
 )
+from streamnb.storage import move_file
 
 INBOX = "INBOX"
 _PARTS = ("cur", "new", "tmp")  # subfolders of every Maildir
@@ -260,7 +261,7 @@ class MaildirAccount:
             suffix = f".{attempt}" if attempt else ""
             name = f"{unique_name}{suffix}{separator or self._separator}{flags}"
             try:
-                _move(source, f"{target}/{name}")
+                move_file(source, f"{target}/{name}")
             except FileNotFoundError:
                 return False
             except FileExistsError:
@@ -344,24 +345,6 @@ def _is_sound_part(part: str) -> bool:
     except UnicodeEncodeError:
         return False
     return bool(part.strip(".")) and "/" not in part and part not in _PARTS and part[0] != "."
-
-
-def _move(source: str, target: str) -> None:
-    """Move a file without replacing another one; finish a move that was interrupted."""
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        if not os.path.samefile(source, target):
-            raise
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # a file system without links: names of messages are unique
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, "it exists", target) from None
-        os.rename(source, target)
-        return
-    os.unlink(source)
 
 
 def _text(name: str) -> str:
