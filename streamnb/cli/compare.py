@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("--positive", metavar="CLASS", help="Use the scores of CLASS.")
+@click.option(
+    "--positive", metavar="CLASS", help="The positive class, if the runs have different ones."
+)
 @plot_option("the intervals")
 @json_object_option
 def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:

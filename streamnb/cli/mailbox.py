@@ -245,7 +245,7 @@ def _mix_sources(
     "digests",
     multiple=True,
     metavar="HEX",
-    help="Digest of a message that was deleted. `learn --json` and `export` print digests.",
+    help="Digest of a message whose file is gone. `learn --json` and `export` print digests.",
 )
 @click.option(
     "--erase",
@@ -298,9 +298,9 @@ def forget(
             return
         keys += [digest(content) for _, _, content in messages]
         erased = VerdictLog(mailbox).erase(keys, sender)
-    total = f" of {len(keys):,} named" if keys else ""
+    total = f", of {len(keys):,} named" if keys else ""
     result = {"erased": erased, "named": len(keys)}
-    options.echo_result(as_json, result, f"{message_count(erased)}{total} erased")
+    options.echo_result(as_json, result, f"{message_count(erased)} erased{total}")
     missing_count = 0 if sender is not None else len(set(keys)) - erased
     if missing_count:
         options.notify(

@@ -106,7 +106,7 @@ def status(as_json: bool) -> None:
 @database_options
 @json_object_option
 def verify(as_json: bool) -> None:
-    """Compare the counts with the sums over the ledger.
+    """Check that the counts are the sums over the ledger, which has a row for each message.
 
     \b
     Example:
@@ -186,7 +186,8 @@ _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmati
     flag_value=1,
     type=WholeRange(1),
     metavar="[N]",
-    help="Undo the last N changes (default 1). A command, merge or import is one change.",
+    help="Undo the last N changes (default 1) of the last 100. A command, merge or import is one "
+    "change.",
 )
 @click.option("--redo", is_flag=True, help="Reverse the last undo exactly.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")

@@ -347,7 +347,10 @@ def _serve_mailboxes(
         _limit(listeners, settings)
         mailbox = mailboxes.single
         if mailbox is not None and mailbox.base is None and not mailbox.active_labels:
-            monitor.warn(f"{mailbox.path}: it has learned nothing, so all verdicts are unsure")
+            monitor.warn(
+                f"{mailbox.path}: it has learned nothing, so all verdicts are unsure; "
+                "train it with `streamnb learn`"
+            )
         served(mailboxes, listeners, announce, monitor)
 
 

@@ -35,10 +35,10 @@ from streamnb.errors import (
 def spark() -> None:
     """Train, score and evaluate on Spark, with the settings of a configuration file.
 
-    The configuration is that of `streamnb replay`. Its section `spark` has the keys input, format
-    and output (tables of messages), parts, block, memory, min_count, shards and rounds. Run alone,
-    the command starts Spark on this machine. In a cluster, pass the package's __main__.py and the
-    same arguments to spark-submit.
+    The configuration is that of `streamnb replay`, with a section `spark`. Its key input names the
+    table of messages. The other keys are format, output, parts, block, memory, min_count, shards,
+    rounds and classes. The command starts Spark on this machine. In a cluster, run spark-submit
+    with the package's __main__.py and the same arguments.
 
     \b
     Example:

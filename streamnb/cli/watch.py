@@ -51,7 +51,9 @@ def _parse_folders(
         if not equals or not folder:
             raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
         if folder in labels:
-            raise click.BadParameter(f"{folder!r:.80} is given as the folder of two classes")
+            raise click.BadParameter(
+                f"{folder!r:.80} is the folder of two classes; name another one for one of them"
+            )
         labels[folder] = label if label == "?" else parse_label(label)
     if any(label == "?" and folder.upper() != "INBOX" for folder, label in labels.items()):
         raise click.BadParameter("? is only for the inbox: write ?=INBOX for mail without a class")
@@ -153,10 +155,12 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     "others",
     multiple=True,
     metavar="NAME",
-    help="Also watch messages that leave this folder. Default: all folders except those "
-    "that a server marks as trash, drafts or sent.",
+    help="Learn from messages that you move from this folder, too. Default: from all folders "
+    "except those that a server marks as trash, drafts or sent.",
 )
-@click.option("--unsure", metavar="FOLDER", help="Folder for unsure mail.")
+@click.option(
+    "--unsure", metavar="FOLDER", help="Folder for unsure mail of classes that are ready."
+)
 @click.option(
     "--pin",
     "pinned",
@@ -235,9 +239,11 @@ def watch(
     from streamnb.mailbox.watch.watcher import Watcher
 
     if folders is not None and spam_folder is not None:
-        raise click.UsageError("--folders and --spam-folder exclude each other")
+        raise click.UsageError("--folders and --spam-folder cannot be combined; give one of them")
     if duplicates := set(pinned) & set(never):
-        raise ConfigError(f"--pin and --never: {sorted(duplicates)[0]} is in both")
+        raise ConfigError(
+            f"--pin and --never: both name {sorted(duplicates)[0]}; remove one of them"
+        )
     signals: list[int] = []
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, lambda number, _: signals.append(number))
@@ -278,7 +284,9 @@ def _folder_plan(
     classes: dict[str, str] = {}
     for folder, label in folders.items():
         if classes.setdefault(canonical(folder), label) != label:
-            raise ConfigError(f"{folder} is given as the folder of two classes")
+            raise ConfigError(
+                f"{folder} is the folder of two classes; name another one for one of them"
+            )
     ham = classes.pop(inbox, "ham")
     unsure_folder = None if unsure is None else canonical(unsure)
     if unsure_folder == inbox or unsure_folder in classes:

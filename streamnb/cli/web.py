@@ -41,7 +41,7 @@ def web(account: str | None, listen: str) -> None:
     mail. One click labels a message, and another click removes the label. With an ACCOUNT (a
     Maildir or imap://USER@HOST) it shows the text of messages. It loads nothing from the network.
 
-    The printed address contains a secret: anybody who has it can see and label your mail.
+    The printed address contains a secret: everyone who has it can see and label your mail.
 
     \b
     Example:

@@ -1,7 +1,7 @@
-"""Feedback policies, which decide what labels a model learns and when.
+"""Feedback policies decide which labels a model learns, and when.
 
-After each message, a policy receives the labels that are due, and returns the labels to learn now.
-Policies can be chained: noise, then delay, gives wrong labels that come late.
+Pass a list of policies to `prequential`. Each policy gets the labels that the one before it
+releases: ``[Noisy(0.1), Delayed(100)]`` makes 10 % of the labels wrong, and all labels late.
 """
 
 from __future__ import annotations
@@ -120,7 +120,13 @@ class _DueQueue:
 
 @dataclass
 class Delayed(FeedbackPolicy):
-    """Release each label a fixed number of messages later."""
+    """A policy that releases each label a fixed number of messages later.
+
+    Parameters
+    ----------
+    messages
+        Number of messages.
+    """
 
     messages: int
     _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
@@ -134,11 +140,16 @@ class Delayed(FeedbackPolicy):
 
 @dataclass
 class DelayedByTime(FeedbackPolicy):
-    """Release each label some seconds after its message, in a stream ordered by date.
+    """A policy that releases each label some time after its message, in a stream ordered by date.
 
-    The stream's clock is the median date of the last 51 messages, because a single date can be
-    wrong. No label is released until nine messages had a date. The median is half the window
-    behind the newest date: the clock reaches the date of a message 25 messages after it.
+    The time of the stream is the median date of the last 51 messages, because a single date can be
+    wrong. So the time of the stream reaches the date of a message about 25 messages later. Before
+    nine messages have a date, no label is released.
+
+    Parameters
+    ----------
+    seconds
+        Seconds from the date of the message to the release of its label.
     """
 
     needs_envelope = True
@@ -171,7 +182,15 @@ class DelayedByTime(FeedbackPolicy):
 
 @dataclass
 class DelayedAtRandom(FeedbackPolicy):
-    """Release each label a random number of messages later, geometrically distributed."""
+    """A policy that releases each label a random number of messages later.
+
+    Parameters
+    ----------
+    mean
+        Mean number of messages; the number has a geometric distribution.
+    seed
+        Seed of the random numbers.
+    """
 
     mean: float
     seed: int = 1
@@ -204,7 +223,15 @@ class _Selection(FeedbackPolicy):
 
 @dataclass
 class Partial(_Selection):
-    """Release a random fraction of the labels, and drop the others."""
+    """A policy that releases a random fraction of the labels, and drops the others.
+
+    Parameters
+    ----------
+    share
+        The fraction, from 0 to 1.
+    seed
+        Seed of the random numbers.
+    """
 
     share: float
     seed: int = 1
@@ -218,7 +245,7 @@ class Partial(_Selection):
 
 @dataclass
 class Recipients(_Selection):
-    """Release only labels of mail to some recipients.
+    """A policy that releases only the labels of mail to some recipients.
 
     Parameters
     ----------
@@ -238,7 +265,7 @@ class Recipients(_Selection):
 
 
 class OnError(_Selection):
-    """Release only labels of misclassified messages, as if a user corrected only mistakes."""
+    """A policy that releases only the labels of wrong predictions, as if a user corrected them."""
 
     ignores_predictions = False
 
@@ -248,7 +275,12 @@ class OnError(_Selection):
 
 @dataclass
 class Margin(_Selection):
-    """Release labels of messages in which the true class led by less than `log_odds`.
+    """A policy that releases the labels of wrong predictions, and of uncertain correct ones.
+
+    Parameters
+    ----------
+    log_odds
+        A correct prediction is uncertain if the log-odds of the true class are below this.
 
     References
     ----------
@@ -267,11 +299,18 @@ class Margin(_Selection):
 
 @dataclass
 class Active(_Selection):
-    """Release the labels of the least certain messages, up to a fraction `budget` of all.
+    """A policy that requests the labels of the least certain predictions, and drops the others.
 
-    A label is requested if the log-odds lie within a band. The band widens by the factor
-    1 + `step` after a message that is not requested and narrows by 1 - `step` after a request.
-    The label itself is not used for the decision.
+    It requests a label if the log-odds of the prediction are below a bound, and within the budget.
+    After each message without a request, the bound is multiplied by 1 + `step`. After each request,
+    it is multiplied by 1 - `step`.
+
+    Parameters
+    ----------
+    budget
+        Largest fraction of the labels to request, from 0 to 1.
+    step
+        Relative change of the bound after each message.
 
     References
     ----------
@@ -302,7 +341,7 @@ class Active(_Selection):
 
 @dataclass
 class Noisy(FeedbackPolicy):
-    """Replace a random fraction of the labels by another label that occurred before.
+    """A policy that replaces a random fraction of the labels by another label that occurred before.
 
     Parameters
     ----------

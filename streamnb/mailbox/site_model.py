@@ -203,9 +203,9 @@ def _label_of_name(classifier: Classifier, name: str) -> Label | None:
 def _is_database(path: str) -> bool:
     """Return whether a file is a database, by its first bytes."""
     if os.path.exists(path) and not os.path.isfile(path):
-        raise StateError(f"{path}: the base cannot be read: not a regular file")
+        raise StateError(f"{path}: the site's model cannot be read: not a regular file")
     with (
-        convert_os_errors(StateError, f"{path}: the base cannot be read"),
+        convert_os_errors(StateError, f"{path}: the site's model cannot be read"),
         open(path, "rb") as file,
     ):
         return file.read(len(_SQLITE)) == _SQLITE

@@ -420,9 +420,9 @@ def test_erased_messages_leave_no_trace(tmp_path, home):
     )
     assert b"zanzibarxyz" in (tmp_path / "mail.db").read_bytes()
     status, out, _ = streamnb_command("forget", "--erase", tmp_path / "one.eml", *db)
-    assert (status, out) == (0, "1 message of 1 named erased\n")
+    assert (status, out) == (0, "1 message erased, of 1 named\n")
     status, out, error = streamnb_command("forget", "--erase", tmp_path / "one.eml", *db)
-    assert (status, out) == (4, "0 messages of 1 named erased\n")
+    assert (status, out) == (4, "0 messages erased, of 1 named\n")
     assert "1 message not found in the database;" in error
     for name in ("mail.db", "mail.db-wal"):
         if (tmp_path / name).exists():
