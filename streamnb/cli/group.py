@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -217,12 +218,16 @@ def commands() -> None:
     """  # noqa: D301 (\b is click's mark for preformatted lines)
 
 
+_LONG_NUMBER = re.compile(r"(\d{60})\d+")  # the end of the line must stay readable
+
+
 def _usage_error_text(error: click.ClickException) -> str:
     """Return an error of the command line as one line, with the command that shows help."""
     from streamnb.errors import printable
 
     ctx = getattr(error, "ctx", None)
-    text = printable(" ".join(error.format_message().split())).rstrip(".")
+    message = _LONG_NUMBER.sub(r"\1...", " ".join(error.format_message().split()))
+    text = printable(message).rstrip(".")
     if isinstance(error, click.NoSuchOption):
         text = f"no such option: {printable(error.option_name)}"
         options = _close_options(error.option_name, ctx)

@@ -10,6 +10,7 @@ from streamnb.config.sections import (
     ParameterSection,
     Section,
     build_section,
+    convert_name,
     convert_optional_name,
     key,
     list_type,
@@ -111,6 +112,8 @@ class ClassifierConfig(
     exclude=("on", "words"),
 ):
     """Parameters of the default classifier."""
+
+    positive: str = key(convert_name, default="spam")
 
 
 class MultinomialConfig(_ModelSection, kind="multinomial", parameters=MultinomialNB):

@@ -98,13 +98,16 @@ class Section:
                 text = "null" if name is None else str(name) or "''"
                 raise ValueError(f"{_join(path, text)}: unknown key; {self.suggest_key(str(name))}")
         for name, declared in self.declared_keys.items():
-            if name in data:
+            if name in data and (data[name] is not None or declared.default is not None):
                 vars(self)[name] = declared.convert(_join(path, name), data[name])
             elif declared.default is _REQUIRED:
                 raise ValueError(f"{_join(path, name)}: missing")
             else:
                 vars(self)[name] = declared.default
-        vars(self)["_explicit_keys"] = frozenset(data)
+        keys = self.declared_keys
+        vars(self)["_explicit_keys"] = frozenset(
+            name for name, value in data.items() if (value, keys[name].default) != (None, None)
+        )
 
     def suggest_key(self, name: str) -> str:
         """Return a hint for an unknown key: the nearest key, or all keys."""

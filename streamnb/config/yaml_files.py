@@ -35,6 +35,8 @@ class _Loader(yaml.SafeLoader):
         try:
             value = super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, TypeError):
+            if tag == "int":  # of more digits than Python converts
+                problem += "; if it is a name or a label, put it in quotes"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
         if tag == "int" and not _DECIMAL.fullmatch(node.value):
             number = f"{value}" if abs(value) < 1 << 64 else "a decimal number"
@@ -165,11 +167,11 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = getattr(error, "problem", None)
         reason = f": {problem}" if problem else ""
-        raise ConfigError(f"--set {assignment}: the value is not YAML{reason}") from None
+        raise ConfigError(f"--set {assignment:.80}: the value is not YAML{reason}") from None
     try:
         assign_key(data, key, value)
     except ValueError as error:
-        raise ConfigError(f"--set {assignment}: {error}") from None
+        raise ConfigError(f"--set {assignment:.80}: {error}") from None
 
 
 def apply_settings(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:

@@ -293,7 +293,7 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
         index = None if name is None else plain.index(name)
     elif has_name(table.names, name):
         index = find_name(table.names, name)
-    elif name.isdecimal() and 1 <= int(name[:9]) <= len(table.names):
+    elif name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(table.names):
         return int(name) - 1
     else:
         names = printable(", ".join(table.names)[:200])

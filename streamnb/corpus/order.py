@@ -38,8 +38,11 @@ def order_entries(
     """
     end = None if limit is None else skip + limit
     kind, _, seed = order.partition(":")
-    if kind not in ORDERS or (seed and (kind != "shuffled" or not seed.isdecimal())):
-        raise ConfigError(f"order: {order!r} is not one of {', '.join(ORDERS)} or shuffled:SEED")
+    is_seed = not seed or (kind == "shuffled" and seed.isdecimal() and len(seed) <= 18)
+    if kind not in ORDERS or not is_seed:
+        raise ConfigError(
+            f"order: {order!r:.80} is not one of {', '.join(ORDERS)} or shuffled:SEED"
+        )
     if kind == "indexed":
         return islice(entries, skip, end)
     all_entries = list(entries)

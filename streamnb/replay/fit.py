@@ -130,5 +130,5 @@ def _check_positive(classifier: Classifier) -> None:
     if classifier.positive not in ("spam", *labels):
         raise ConfigError(
             f"model.positive: no message is of class {classifier.positive!r:.80}; there are "
-            f"{', '.join(labels[:10])} (quote a label that looks like a number)"
+            f"{', '.join(labels[:10])}"
         )

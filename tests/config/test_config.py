@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from commands import streamnb_command
 
 from streamnb import MixedNB, MultinomialNB, Tokenizer
 from streamnb.cli.replay import make_config
@@ -125,6 +126,46 @@ def test_labels_and_names_that_yaml_changed_must_be_quoted(path, data, value):
     assert "put it in quotes" in str(error.value)
 
 
+def make_positive(text):
+    data = {}
+    set_key(data, f"model.positive={text}")
+    return build(data).model.positive
+
+
+@pytest.mark.parametrize("text", ["yes", "No", "on", "OFF", "true", "1" * 5000])
+def test_the_positive_class_must_be_quoted(text):
+    with pytest.raises(ConfigError, match="put it in quotes") as error:
+        make_positive(text)
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("letter", ["y", "n"])
+def test_single_letters_are_labels(letter):
+    assert make_positive(letter) == letter
+
+
+def _all_sections(section):
+    for subclass in section.__subclasses__():
+        yield subclass
+        yield from _all_sections(subclass)
+
+
+def test_a_key_whose_default_is_null_can_be_null():
+    import streamnb.cli.spark  # noqa: F401 (all sections)
+
+    for section in _all_sections(Section):
+        required = {
+            name: declared.default
+            for name, declared in section.declared_keys.items()
+            if declared.default is not None
+        }
+        if not any(type(default) is object for default in required.values()):
+            nulls = {name: None for name in section.declared_keys if name not in required}
+            assert section.from_dict("", nulls).explicit_keys == frozenset()
+    tokenizer = build({"tokenizer": {"casefold": None, "ngrams": None}}).tokenizer
+    assert tokenizer.options() == {}
+
+
 def test_labels_that_are_whole_numbers_need_no_quotes():
     config = build(
         {"model": {"kind": "multinomial", "prior": {0: 1, 1: 3}}, "evaluate": {"positive": 1}}
@@ -191,3 +232,29 @@ def test_numbers_that_yaml_reads_as_others_are_refused(tmp_path, value, number):
     with pytest.raises(ConfigError, match=r"c.yaml:1: .*in quotes"):
         read_yaml(tmp_path / "c.yaml")
     set_key({}, f"model.prior={value.format(repr(number))}")
+
+
+DIGITS = "1" * 5000  # more than Python converts
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("replay", "d.csv", "--label-column", DIGITS),
+        ("replay", "d.csv", "--label-column", "0" * 10 + DIGITS),
+        ("replay", "d.csv", "--text-column", DIGITS),
+        ("replay", "d.csv", "--skip", DIGITS),
+        ("replay", "d.csv", "--order", f"shuffled:{DIGITS}"),
+        ("replay", "d.csv", "--set", f"corpus.limit={DIGITS}"),
+        ("replay", "d.csv", "--set", f"model.prior={{{DIGITS}: 1}}"),
+        ("serve", "--http", f"127.0.0.1:{DIGITS}"),
+        ("serve", "--milter", f"127.0.0.1:{DIGITS}"),
+    ],
+    ids=lambda arguments: " ".join(arguments)[:50],
+)
+def test_a_number_of_too_many_digits_is_refused_in_one_line(tmp_path, monkeypatch, arguments):
+    (tmp_path / "d.csv").write_text("label,text\n" + "a,x y\nb,z w\n" * 5)
+    monkeypatch.chdir(tmp_path)
+    status, _, error = streamnb_command(*arguments)
+    assert status in (2, 3)
+    assert (error.count("\n"), len(error) < 400, "internal error" in error) == (1, True, False)

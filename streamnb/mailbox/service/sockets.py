@@ -62,7 +62,7 @@ def parse_address(text: str) -> Address:
         return Address(text.removeprefix("unix:"))
     bracketed, _, port = text.rpartition(":")
     host = bracketed.strip("[]")
-    if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
+    if not host or not port.isdecimal() or not 0 <= int(port[:6]) < 1 << 16:
         raise ConfigError(
             f"{text!r:.100}: not an address; write HOST:PORT, or the /PATH of a Unix socket"
         )
