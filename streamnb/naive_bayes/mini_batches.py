@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections import Counter
@@ -206,7 +207,13 @@ def is_frame(X: Any) -> bool:
         return False
     from narwhals.dependencies import is_into_dataframe
 
-    return is_into_dataframe(X)
+    return is_into_dataframe(X) or _is_record_batch(X)
+
+
+def _is_record_batch(X: Any) -> bool:
+    """Return whether X is a RecordBatch of Arrow, which narwhals does not support."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(X, pyarrow.RecordBatch)
 
 
 def frame_of(X: Any) -> narwhals.DataFrame[Any]:
@@ -221,6 +228,8 @@ def frame_of(X: Any) -> narwhals.DataFrame[Any]:
     from narwhals.exceptions import DuplicateError
 
     try:
+        if _is_record_batch(X):
+            X = sys.modules["pyarrow"].Table.from_batches([X])
         return narwhals.from_native(X, eager_only=True)
     except DuplicateError as error:
         raise ValueError(f"column names: {' '.join(str(error).split())}") from error

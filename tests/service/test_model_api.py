@@ -18,6 +18,7 @@ from streamnb import (
     MultinomialNB,
     TextClassifier,
 )
+from streamnb.mailbox.service.model_api import RowPredictor, predict_all
 
 TICKETS = [("cannot log in", "account"), ("forgot my password", "account"),
            ("invoice is wrong", "billing"), ("charged twice", "billing")]  # fmt: skip
@@ -223,3 +224,12 @@ def test_a_key_in_the_url_is_refused(predicting, tmp_path, query):
     status, answer = web("POST", f"/predict?{query}", json.dumps({"text": "log in"}))
     assert status == 400
     assert answer["error"].startswith(f"'{query.partition('=')[0]}': write keys into the body")
+
+
+def test_labels_of_one_text_have_two_keys():
+    model = CategoricalNB()
+    for label in (1, "1", "b"):
+        model.learn_one({"a": str(label)}, label)
+    answer = predict_all(RowPredictor(model), b'{"row": {"a": "1"}}')
+    assert set(answer["probabilities"]) == {"1", '"1"', '"b"'}
+    assert sum(answer["probabilities"].values()) == pytest.approx(1)

@@ -126,10 +126,18 @@ class RowPredictor:
 
 
 def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
+    """Return the values of a prediction.
+
+    Keys of JSON are text. If two labels have the same text, such as 1 and "1", all keys are labels
+    in JSON.
+    """
+    keys = list(map(str, probabilities))
+    if len(set(keys)) < len(keys):
+        keys = [json.dumps(name, default=str) for name in probabilities]
     return {
         "label": label if isinstance(label, _SCALARS) else str(label),
         "probability": float(probabilities.get(label, 0.0)),
-        "probabilities": {str(name): float(value) for name, value in probabilities.items()},
+        "probabilities": dict(zip(keys, map(float, probabilities.values()), strict=True)),
     }
 
 
