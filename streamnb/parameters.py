@@ -15,7 +15,17 @@ import inspect
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, dataclass_transform
+from contextlib import suppress
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeVar,
+    dataclass_transform,
+)
 
 import numpy as np
 
@@ -302,6 +312,20 @@ def inherited(model: type[Any], name: str, **changes: Any) -> Any:
     return model.parameter_table[name]._replace(**changes)
 
 
+Accepted = TypeVar("Accepted", contravariant=True)
+Stored = TypeVar("Stored", covariant=True)
+
+
+class Converted(Protocol[Accepted, Stored]):
+    """Annotation of a parameter whose accepted values are converted before they are stored."""
+
+    def __get__(self, instance: object, owner: type) -> Stored: ...
+
+    def __set__(self, instance: Any, value: Accepted) -> None: ...
+
+
+_CONVERTED = "Converted["
+
 _ATTRIBUTE: Any = object()
 
 
@@ -332,7 +356,10 @@ def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
         own: dict[str, Parameter | None] = {}
         for name, value in list(vars(cls).items()):
             if isinstance(value, Parameter):
-                own[name] = value._replace(type=types[name], kw_only=kw_only)
+                type_text = types[name]
+                if type_text.startswith(_CONVERTED):
+                    type_text = type_text.removeprefix(_CONVERTED).rpartition(", ")[0]
+                own[name] = value._replace(type=type_text, kw_only=kw_only)
                 setattr(cls, name, value.default)
             elif value is _ATTRIBUTE:
                 own[name] = None  # overrides a parameter of a base class
@@ -404,6 +431,19 @@ class _Documentation:
         return f"{text[:end].rstrip()}\n\n{section}\n\n{text[end:].lstrip()}"
 
 
+def _own_signature(cls: type[Any]) -> inspect.Signature | None:
+    """Return the signature of the constructor of a user's subclass; None for streamnb's own.
+
+    The arguments of such a constructor become attributes. So river and scikit-learn can clone and
+    print the object.
+    """
+    constructor: Any = cls.__init__
+    is_own = not cls.__module__.startswith("streamnb.") and not hasattr(
+        constructor, "__signature__"
+    )
+    return inspect.signature(constructor) if is_own else None
+
+
 class ParametersMixin:
     """An object with declared parameters, which are checked at each assignment.
 
@@ -422,7 +462,21 @@ class ParametersMixin:
         """Create the object and its lock, also during unpickling or copying."""
         self = super().__new__(cls)
         object.__setattr__(self, "lock", ForkSafeLock())
+        if signature := _own_signature(cls):
+            with suppress(TypeError):  # the constructor raises it again
+                bound = signature.bind(self, *args, **kwargs)
+                bound.apply_defaults()
+                del bound.arguments[next(iter(signature.parameters))]
+                arguments = bound.arguments.items()
+                vars(self).update((name, x) for name, x in arguments if not hasattr(cls, name))
         return self
+
+    def _constructor_names(self) -> list[str]:
+        """Return the names of the constructor's arguments; of **kwargs, those of the call."""
+        signature = _own_signature(type(self))
+        if signature is None:
+            return list(self.parameter_table)
+        return [name for name in super()._get_params() if name != "_POSITIONAL_ARGS"]  # type: ignore[misc]  # of river's base classes
 
     def _has_learned(self) -> bool:
         """Return whether the object has learned, which fixes parameters of the role "counts"."""
@@ -437,7 +491,7 @@ class ParametersMixin:
     def __setattr__(self, name: str, value: Any) -> None:
         declared = self.parameter_table.get(name)
         if declared is None:
-            if name[0] != "_" and name not in self._attributes:
+            if name[0] != "_" and name not in self._attributes and name not in vars(self):
                 raise AttributeError(unknown_name_error(type(self), name, "attribute"))
             object.__setattr__(self, name, value)
             return
@@ -459,8 +513,20 @@ class ParametersMixin:
         With `include_attributes` it is a copy that includes the learned state.
         """
         if not include_attributes:
-            new_params = translate_names(type(self), new_params or {})
-            return super().clone(new_params)  # type: ignore[misc]  # of river's base classes
+            params = translate_names(type(self), new_params or {})
+            accepted = self._constructor_names()
+            cloned = super().clone(  # type: ignore[misc]  # of river's base classes
+                {name: value for name, value in params.items() if name in accepted}
+            )
+            if _own_signature(type(self)):
+                plain = (type(None), bool, int, float, str, tuple, Mapping)
+                values = {name: getattr(self, name) for name in self.parameter_table} | params
+                for name, value in values.items():
+                    is_missed = name in params and name not in accepted
+                    is_plain = name not in params and isinstance(value, plain)
+                    if is_missed or (is_plain and value != getattr(cloned, name)):
+                        setattr(cloned, name, value)
+            return cloned
         same = copy.deepcopy(self)
         for name, value in translate_names(type(self), new_params or {}).items():
             setattr(same, name, value)
@@ -474,7 +540,7 @@ class ParametersMixin:
         deep : bool, default True
             Whether to add the parameters of nested objects: "words__ngrams" is `ngrams` of `words`.
         """
-        params = {name: getattr(self, name) for name in self.parameter_table}
+        params = {name: getattr(self, name) for name in self._constructor_names()}
         for name, value in list(params.items()):
             if deep and hasattr(value, "get_params") and not isinstance(value, type):
                 params |= {f"{name}__{key}": nested for key, nested in value.get_params().items()}
@@ -492,6 +558,8 @@ class ParametersMixin:
         for key, value in translate_names(type(self), params).items():
             name, _, inner = key.partition("__")
             if name not in self.parameter_table:
+                if name in self._constructor_names():
+                    raise ValueError(f"{name}: make a new {type(self).__name__} with {name}=")
                 raise ValueError(unknown_name_error(type(self), name))
             if inner:
                 nested.setdefault(name, {})[inner] = value
@@ -520,6 +588,11 @@ class ParametersMixin:
         return {name: value for name, value in vars(self).items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if missing := self.parameter_table.keys() - state.keys():
+            raise ValueError(
+                f"this {type(self).__name__} was pickled by another version of streamnb (without "
+                f"{min(missing)}): unpickle it with that version and save() it, or train again"
+            )
         vars(self).update(state)
 
     @property

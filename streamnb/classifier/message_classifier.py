@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 
 import numpy as np
@@ -40,10 +40,11 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import (
     Constraint,
+    Converted,
+    Number,
     ParametersMixin,
     Text,
     has_method,
-    is_number,
     parameter,
     parameter_class,
 )
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
 
 
 def _are_costs(value: Any) -> bool:
-    three = isinstance(value, tuple) and len(value) == 3
-    return three and all(is_number(cost) and 0 <= cost <= 1e100 for cost in value)
+    is_row = isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return is_row and len(value) == 3 and all(map(Number().fits, value))
 
 
 # Log-odds (nats) of a hypothetical message with a clear class. Its probability is 1 in float64,
@@ -70,7 +71,7 @@ class _CostsConstraint(Constraint):
     listed = True
 
     def __init__(self) -> None:
-        super().__init__(_are_costs, "three numbers >= 0: false_alarm, miss and unsure")
+        super().__init__(_are_costs, "three numbers >= 0, (false_alarm, miss, unsure)")
 
     def plain(self, value: Any) -> Any:
         """Return the costs as a list."""
@@ -78,6 +79,16 @@ class _CostsConstraint(Constraint):
 
 
 COSTS = _CostsConstraint()
+
+
+def as_costs(value: Any) -> Costs:
+    """Return three numbers as `Costs`; ValueError if they are not costs."""
+    COSTS("costs", value)
+    if isinstance(value, Costs):
+        return value
+    return Costs(*(cost.item() if isinstance(cost, np.generic) else cost for cost in value))
+
+
 DATA_FORMAT = "data_format"  # key of `Classifier.data_format` in a model file
 _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
@@ -95,7 +106,7 @@ class DecisionParameters:
         "The class whose wrong predictions are false alarms, such as spam.",
         default="spam",
     )
-    costs: Costs = parameter(
+    costs: Converted[Sequence[float], Costs] = parameter(
         COSTS, "formula", "Costs of a false alarm, a miss and a review.", default=Costs()
     )
     on: str | None = parameter(
@@ -126,7 +137,9 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     [('free', 0.83), ('offer', 0.83), ('lunch', -0.56)]
     """
 
-    tokenizer: ScanningTransformer | Views = parameter(
+    tokenizer: Converted[
+        ScanningTransformer | Views | Callable[[str], Iterable[Any]], ScanningTransformer | Views
+    ] = parameter(
         TOKENIZER,
         "counts",
         "Computes the features of a message: a tokenizer, a function from a text to its tokens, "
@@ -145,9 +158,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     data_format: DataFormat | None = None
 
     def _on_change(self, name: str) -> None:
-        # costs can be any sequence of three numbers
-        if name == "costs" and type(self.costs) is not Costs:
-            object.__setattr__(self, "costs", Costs(*self.costs))
+        if name == "costs":
+            object.__setattr__(self, "costs", as_costs(self.costs))
         if name == "tokenizer":
             object.__setattr__(self, "tokenizer", as_tokenizer(self.tokenizer))
         if name in ("tokenizer", "model") and {"tokenizer", "model"} <= vars(self).keys():
@@ -338,9 +350,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """Return the result of `classify` for the features that `count` returned."""
         if reasons < 0:
             raise ValueError(f"reasons: expected a number of at least 0, not {reasons}")
-        if costs is not None:
-            COSTS("costs", tuple(costs))
-        chosen_costs = self.costs if costs is None else Costs(*costs)
+        chosen_costs = self.costs if costs is None else as_costs(costs)
         with self.model.lock:  # reasons and scores come from the same state of the model
             # Classes whose messages were all unlearned are left out.
             messages = {label: n for label, n in self.messages().items() if n > 0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from streamnb.classifier.message_classifier import Classifier, DecisionParameters
@@ -94,7 +94,7 @@ class PresetParameters(DecisionParameters):
     min_update: float = inherited(DiscriminativeMultinomialNB, "min_update", default=0.03)
     systems: int = inherited(ViewsNB, "systems", default=4)
     label_noise: float | None = inherited(ViewsNB, "label_noise")
-    words: MailTokenizer | Tokenizer | None = parameter(
+    words: MailTokenizer | Tokenizer | Callable[[str], Iterable[Any]] | None = parameter(
         OPTIONAL_TOKENIZER,
         "counts",
         "Tokenizer of the view of words: a MailTokenizer, Tokenizer or function from a text to its "

@@ -20,7 +20,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
-from streamnb.classifier.verdict import Costs, Reason
+from streamnb.classifier.message_classifier import as_costs
+from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_label, log_odds, probabilities
@@ -174,7 +175,7 @@ def verdict_of_both(
     scores: dict[Label, float] = {own_labels.get(name, name): mixed[name] for name in mixed}
     own = classifier.messages()
     messages = messages_of_both(classifier, site)
-    used_costs = classifier.costs if costs is None else Costs(*costs)
+    used_costs = classifier.costs if costs is None else as_costs(costs)
     label, shares, unsure = classifier.decide(scores, used_costs, messages)
     explanation: list[Reason] = []
     if reasons and str(label) in own_labels and sum(own.values()) >= _MIN_OWN_MESSAGES:

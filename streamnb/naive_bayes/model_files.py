@@ -78,7 +78,7 @@ class SaveLoadMixin:
 
 def not_ours(name: str) -> str:
     """Return the error message for a class that files cannot name."""
-    return f"{name} is not a class of streamnb, so the file could not be read again"
+    return f"{name} is not a class of streamnb, so the file could not be read again; use pickle"
 
 
 def save(model: SaveLoadMixin, path: str | Path | BinaryIO, extra: Any = None) -> None:

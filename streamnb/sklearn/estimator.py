@@ -181,6 +181,17 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         tags.classifier_tags.poor_score = True
         return tags
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, as scikit-learn reads them."""
+        try:
+            params: dict[str, Any] = super().get_params(deep)
+        except AttributeError as error:  # of a subclass with its own constructor
+            raise AttributeError(
+                f"{error}; scikit-learn requires that a constructor stores each argument under its "
+                "name: self.NAME = NAME"
+            ) from None
+        return params
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters, including those of a tokenizer that is None (`tokenizer__ngrams`)."""
         params = translate_names(type(self), params)
