@@ -514,11 +514,12 @@ class ParametersMixin:
         """
         if not include_attributes:
             params = translate_names(type(self), new_params or {})
-            accepted = self._constructor_names()
+            has_own = _own_signature(type(self)) is not None
+            accepted = set(self._constructor_names()) if has_own else params.keys()
             cloned = super().clone(  # type: ignore[misc]  # of river's base classes
                 {name: value for name, value in params.items() if name in accepted}
             )
-            if _own_signature(type(self)):
+            if has_own:
                 plain = (type(None), bool, int, float, str, tuple, Mapping)
                 values = {name: getattr(self, name) for name in self.parameter_table} | params
                 for name, value in values.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -79,10 +80,23 @@ def _single_column(X: Any) -> list[Any]:
     return values
 
 
-def _frame_column(frame: Any) -> list[Any]:
+def is_record_batch(X: Any) -> bool:
+    """Return whether X is a RecordBatch of Arrow, which narwhals does not support."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(X, pyarrow.RecordBatch)
+
+
+def open_frame(frame: Any) -> Any:
+    """Return a data frame of any library, with narwhals' interface."""
     import narwhals.stable.v2 as narwhals
 
-    columns = list(narwhals.from_native(frame, eager_only=True).iter_columns())
+    if is_record_batch(frame):
+        frame = sys.modules["pyarrow"].Table.from_batches([frame])
+    return narwhals.from_native(frame, eager_only=True)
+
+
+def _frame_column(frame: Any) -> list[Any]:
+    columns = list(open_frame(frame).iter_columns())
     return columns[0].to_list() if len(columns) == 1 else []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections import Counter
@@ -16,7 +15,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.features.text_input import refuse_set
+from streamnb.features.text_input import is_record_batch, open_frame, refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.scores import best_columns
@@ -207,13 +206,7 @@ def is_frame(X: Any) -> bool:
         return False
     from narwhals.dependencies import is_into_dataframe
 
-    return is_into_dataframe(X) or _is_record_batch(X)
-
-
-def _is_record_batch(X: Any) -> bool:
-    """Return whether X is a RecordBatch of Arrow, which narwhals does not support."""
-    pyarrow = sys.modules.get("pyarrow")
-    return pyarrow is not None and isinstance(X, pyarrow.RecordBatch)
+    return is_into_dataframe(X) or is_record_batch(X)
 
 
 def frame_of(X: Any) -> narwhals.DataFrame[Any]:
@@ -224,13 +217,10 @@ def frame_of(X: Any) -> narwhals.DataFrame[Any]:
     ValueError
         If two columns have the same name.
     """
-    import narwhals.stable.v2 as narwhals
     from narwhals.exceptions import DuplicateError
 
     try:
-        if _is_record_batch(X):
-            X = sys.modules["pyarrow"].Table.from_batches([X])
-        return narwhals.from_native(X, eager_only=True)
+        return open_frame(X)
     except DuplicateError as error:
         raise ValueError(f"column names: {' '.join(str(error).split())}") from error
 
