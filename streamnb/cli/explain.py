@@ -17,6 +17,7 @@ from streamnb.cli.options import (
     json_object_option,
     load_classifier,
     open_mailbox,
+    shared_value,
 )
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import ModelFileError, printable
@@ -254,6 +255,11 @@ def _is_model_name(name: str) -> bool:
 def _open_classifier(model_file: str | None) -> Iterator[tuple[str, Classifier | Mailbox]]:
     """Yield the name and the classifier of a model file, or of the mailbox if it is None."""
     if model_file is not None:
+        for name in ("user", "db", "base"):
+            if shared_value(name) is not None:
+                raise click.UsageError(
+                    f"--{name} and the model {model_file} cannot be combined; give one of them"
+                )
         yield model_file, load_classifier(model_file)
         return
     with open_mailbox() as mailbox, mailbox.reading():

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import click
 
 from streamnb import __version__
+from streamnb.cli.option_rules import check_options
 
 
 class _Entry(NamedTuple):
@@ -94,6 +95,11 @@ class _HelpFormatter(click.HelpFormatter):
 
 class _Context(click.Context):
     formatter_class = _HelpFormatter
+
+    def invoke(self, *arguments: Any, **values: Any) -> Any:
+        """Run the command, unless its options exclude each other."""
+        check_options(self)
+        return super().invoke(*arguments, **values)
 
 
 class ContextGroup(click.Group):

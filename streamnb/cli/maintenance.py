@@ -214,8 +214,6 @@ def undo(
 
     if (since is not None) + (last is not None) + redo != 1:
         raise click.UsageError("give one of --since TIME, --last [N] and --redo")
-    if redo and dry_run:
-        raise click.UsageError("--dry-run cannot be used with --redo")
     since_s = None if since is None else parse_time(since)
     with open_mailbox() as mailbox:
         if redo:

@@ -8,8 +8,8 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -58,8 +58,18 @@ class MailCommand(click.Command):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the options; a wrong one raises UsageError with `usage_status`."""
-        try:
+        with self._own_status():
             return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; options that exclude each other raise UsageError likewise."""
+        with self._own_status():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _own_status(self) -> Iterator[None]:
+        try:
+            yield
         except click.UsageError as error:
             error.exit_code = self.usage_status  # type: ignore[misc]  # of this error alone
             self.on_usage_error()
@@ -261,9 +271,7 @@ def _keep_database(ctx: click.Context, param: click.Parameter, db: str | None) -
     from streamnb.mailbox.location import user_path
 
     user = ctx.meta["streamnb.user"]
-    if user is not None:
-        if db is not None:
-            raise click.UsageError("--db and --user cannot be combined; give one of them")
+    if user is not None and db is None:
         try:
             db = user_path(user)
         except StreamNBError as error:

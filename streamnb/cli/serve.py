@@ -59,6 +59,10 @@ _NEEDS = (
     ("--trust", "--lmtp or --smtp", "--trust needs --smtp or --lmtp"),
     ("--reject", "--milter", "--reject needs --milter"),
     ("--reject-text", "--reject", "--reject-text needs --reject"),
+    *(
+        (name, "--lmtp, --smtp or --milter", f"{name} needs --lmtp, --smtp or --milter")
+        for name in ("--threshold", "--costs")
+    ),
     ("--full-address", "--users", "--full-address needs --users"),
     ("--aliases", "--users", "--aliases needs --users"),
     ("--delimiter", "--users", "--delimiter needs --users"),
@@ -74,7 +78,7 @@ _EXCLUDES = (
     ),
     *(
         ("--model", name, f"--model works only with --http; remove {name}")
-        for name in ("--lmtp or --smtp", "--milter", "--users", "--db or --user")
+        for name in ("--lmtp or --smtp", "--milter", "--users")
     ),
 )
 
@@ -286,9 +290,14 @@ class _Settings(NamedTuple):
         """Return which options are given on the command line or by a socket of systemd."""
         values = {f"--{name}".replace("_", "-"): value for name, value in self._asdict().items()}
         is_set = {name: value not in (None, False, ()) for name, value in values.items()}
+        mail = any(getattr(self, name) or name in passed for name in _MAIL_KINDS)
+        milter = bool(self.milter or "milter" in passed)
         return is_set | {
-            "--lmtp or --smtp": any(getattr(self, name) or name in passed for name in _MAIL_KINDS),
-            "--milter": bool(self.milter or "milter" in passed),
+            "--lmtp or --smtp": mail,
+            "--milter": milter,
+            "--lmtp, --smtp or --milter": mail or milter,
+            "--threshold": options.shared_value("threshold") is not None,
+            "--costs": options.shared_value("costs") is not None,
             "--http": bool(self.http or "http" in passed),
             "--next": self.hop is not None,
             "--db or --user": options.shared_value("db") is not None,
@@ -329,8 +338,7 @@ def _serve_mailboxes(
         if settings.users:
             mailboxes = _users_mailboxes(settings, monitor)
         else:
-            is_set = settings.is_set(passed)
-            has_mail = is_set["--lmtp or --smtp"] or is_set["--milter"]
+            has_mail = settings.is_set(passed)["--lmtp, --smtp or --milter"]
             mailboxes = _single_mailbox(stack, monitor, has_mail)
         monitor.watch_databases(lambda: mailboxes.open_count, lambda: mailboxes.has_fault)
         make = _HandlerFactory(

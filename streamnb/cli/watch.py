@@ -238,8 +238,6 @@ def watch(
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.watch.watcher import Watcher
 
-    if folders is not None and spam_folder is not None:
-        raise click.UsageError("--folders and --spam-folder cannot be combined; give one of them")
     if duplicates := set(pinned) & set(never):
         raise ConfigError(
             f"--pin and --never: both name {sorted(duplicates)[0]}; remove one of them"

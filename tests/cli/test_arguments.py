@@ -1,9 +1,12 @@
 """Arguments of all commands: an empty one, as from an unset variable, is not the current folder."""
 
+from itertools import chain
+
 import click
 import pytest
 from commands import streamnb_command
 
+from streamnb.cli import option_rules
 from streamnb.cli.group import COMMANDS, commands
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError
@@ -79,6 +82,90 @@ def test_a_wrong_value_of_an_option_is_named(folder, arguments, text):
     status, out, error = streamnb_command(*arguments)
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert text in error
+
+
+VALUES = {"--costs": ["1", "1", "1"], "--folders": ["spam=Junk"], "--delimiter": [";"]}
+
+
+def pairs_of_options():
+    """Yield each command, and two options of it that exclude each other, with their values."""
+    context = click.Context(commands)
+    for name in COMMANDS.keys() - {"filter"}:  # which would pass on standard input
+        params = commands.get_command(context, name).params
+        flags = {option: param.is_flag for param in params for option in param.opts
+                 if isinstance(param, click.Option)}  # fmt: skip
+        for pair in option_rules.EXCLUDES:
+            if flags.keys() >= set(pair):
+                options = [
+                    [option, *([] if flags[option] else VALUES.get(option, ["1"]))]
+                    for option in pair
+                ]
+                options += [["x"] for param in params if isinstance(param, click.Argument)]
+                yield (
+                    name,
+                    list(chain.from_iterable(options)),
+                    f"{' and '.join(pair)} cannot be combined",
+                )
+
+
+PAIRS = sorted(pairs_of_options())
+
+
+@pytest.mark.parametrize(("name", "options", "text"), PAIRS)
+def test_options_that_exclude_each_other_are_refused(name, options, text):
+    with pytest.raises(click.UsageError, match=text):
+        commands.main([name, *options], standalone_mode=False)
+
+
+def test_each_pair_of_options_is_in_a_command():
+    assert len({text for _, _, text in PAIRS}) == len(option_rules.EXCLUDES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["learn", "ham", "1.eml", "--password-file", "p"], "--password-file needs a source imap:"),
+        (["watch", "Maildir", "--plaintext"], "--plaintext needs a source imap:"),
+        (["web", "--ca-file", "x"], "--ca-file needs a source imap:"),
+        (["explain", "m.snb", "1.eml", "--db", "x"], "--db and the model m.snb cannot"),
+        (["serve", "--http", "127.0.0.1:0", "--threshold", "0.9"], "--threshold needs --lmtp, "),
+    ],
+)
+def test_an_option_without_effect_is_refused(folder, arguments, text):
+    status, out, error = streamnb_command(*arguments)
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert text in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "--http", "127.0.0.1:{}"],
+        ["web", "--listen", "127.0.0.1:{}"],
+        ["serve", "--per-address", "{}"],
+        ["serve", "--trust", "10.0.0.0/{}"],
+        ["learn", "spam", "imap://a@b:{}"],
+        ["verdicts", "--most", "{}"],
+        ["compact", "--rare", "{}"],
+        ["undo", "--since", "{}h"],
+        ["replay", "1.eml", "--limit", "{}"],
+        ["replay", "1.eml", "--order", "shuffled:{}"],
+        ["replay", "1.eml", "--set", "corpus.limit={}"],
+        ["serve", "--http", "127.0.0.1:²"],
+    ],
+)
+def test_a_number_with_any_digits_is_refused_in_one_line(folder, arguments):
+    digits = "9" * 5000  # Python converts at most 4,300
+    status, out, error = streamnb_command(*(text.format(digits) for text in arguments))
+    assert (status, out, error.count("\n")) == (2, "", 1)
+    assert "internal error" not in error
+
+
+def test_a_filter_with_options_that_exclude_each_other_passes_the_message():
+    message = "Subject: x\n\nhi\n"
+    done = streamnb_command("filter", "--db", "x", "--user", "ann", input=message)
+    assert done[:2] == (75, message)
+    assert "cannot be combined" in done[2]
 
 
 def test_the_help_names_the_value_of_each_option():

@@ -192,7 +192,7 @@ def test_a_new_version_of_the_file_is_used_and_a_damaged_one_is_not(predicting, 
     [
         ((), "--model needs --http"),
         (("--http", "127.0.0.1:0", "--users"), "remove --users"),
-        (("--http", "127.0.0.1:0", "--db", "x"), "remove --db"),
+        (("--http", "127.0.0.1:0", "--db", "x"), "cannot be combined"),
         (("--http", "127.0.0.1:0", "--milter", "127.0.0.1:0"), "remove --milter"),
         (("--http", "127.0.0.1:0"), "the model cannot be read"),
     ],
