@@ -68,12 +68,18 @@ _CODE_PAGES = {
     "936": "gb18030",
     "943": "cp932",
     "950": "big5hkscs",
+    "20866": "koi8-r",
+    "20932": "euc_jis_2004",
+    "21866": "koi8-u",
     "50220": "iso2022_jp_ext",
     "50221": "iso2022_jp_ext",
     "50222": "iso2022_jp_ext",
     "51932": "euc_jis_2004",
+    "51949": "cp949",
+    "52936": "hz",
+    "54936": "gb18030",
     "65001": "utf-8",
-}
+} | {str(28590 + part): f"iso-8859-{part}" for part in range(1, 17)}
 _NOT_IN_NAME = lazy_pattern(r"[^a-z0-9]+")
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

@@ -55,6 +55,7 @@ _HTML_START = lazy_pattern(
 _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 _NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
 SNIFFED = 1024  # bytes that are read to decide whether a part of a vague type is text
+TNEF_START = bytes.fromhex("789f3e22")
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 

@@ -11,6 +11,7 @@ from streamnb.header_fields import BLANK_LINES
 from streamnb.mail.charsets import declared_in_html, is_informative
 from streamnb.mail.content_types import (
     SNIFFED,
+    TNEF_START,
     UTF16_MARKS,
     guess_text_type,
     is_text,
@@ -42,10 +43,11 @@ _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n[!-M][ -`]{2,90}+\
 _UU_END = lazy_pattern(rb"\nend[ \t]*(?:\n|\Z)")
 _MAX_FILES = 100  # uuencoded files in a text
 _ENCODED = (b"base64", b"quoted-printable")
-# Types that streamnb cannot read, and their names in defects.
+_TNEF = "TNEF (winmail.dat)"
+# Types of parts that wrap others or are encrypted, and their names in defects.
 _OPAQUE = {
-    "application/ms-tnef": "TNEF (winmail.dat)",
-    "application/vnd.ms-tnef": "TNEF (winmail.dat)",
+    "application/ms-tnef": _TNEF,
+    "application/vnd.ms-tnef": _TNEF,
     "application/pkcs7-mime": "S/MIME",
     "application/x-pkcs7-mime": "S/MIME",
     "application/pgp-encrypted": "PGP",
@@ -211,6 +213,7 @@ class _Parser:
         self.budget = limits.size  # remaining bytes of header fields and text
         # remaining bytes of containers to decode
         self.decoded_budget = max(limits.size, len(data))
+        self.expansion_budget = limits.size  # remaining bytes to expand compressed text to
         self.stack: list[_Slice] = [(data, 0, len(data), 0, "text/plain", "part")]
 
     def add_defect(self, text: str) -> None:
@@ -270,8 +273,10 @@ class _Parser:
         """Add a leaf with its content. Text is cut to the remaining budget."""
         data, start, end, _, _, _ = content
         size = granted = end - start
+        is_tnef = False
         if is_vague:
             sample = _decoded_sample(part.index, content)
+            is_tnef = sample.startswith(TNEF_START)
             part.read_as = guess_text_type(part.content_type, part.filename, sample)
         if part.is_text:
             if part.is_html and size > self.limits.size // 4:
@@ -281,22 +286,29 @@ class _Parser:
         part.payload = data[start : start + granted]
         part.is_cut = granted < size
         self.mail.parts.append(part)
-        opaque = _OPAQUE.get(part.content_type)
-        if opaque and not (opaque == "S/MIME" and self.add_signed(part, content)):
+        opaque = _TNEF if is_tnef else _OPAQUE.get(part.content_type)
+        if opaque and not self.add_wrapped(part, content, opaque):
             self.add_defect(f"{opaque} content is not read")
 
-    def add_signed(self, part: Part, content: _Slice) -> bool:
-        """Put the content of an S/MIME signature on the stack; return False if there is none."""
-        from streamnb.mail.signed_data import signed_content  # here: few mails need it
-
+    def add_wrapped(self, part: Part, content: _Slice, wrapper: str) -> bool:
+        """Put the entities in an opaque part on the stack; return False if it has none."""
         _, start, end, depth, *_ = content
         self.decoded_budget -= end - start
         if self.decoded_budget < 0 or depth >= self.limits.depth:
             return False
-        data = _with_lf(signed_content(part.content))
-        if data:
-            self.stack.append((data, 0, len(data), depth + 1, "text/plain", "part"))
-        return bool(data)
+        entities: list[bytes] = []
+        if wrapper == "S/MIME":
+            from streamnb.mail.signed_data import signed_content  # here: few mails need it
+
+            entities = [signed_content(part.content)]
+        elif wrapper == _TNEF:
+            from streamnb.mail.tnef import read_tnef  # here: few mails need it
+
+            entities = read_tnef(part.content, self.expansion_budget)
+            self.expansion_budget -= max(sum(map(len, entities)) - (end - start), 0)
+        entities = [_with_lf(entity) for entity in reversed(entities) if entity]
+        self.stack += [(data, 0, len(data), depth + 1, "text/plain", "part") for data in entities]
+        return bool(entities)
 
     def run(self) -> Mail:
         """Parse slices until none is left."""

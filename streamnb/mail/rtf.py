@@ -1,0 +1,117 @@
+"""Rich Text Format (RTF) of Outlook: compressed, often with a page of HTML in it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from streamnb.mail.charsets import decode_text
+from streamnb.patterns import lazy_pattern
+
+# The beginning of the dictionary (MS-OXRTFCP, 2.1.2.1).
+_DICTIONARY = (
+    rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript "
+    rb"\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
+    b"\r\n"
+    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+)
+_DICTIONARY_SIZE = 4096  # bytes
+_HEADER_SIZE = 16  # bytes before the compressed data
+_TOKEN = lazy_pattern(
+    rb"\\(?:([a-z]{1,32})(-?\d{1,9})? ?|'([0-9a-f]{2})|(.))|([{}])|[^\\{}\r\n]++", re.I | re.S
+)
+_CODE_PAGE = lazy_pattern(rb"\\ansicpg(\d{1,5})")
+_CHARACTERS = {
+    b"par": b"\n", b"line": b"\n", b"row": b"\n", b"tab": b"\t", b"cell": b"\t", b"~": b" ",
+    b"{": b"{", b"}": b"}", b"\\": b"\\", b"\n": b"\n", b"\r": b"\n", b"_": b"-",
+    b"lquote": b"'", b"rquote": b"'", b"ldblquote": b'"', b"rdblquote": b'"',
+    b"endash": b"-", b"emdash": b"-", b"bullet": b" ",
+}  # fmt: skip
+_UNSHOWN = frozenset((b"fonttbl", b"colortbl", b"stylesheet", b"info", b"pict", b"*"))
+_PROLOGUE = 1000  # bytes that have the word for HTML and the code page
+
+
+class _State(NamedTuple):
+    """The state of a group: its text is invisible, or is RTF for HTML; see `read_rtf`."""
+
+    is_unshown: bool = False
+    is_replaced: bool = False
+    skip_size: int = 1  # characters that replace a character of Unicode for old programs
+
+
+def expand_rtf(data: bytes, limit: int) -> bytes:
+    r"""Return about `limit` bytes of compressed RTF at most; the text ends at the first damage.
+
+    Examples
+    --------
+    >>> text = bytes.fromhex("03000a0072637067313235423220f320")
+    >>> expand_rtf(bytes(8) + b"LZFu" + bytes(4) + text, 100)[:20]
+    b'{\\rtf1\\ansi\\ansicpg1'
+    """
+    if data[8:12] != b"LZFu":
+        return data[_HEADER_SIZE : _HEADER_SIZE + limit] if data[8:12] == b"MELA" else b""
+    out = bytearray(_DICTIONARY)
+    position = _HEADER_SIZE
+    while position < len(data) and len(out) < len(_DICTIONARY) + limit:
+        flags = data[position]
+        position += 1
+        for bit in range(8):
+            if not flags >> bit & 1:
+                out += data[position : position + 1]
+                position += 1
+                continue
+            reference = int.from_bytes(data[position : position + 2], "big")
+            distance = (len(out) - (reference >> 4)) % _DICTIONARY_SIZE
+            start = len(out) - distance
+            if not distance or start < 0 or position + 2 > len(data):
+                return bytes(out[len(_DICTIONARY) :])
+            size = (reference & 15) + 2
+            run = out[start : start + size]
+            out += run if len(run) == size else (run * size)[:size]  # it repeats itself
+            position += 2
+    return bytes(out[len(_DICTIONARY) :])
+
+
+def read_rtf(rtf: bytes) -> tuple[str, bool]:
+    r"""Return the page of HTML that RTF contains and True, or its text and False.
+
+    Examples
+    --------
+    >>> read_rtf(rb"{\rtf1\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b\htmlrtf0 caf\'e9 \u8364?}")
+    ('<p>café €', True)
+    """
+    prologue = rtf[:_PROLOGUE]
+    page = _CODE_PAGE.search(prologue)
+    charset = "cp" + page[1].decode() if page else ""
+    pieces: list[str] = []
+    run = bytearray()
+    state, stack, skip_count = _State(), [], 0
+    for token in _TOKEN.finditer(rtf):
+        word, number, byte, symbol, brace = token.groups()
+        if brace == b"{":
+            stack.append(state)
+        elif brace:
+            state = stack.pop() if stack else _State()
+        elif word == b"htmltag":
+            state = state._replace(is_unshown=False, is_replaced=False)
+        elif word == b"htmlrtf":
+            state = state._replace(is_replaced=number != b"0")
+        elif word == b"uc":
+            state = state._replace(skip_size=int(number or 1))
+        elif (word or symbol) in _UNSHOWN:
+            state = state._replace(is_unshown=True)
+        elif state.is_unshown or state.is_replaced:
+            continue
+        elif word == b"u":
+            pieces += decode_text(bytes(run), charset), chr(int(number or 0) & 0xFFFF)
+            run.clear()
+            skip_count = state.skip_size
+        elif word or symbol:
+            run += _CHARACTERS.get(word or symbol, b"")
+        else:
+            text = bytes((int(byte, 16),)) if byte else token[0]
+            run += text[max(skip_count, 0) :]
+            skip_count -= len(text)
+    text = "".join((*pieces, decode_text(bytes(run), charset)))
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text, b"\\fromhtml1" in prologue
