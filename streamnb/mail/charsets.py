@@ -105,6 +105,9 @@ _LATIN = frozenset(
     ("cp1252", "iso8859-1", "iso8859-15", "cp1254", "cp1250", "iso8859-2", "mac-roman")
 )
 _ESCAPE = b"\x1b$"  # an escape of ISO-2022, which often has no label
+# Chinese text of HZ (RFC 1843) in usual characters, whose first bytes are no small letters.
+_HZ_START = b"~{"
+_HZ = lazy_pattern(rb"~\{(?:[!-)0-W][!-~])++~\}")
 _SAMPLE = 1 << 16  # bytes that are read to detect the charset of undeclared text
 # Other charsets of Japanese, which labels often confuse. Text is rarely valid in a wrong one.
 _JAPANESE = ("cp932", "euc_jis_2004")
@@ -235,11 +238,13 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
     if codec is None or codec.name == "utf-8" or codec.is_single_byte:
         has_label = codec is not None and codec.name != "utf-8"
         try:
-            text = data.decode("utf-8")
+            text, size = codecs.utf_8_decode(data)  # without an incomplete character at the end
+            if size < len(data) and text.isascii():
+                data.decode("utf-8")  # raises an error: nothing shows that the text is UTF-8
             if not has_label or _is_evident(text, codec):
-                return text
+                return text + "\ufffd" * (size < len(data))
         except UnicodeDecodeError:
-            is_expected = codec is not None or _is_utf8_or_vague(fallback)
+            is_expected = codec is not None or _undeclared_codec(data, fallback) is None
             if _is_mostly_utf8(data, 0.5 if is_expected and not has_label else 0.9):
                 return data.decode("utf-8", "replace")
         if not has_label:
@@ -255,12 +260,6 @@ def is_informative(label: str) -> bool:
         return label not in ("", "us-ascii", "US-ASCII")
     codec = None if _is_ascii_label(label) else _codec(label)
     return codec is not None and codec.name != "ascii"
-
-
-def _is_utf8_or_vague(label: str) -> bool:
-    """Return True if a label does not name a charset other than UTF-8."""
-    codec = _codec(label) if is_informative(label) else None
-    return codec is None or codec.name == "utf-8"
 
 
 def _is_ascii_label(label: str) -> bool:
@@ -296,9 +295,11 @@ def _decode_wide(codec: _Codec, data: bytes) -> str:
 
 
 def _decode_ascii(data: bytes) -> str:
-    """Decode bytes below 128: ISO-2022 if they have its escapes, else ASCII."""
+    """Decode bytes below 128: ISO-2022 or HZ if they have its escapes, else ASCII."""
     if _ESCAPE in data:
         return _decode_iso2022(data, "replace")[0]
+    if _HZ_START in data:
+        return _HZ.sub(lambda run: run[0].decode("hz", "replace").encode(), data).decode()
     return data.decode("ascii")
 
 
@@ -402,7 +403,7 @@ def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str
     """
     if data.isascii():
         codec = None if charset in _COMMON_CHARSETS else _codec(charset)
-        if (codec is None or codec.has_ascii) and _ESCAPE not in data:
+        if (codec is None or codec.has_ascii) and _ESCAPE not in data and _HZ_START not in data:
             return data
     text = decode_part(data, charset, is_html, fallback)
     return normalize_nfc(text).encode("utf-8", "surrogatepass")

@@ -1,28 +1,49 @@
-"""A guess of the charset of undeclared text, by its most frequent characters."""
+"""A guess of the charset of undeclared text: the one in which its characters are most likely."""
 
 from __future__ import annotations
 
 import codecs
+from functools import lru_cache
+from itertools import accumulate
+from math import exp, inf, log
 
 from streamnb.patterns import lazy_pattern
 
-_RUN = lazy_pattern(rb"[A-Za-z]?[\x80-\xff]++[A-Za-z]?")
-_SAMPLE = 1 << 14  # bytes of the text that are tried
-_MIN_CHARACTERS = 8  # beyond ASCII; fewer prove nothing
-_MIN_RUN = (
-    3.2  # bytes: mean size of a run with an ASCII letter on each side; Latin text has about 3
-)
-_MAX_LATIN = 0.3  # share of runs beside an ASCII letter; nearly 1 in Latin text
-_MIN_SCORE = 0.5  # share of frequent characters, divided by their highest share below
-_MAX_DAMAGED = 0.02  # share of characters that a charset may leave undecoded
-_MIN_DISTINCT = 4  # frequent characters; a bullet in a list is one
-# a small letter before a capital; the Greek sigma for ends of words inside a word
-_INVERTED = lazy_pattern(
-    r"[\u0430-\u044f\u0451\u03b1-\u03c9][\u0410-\u042f\u0401\u0391-\u03a9]|\u03c2(?=[\u03b1-\u03c9])"
-)
-_INVERTED_WEIGHT = 3  # frequent characters that one such pair outweighs
+# Bytes beyond ASCII, an ASCII letter before them, and a byte that may be the last of two.
+_RUN = lazy_pattern(rb"[A-Za-z]?[\x80-\xff]++[@-~]?")
+_SAMPLE = 1 << 14  # bytes of the text that are searched for runs
+_MAX_RUNS = 2048  # bytes of runs that are decoded: about 1 ms
+_MIN_BYTES = 4  # beyond ASCII; fewer prove nothing
+_MIN_DISTINCT = 3  # letters of an alphabet; two can be a pair of quotation marks
+_MIN_DISTINCT_PAIRS = 2
+_MIN_RUN = 2.0  # bytes beyond ASCII in a row in another alphabet: Latin has 1.2, Russian 4
+# Runs of these sizes at most, with more ASCII letters beside them, are Latin without further tests.
+_MAX_LATIN, _MAX_LATIN_RUN = 1.2, 1.5
 _HIGH_BYTES = bytes(range(0x80, 0x100))
-_CYRILLIC = "оеаинтсрвлкмдпу"
+_SECOND_BYTES = (*range(0x40, 0x7F), *range(0xA1, 0xFF))  # a first byte alone must not decode
+_LETTERS = bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B))
+# Marks of Latin text, such as quotation marks, without other bytes beyond ASCII beside them.
+_LATIN_MARK = lazy_pattern(
+    rb"(?<![\x80-\xff])[\x84\x85\x91-\x97\xa0\xa9\xab\xae-\xb0\xb7\xbb]{1,2}(?![\x80-\xff])"
+)
+_RARE_IN_LATIN = bytes((*range(0x80, 0x8A), 0xA2, 0xA4, 0xA7, 0xAD, 0xB2, 0xB4, 0xBD))
+# Log-likelihoods, chosen on the messages of programs in 40 languages. With half or twice of each,
+# the number of wrong guesses changes by less than a tenth.
+_LATIN_LETTER = -4.5
+_MARK = -3.0
+_AFTER_LATIN = -2.5  # a letter beyond ASCII after another one, or a byte that is rare in Latin text
+_ALONE = -1.0  # a side of a run without an ASCII letter
+_BESIDE_ASCII = -4.0  # a letter of another script beside an ASCII letter
+_AFTER_ASCII = -1.5  # the same for scripts with two bytes per character, before it
+_INVERTED_PAIR = -4.0  # a small letter before a capital; the Greek sigma for ends inside a word
+_CAPITAL = -0.7  # in text that has small letters, too
+_UNUSUAL = -13.8
+_DAMAGED = -14.0
+_ASCII_BYTE = 3.7  # the gain if an ASCII byte is part of a character
+_MARGIN = 3.0  # by which a charset must be more likely than Latin
+_INVERTED = lazy_pattern(
+    r"[\u0430-\u045f\u03ac-\u03ce][\u0400-\u042f\u0386-\u03ab]|\u03c2(?=[\u03b1-\u03c9])"
+)
 _HANZI = (
     "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就"
     "分对成会可主发年动同工也能下过子说产种面而方后多定行学法所民得经"
@@ -31,26 +52,30 @@ _TRADITIONAL = (
     "的一是在不了有和人這中大為上個國我以要他時來用們生到作地於出就"
     "分對成會可主發年動同工也能下過子說產種面而方後多定行學法所民得經"
 )
-_KANA = "のにはをたがでてとしれさいなもすかりるこまんうあらきくっよどそー"
+_KANA = "のにはをがたでてとしれさいなもすかりるこまんうあらきくっよどそー"
 _HANGUL = "이다는에의을가를은로하고지한도기사인서시그자대리어해나아과수정일부보만전있주성상"
-# Charset, its frequent characters, and their highest share of all non-ASCII characters.
-_DOUBLE_BYTE = (
-    ("cp932", _KANA, 0.4),
-    ("euc_jis_2004", _KANA, 0.4),
-    ("gb18030", _HANZI, 0.2),
-    ("big5hkscs", _TRADITIONAL, 0.2),
-    ("cp949", _HANGUL, 0.35),
-)
-_CANDIDATES = (
-    *_DOUBLE_BYTE,
-    ("cp1251", _CYRILLIC, 1.0),
-    ("koi8-r", _CYRILLIC, 1.0),
-    ("iso8859-5", _CYRILLIC, 1.0),
-    ("cp866", _CYRILLIC, 1.0),
-    ("cp1253", "αοιετσνηυρπκμλς", 1.0),
-    ("cp1255", "יוהלאמרבתשנ", 1.0),
-    ("cp1256", "اليمونرتبة", 0.9),
-    ("cp874", "านรอกเงมยลวดทส่้", 0.9),
+_MARKS = "。、「」『』《》“”・…　【】\uff0c\uff01\uff1f\uff1a\uff08\uff09"
+_JAPANESE = ((0.4, "euc_jp", 0xB0, 0xCF), (0.2, "euc_jp", 0xA4, 0xA5), (0.35, _KANA))
+# Charset, and the shares of its usual characters: some with certain first bytes, and frequent ones.
+_DOUBLE_BYTE = {
+    "cp932": _JAPANESE,
+    "euc_jis_2004": _JAPANESE,
+    "gb18030": ((0.7, "gb18030", 0xB0, 0xD7), (0.22, _HANZI)),
+    "big5hkscs": ((0.7, "big5", 0xA4, 0xC6), (0.22, _TRADITIONAL)),
+    "cp949": ((0.5, "cp949", 0xB0, 0xC8), (0.45, _HANGUL)),
+}
+_RANK_SCALE = 9.0  # ranks after which a letter is e times as rare; about the same in all alphabets
+_CYRILLIC = "оеаинтсрвлкмдпуяыьгзбчійхжшюцщэфјїєъёґљњћђўџќѓѕ"
+# Charset, and its letters by frequency.
+_SINGLE_BYTE = (
+    ("cp1251", _CYRILLIC),
+    ("koi8-r", _CYRILLIC),
+    ("iso8859-5", _CYRILLIC),
+    ("cp866", _CYRILLIC),
+    ("cp1253", "αοιετσνηυρπκμλςίγόδάέύήωχθώφβξζψϊϋΐΰ"),
+    ("cp1255", "יהולארתבמשענכדחםפקסןצגטז־ךףץ"),
+    ("cp1256", "اليمنورتبةعدسفهكقأحجشصطخضىثئإزذءغظؤآ،؟"),
+    ("cp874", "านรอกเงมยลวดทัส่้ีติะปบคหแจพชขืุไู์ใ็โำผถซณธศฉภษญฐฟฝฮๆ"),
 )
 
 
@@ -59,43 +84,106 @@ def guess_charset(data: bytes) -> str:
 
     Examples
     --------
-    >>> text = "Привет! Как дела? Приходите завтра на обед, будем рады."
+    >>> text = "Привет! Как дела?"
     >>> guess_charset(text.encode("koi8-r")), guess_charset(text.encode("cp1251"))
     ('koi8-r', 'cp1251')
+    >>> guess_charset("無料のお知らせ".encode("cp932"))
+    'cp932'
     >>> guess_charset("Où êtes-vous allés cet été, à la mer ou à la forêt ?".encode("latin-1"))
     ''
     """
-    data = data[:_SAMPLE]
     if data.isascii():
         return ""
+    data = data[:_SAMPLE]
     runs = _RUN.findall(data)
-    is_high_rare = sum(map(len, runs)) < _MIN_RUN * len(runs)
-    if len(data) - len(data.translate(None, _HIGH_BYTES)) < _MIN_CHARACTERS or is_high_rare:
+    high_count = len(data) - len(data.translate(None, _HIGH_BYTES))
+    if high_count < _MIN_BYTES:
         return ""
     if _is_utf8(data):
         return "utf-8"
-    is_latin = sum(map(_has_ascii, runs)) > _MAX_LATIN * len(runs)
-    scores = {
-        charset: _frequent_share(data, charset, frequent) / usual_share
-        for charset, frequent, usual_share in (_DOUBLE_BYTE if is_latin else _CANDIDATES)
+    run_count = len(runs)
+    if _ascii_sides(runs) > _MAX_LATIN * run_count and high_count < _MAX_LATIN_RUN * run_count:
+        return ""
+    ends = accumulate(map(len, runs))
+    runs = [run for run, end in zip(runs, ends, strict=True) if end <= _MAX_RUNS] or runs[:1]
+    sample = b" ".join(runs)[: 2 * _MAX_RUNS]
+    sides = _ascii_sides(runs)
+    letters_before = sum(run[:1] in _LETTERS for run in runs)
+    likelihoods = {
+        charset: _double_byte_likelihood(sample, charset) + letters_before * _AFTER_ASCII
+        for charset in _DOUBLE_BYTE
     }
-    best = max(scores, key=scores.__getitem__)
-    return best if scores[best] >= _MIN_SCORE else ""
+    for charset, letters in _SINGLE_BYTE if high_count >= _MIN_RUN * run_count else ():
+        likelihoods[charset] = _likelihood(sample, charset, letters) + sides * _BESIDE_ASCII
+    best = max(likelihoods, key=likelihoods.__getitem__)
+    return best if likelihoods[best] > _latin_likelihood(sample) + _MARGIN else ""
 
 
-def _frequent_share(data: bytes, charset: str, frequent: str) -> float:
-    """Return the share of frequent characters among non-ASCII ones; 0 for damaged text."""
-    text = data.decode(charset, "replace")
+def _ascii_sides(runs: list[bytes]) -> int:
+    """Return the number of ASCII letters beside runs."""
+    return sum((run[:1] in _LETTERS) + (run[-1:] in _LETTERS) for run in runs)
+
+
+def _latin_likelihood(sample: bytes) -> float:
+    """Return the log-likelihood of bytes beyond ASCII in Latin text of any charset."""
+    high_count = len(sample) - len(sample.translate(None, _HIGH_BYTES))
+    sample = _LATIN_MARK.sub(b" ", sample)
+    runs = _RUN.findall(sample)
+    letter_count = len(sample) - len(sample.translate(None, _HIGH_BYTES))
+    rare_count = len(sample) - len(sample.translate(None, _RARE_IN_LATIN))
+    return (
+        (high_count - letter_count) * _MARK
+        + letter_count * _LATIN_LETTER
+        + (letter_count - len(runs) + rare_count) * _AFTER_LATIN
+        + (2 * len(runs) - _ascii_sides(runs)) * _ALONE
+    )
+
+
+def _double_byte_likelihood(sample: bytes, charset: str) -> float:
+    """Return the log-likelihood of text in a charset with two bytes per character."""
+    text = sample.decode(charset, "replace")
     characters = [character for character in text if character > "\x7f"]
-    if text.count("\ufffd") > 1 + _MAX_DAMAGED * len(characters):
-        return 0.0
-    # Capitals of one charset are small letters of another.
-    inverted_count = len(_INVERTED.findall(text))
-    text = text.lower()
-    counts = [text.count(character) for character in frequent]
-    is_varied = len(counts) - counts.count(0) >= _MIN_DISTINCT
-    score = sum(counts) - _INVERTED_WEIGHT * inverted_count
-    return score / max(len(characters), 1) if is_varied else 0.0
+    if len(set(characters)) < _MIN_DISTINCT_PAIRS:
+        return -inf
+    weights = _character_weights(charset)
+    ascii_count = len(sample) - len(sample.translate(None, _HIGH_BYTES))
+    ascii_count = (len(sample) - ascii_count) - (len(text) - len(characters))
+    return ascii_count * _ASCII_BYTE + sum([weights.get(item, _UNUSUAL) for item in characters])
+
+
+@lru_cache(maxsize=len(_DOUBLE_BYTE))
+def _character_weights(charset: str) -> dict[str, float]:
+    """Return the log-likelihood of each usual character of a charset."""
+    weights = dict.fromkeys(_MARKS, log(0.05 / len(_MARKS)))
+    for share, characters, *first_bytes in _DOUBLE_BYTE[charset]:
+        if first_bytes:
+            first, last = first_bytes
+            pairs = [bytes((i, j)) for i in range(first, last + 1) for j in _SECOND_BYTES]
+            characters = b"".join(pairs).decode(characters, "ignore")
+        weights.update(dict.fromkeys(characters, log(share / len(characters))))
+    return weights
+
+
+def _likelihood(sample: bytes, charset: str, letters: str) -> float:
+    """Return the log-likelihood of text in a charset with one byte per character."""
+    text = sample.decode(charset, "replace")
+    weights = _letter_weights(letters)
+    lower = text.lower()
+    if len(set(lower) & weights.keys()) < _MIN_DISTINCT:
+        return -inf
+    capital_count = min(sum(map(str.isupper, text)), sum(map(str.islower, text)))
+    return (
+        sum([weights.get(item, _UNUSUAL) for item in lower if item > "\x7f"])
+        + len(_INVERTED.findall(text)) * _INVERTED_PAIR
+        + capital_count * _CAPITAL
+    )
+
+
+@lru_cache(maxsize=len(_SINGLE_BYTE))
+def _letter_weights(letters: str) -> dict[str, float]:
+    """Return the log-likelihood of each letter, which falls exponentially with its rank."""
+    total = sum(exp(-rank / _RANK_SCALE) for rank in range(len(letters)))
+    return {letter: -rank / _RANK_SCALE - log(total) for rank, letter in enumerate(letters)}
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -104,7 +192,3 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _has_ascii(run: bytes) -> bool:
-    return run[0] < 0x80 or run[-1] < 0x80

@@ -32,7 +32,7 @@ _PROLOGUE = 1000  # bytes that have the word for HTML and the code page
 
 
 class _State(NamedTuple):
-    """The state of a group: its text is invisible, or is RTF for HTML; see `read_rtf`."""
+    """The state of a group: its text is invisible, or is RTF for HTML; see `read_page`."""
 
     is_unshown: bool = False
     is_replaced: bool = False
@@ -72,15 +72,17 @@ def expand_rtf(data: bytes, limit: int) -> bytes:
     return bytes(out[len(_DICTIONARY) :])
 
 
-def read_rtf(rtf: bytes) -> tuple[str, bool]:
-    r"""Return the page of HTML that RTF contains and True, or its text and False.
+def read_page(rtf: bytes) -> str:
+    r"""Return the page of HTML in RTF; "" for other RTF, which repeats a body of plain text.
 
     Examples
     --------
-    >>> read_rtf(rb"{\rtf1\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b\htmlrtf0 caf\'e9 \u8364?}")
-    ('<p>café €', True)
+    >>> read_page(rb"{\rtf1\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b\htmlrtf0 caf\'e9 \u8364?}")
+    '<p>café €'
     """
     prologue = rtf[:_PROLOGUE]
+    if b"\\fromhtml1" not in prologue:
+        return ""
     page = _CODE_PAGE.search(prologue)
     charset = "cp" + page[1].decode() if page else ""
     pieces: list[str] = []
@@ -113,5 +115,4 @@ def read_rtf(rtf: bytes) -> tuple[str, bool]:
             run += text[max(skip_count, 0) :]
             skip_count -= len(text)
     text = "".join((*pieces, decode_text(bytes(run), charset)))
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text, b"\\fromhtml1" in prologue
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

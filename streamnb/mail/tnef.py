@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from streamnb.mail.charsets import decode_text
 from streamnb.mail.content_types import TNEF_START
-from streamnb.mail.rtf import expand_rtf, read_rtf
+from streamnb.mail.rtf import expand_rtf, read_page
 
 _MAX_STEPS = 20_000  # attributes and values of properties that are read: about 20 ms
 # attributes
@@ -131,13 +131,13 @@ def _read_bodies(message: _Properties, charset: str, limit: int) -> Iterator[byt
         yield _entity("plain; charset=utf-8", _text(message[_PLAIN_BODY], charset).encode())
     html = message.get(_HTML_BODY)
     if html is not None and html.kind != _UNICODE:
-        page = _number(message.get(_HTML_CODE_PAGE, _Property()).value, 0, 4)
-        yield _entity(f"html; charset=cp{page}" if page else "html", html.value)
+        code_page = _number(message.get(_HTML_CODE_PAGE, _Property()).value, 0, 4)
+        yield _entity(f"html; charset=cp{code_page}" if code_page else "html", html.value)
     elif html is not None:
         yield _entity("html; charset=utf-8", _text(html, "").encode())
     elif _RTF_BODY in message:
-        text, is_html = read_rtf(expand_rtf(message[_RTF_BODY].value, limit))
-        yield _entity("html; charset=utf-8" if is_html else "plain; charset=utf-8", text.encode())
+        page = read_page(expand_rtf(message[_RTF_BODY].value, limit))
+        yield _entity("html; charset=utf-8", page.encode()) if page else b""
 
 
 def _entity(subtype: str, content: bytes) -> bytes:

@@ -254,6 +254,8 @@ def test_japanese_has_the_characters_of_all_makers(data, text, label):
         ("", b"\x1b$)C\x0e0!3*\x0f end", "가나 end"),
         ("iso-2022-cn", b"\x1b$)A\x0e=;;;\x0f end", "交换 end"),
         ("hz-gb-2312", b"This ~{<:Ky2;S{~} end", "This 己所不欲 end"),
+        ("", b"This ~{<:Ky2;S{~} end", "This 己所不欲 end"),
+        ("us-ascii", b'(format t "~{~a ~}~{foo bar~}")', '(format t "~{~a ~}~{foo bar~}")'),
     ],
 )
 def test_other_charsets_with_escapes_are_read(label, data, text):
@@ -303,6 +305,53 @@ def test_text_without_a_true_label_is_read_by_its_characters(codec, label):
     assert mail.text == text + "\n"
     if label != "utf-8":  # a label that is wrong for the body is used for the subject
         assert mail.get("subject").strip() == text[:12].strip()
+
+
+SHORT = {
+    "cp932": [
+        "会議の件",
+        "明日の予定について",
+        "無料のお知らせ",
+        "オンライン カジノ",
+        "Re: 請求書",
+    ],
+    "euc_jp": ["会議の件です", "明日の予定について", "無料のお知らせ", "オンライン カジノ"],
+    "big5": ["會議通知", "明天的時間", "免費廣告信", "公司開發票 2024", "[廣告] 貸款"],
+    "cp949": ["회의 일정", "무료 상담", "내일 저녁 약속", "(광고) 대출"],
+    "gb18030": ["会议通知", "公司开发票", "明天的时间 2024", "代开增值税发票"],
+    "cp1255": ["פגישה מחר בבוקר", "הצעה מיוחדת בשבילך", "הנחה על תרופות"],
+    "cp1251": ["Привет!", "Встреча завтра", "СРОЧНО: кредит"],
+    "koi8-r": ["Привет!", "Встреча завтра", "СРОЧНО: кредит"],
+    "cp1253": ["Καλημέρα", "Δωρεάν δώρο"],
+    "cp1252": ["déjà vu", "“quoted”", "« à »", "Größe: ÄÖÜ", "più è già", "AÇÃO E NÃO"],
+}
+
+
+@pytest.mark.parametrize("codec", SHORT)
+def test_short_texts_without_a_label_are_read_by_their_characters(codec):
+    for text in SHORT[codec]:
+        assert decode_text(text.encode(codec)) == text
+        page = text.encode(codec) + b" Dear all, please find the report. http://a.example/x~y" * 9
+        assert decode_text(page).startswith(text)
+
+
+def test_latin_texts_in_other_charsets_are_no_other_script():
+    for text in (
+        "Zażółć gęślą jaźń",
+        "Příliš žluťoučký kůň",
+        "číslo částí",
+        "Árvíztűrő tükörfúrógép",
+    ):
+        for codec in ("cp1250", "iso8859-2"):
+            assert decode_text(text.encode(codec)) == text.encode(codec).decode("cp1252", "replace")
+
+
+@pytest.mark.parametrize("label", ["", "utf-8", "us-ascii", "iso-8859-1"])
+@pytest.mark.parametrize("text", ["café, où", "Привет", "会議"])
+def test_utf8_can_end_within_a_character(text, label):
+    for cut in ("é".encode()[:1], "会".encode()[:2], "😀".encode()[:3]):
+        assert decode_text(text.encode() + cut, label) == text + "\ufffd"
+    assert decode_text(b"caf\xe9", label if label != "utf-8" else "") == "caf\xe9"
 
 
 @pytest.mark.parametrize("declaration", [

@@ -58,7 +58,7 @@ def compare(data: bytes) -> tuple[bool, bool]:
     # The library takes delivery reports apart into parts of their own; here they are text.
     comparable = not any(
         any(not isinstance(defect, MissingHeaderBodySeparatorDefect) for defect in part.defects)
-        or part.get_content_type() == "message/delivery-status"
+        or part.get_content_type() in ("message/delivery-status", "application/ms-tnef")
         for part in library.walk()
     )
     if not comparable or b"\0" in data:
