@@ -244,11 +244,11 @@ def decode_text(data: bytes, charset: str = "", fallback: str = "") -> str:
             if not has_label or _is_evident(text, codec):
                 return text + "\ufffd" * (size < len(data))
         except UnicodeDecodeError:
-            is_expected = codec is not None or _undeclared_codec(data, fallback) is None
-            if _is_mostly_utf8(data, 0.5 if is_expected and not has_label else 0.9):
+            has_utf8_label = codec is not None and not has_label
+            if not has_label:
+                codec = _undeclared_codec(data, fallback)
+            if _is_mostly_utf8(data, 0.5 if has_utf8_label or codec is None else 0.9):
                 return data.decode("utf-8", "replace")
-        if not has_label:
-            codec = _undeclared_codec(data, fallback)
         if codec is None:
             return data.decode("cp1252", "replace")
     return _decode_by(codec, data)

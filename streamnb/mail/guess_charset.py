@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import codecs
 from functools import lru_cache
-from itertools import accumulate
 from math import exp, inf, log
+from typing import NamedTuple
 
 from streamnb.patterns import lazy_pattern
 
-# Bytes beyond ASCII, an ASCII letter before them, and a byte that may be the last of two.
-_RUN = lazy_pattern(rb"[A-Za-z]?[\x80-\xff]++[@-~]?")
+_RUN = lazy_pattern(rb"[\x80-\xff]++[@-~]?")  # the last byte may be the second of a character
 _SAMPLE = 1 << 14  # bytes of the text that are searched for runs
-_MAX_RUNS = 2048  # bytes of runs that are decoded: about 1 ms
+_MAX_RUNS = 512  # bytes of runs that are decoded: about 0.3 ms
 _MIN_BYTES = 4  # beyond ASCII; fewer prove nothing
 _MIN_DISTINCT = 3  # letters of an alphabet; two can be a pair of quotation marks
 _MIN_DISTINCT_PAIRS = 2
 _MIN_RUN = 2.0  # bytes beyond ASCII in a row in another alphabet: Latin has 1.2, Russian 4
 # Runs of these sizes at most, with more ASCII letters beside them, are Latin without further tests.
 _MAX_LATIN, _MAX_LATIN_RUN = 1.2, 1.5
+_MAX_RARE = 0.1  # share of bytes that are rare in Latin text
 _HIGH_BYTES = bytes(range(0x80, 0x100))
 _SECOND_BYTES = (*range(0x40, 0x7F), *range(0xA1, 0xFF))  # a first byte alone must not decode
 _LETTERS = bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B))
+# h for a byte beyond ASCII, a for a letter of ASCII
+_KINDS = bytes(0x61 if byte in _LETTERS else 0x68 if byte > 0x7F else 0x20 for byte in range(256))
 # Marks of Latin text, such as quotation marks, without other bytes beyond ASCII beside them.
 _LATIN_MARK = lazy_pattern(
     rb"(?<![\x80-\xff])[\x84\x85\x91-\x97\xa0\xa9\xab\xae-\xb0\xb7\xbb]{1,2}(?![\x80-\xff])"
@@ -95,47 +97,72 @@ def guess_charset(data: bytes) -> str:
     if data.isascii():
         return ""
     data = data[:_SAMPLE]
-    runs = _RUN.findall(data)
-    high_count = len(data) - len(data.translate(None, _HIGH_BYTES))
-    if high_count < _MIN_BYTES:
+    shape = _count_runs(data)
+    rare_count = len(data) - len(data.translate(None, _RARE_IN_LATIN))
+    is_latin = shape.is_latin() and rare_count < _MAX_RARE * shape.high_count
+    if shape.high_count < _MIN_BYTES or is_latin:
         return ""
     if _is_utf8(data):
         return "utf-8"
-    run_count = len(runs)
-    if _ascii_sides(runs) > _MAX_LATIN * run_count and high_count < _MAX_LATIN_RUN * run_count:
-        return ""
-    ends = accumulate(map(len, runs))
-    runs = [run for run, end in zip(runs, ends, strict=True) if end <= _MAX_RUNS] or runs[:1]
-    sample = b" ".join(runs)[: 2 * _MAX_RUNS]
-    sides = _ascii_sides(runs)
-    letters_before = sum(run[:1] in _LETTERS for run in runs)
+    sample = _find_runs(data)
+    before, after = _count_runs(sample)[2:]
     likelihoods = {
-        charset: _double_byte_likelihood(sample, charset) + letters_before * _AFTER_ASCII
+        charset: _double_byte_likelihood(sample, charset) + before * _AFTER_ASCII
         for charset in _DOUBLE_BYTE
     }
-    for charset, letters in _SINGLE_BYTE if high_count >= _MIN_RUN * run_count else ():
-        likelihoods[charset] = _likelihood(sample, charset, letters) + sides * _BESIDE_ASCII
+    for charset, letters in _SINGLE_BYTE if shape.high_count >= _MIN_RUN * shape.run_count else ():
+        sides_likelihood = (before + after) * _BESIDE_ASCII
+        likelihoods[charset] = _likelihood(sample, charset, letters) + sides_likelihood
     best = max(likelihoods, key=likelihoods.__getitem__)
     return best if likelihoods[best] > _latin_likelihood(sample) + _MARGIN else ""
 
 
-def _ascii_sides(runs: list[bytes]) -> int:
-    """Return the number of ASCII letters beside runs."""
-    return sum((run[:1] in _LETTERS) + (run[-1:] in _LETTERS) for run in runs)
+class _Runs(NamedTuple):
+    """Numbers of bytes beyond ASCII, their runs, and the ASCII letters before and after a run."""
+
+    high_count: int
+    run_count: int
+    before: int
+    after: int
+
+    def is_latin(self) -> bool:
+        """Return True if the runs are as short and as near to ASCII letters as in Latin text."""
+        is_short = self.high_count < _MAX_LATIN_RUN * self.run_count
+        return is_short and self.before + self.after > _MAX_LATIN * self.run_count
+
+
+def _count_runs(data: bytes) -> _Runs:
+    kinds = data.translate(_KINDS)
+    before = kinds.count(b"ah")
+    run_count = before + kinds.count(b" h") + kinds.startswith(b"h")
+    return _Runs(kinds.count(b"h"), run_count, before, kinds.count(b"ha"))
+
+
+def _find_runs(data: bytes) -> bytes:
+    """Return the first runs of bytes beyond ASCII, with the ASCII bytes beside them."""
+    runs: list[bytes] = []
+    size = end = 0
+    for match in _RUN.finditer(data):
+        runs.append(data[max(match.start() - 1, end) : match.end()])
+        end = match.end()
+        size += len(runs[-1])
+        if size >= _MAX_RUNS:
+            break
+    return b" ".join(runs)[: 2 * _MAX_RUNS]
 
 
 def _latin_likelihood(sample: bytes) -> float:
     """Return the log-likelihood of bytes beyond ASCII in Latin text of any charset."""
-    high_count = len(sample) - len(sample.translate(None, _HIGH_BYTES))
+    mark_count = _count_runs(sample).high_count
     sample = _LATIN_MARK.sub(b" ", sample)
-    runs = _RUN.findall(sample)
-    letter_count = len(sample) - len(sample.translate(None, _HIGH_BYTES))
+    letter_count, run_count, before, after = _count_runs(sample)
+    mark_count -= letter_count
     rare_count = len(sample) - len(sample.translate(None, _RARE_IN_LATIN))
     return (
-        (high_count - letter_count) * _MARK
+        mark_count * _MARK
         + letter_count * _LATIN_LETTER
-        + (letter_count - len(runs) + rare_count) * _AFTER_LATIN
-        + (2 * len(runs) - _ascii_sides(runs)) * _ALONE
+        + (letter_count - run_count + rare_count) * _AFTER_LATIN
+        + (2 * run_count - before - after) * _ALONE
     )
 
 
