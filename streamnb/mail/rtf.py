@@ -13,7 +13,7 @@ _DICTIONARY = (
     rb"{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript "
     rb"\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0"
     b"\r\n"
-    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
+    rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"  # codespell:ignore pard
 )
 _DICTIONARY_SIZE = 4096  # bytes
 _HEADER_SIZE = 16  # bytes before the compressed data
