@@ -114,5 +114,5 @@ def read_page(rtf: bytes) -> str:
             text = bytes((int(byte, 16),)) if byte else token[0]
             run += text[max(skip_count, 0) :]
             skip_count -= len(text)
-    text = "".join((*pieces, decode_text(bytes(run), charset)))
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    page_text = "".join((*pieces, decode_text(bytes(run), charset)))
+    return page_text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
