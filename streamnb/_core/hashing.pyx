@@ -13,7 +13,7 @@ from libc.math cimport NAN, fabs
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
-from streamnb._core.arrays cimport LARGEST_COUNT, MAX_NAMES, grown, new_array
+from streamnb._core.arrays cimport LARGEST_COUNT, MAX_NAMES, checked, grown, new_array
 
 cnp.import_array()
 
@@ -190,3 +190,20 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
         return fingerprints, counts, PyBytes_FromStringAndSize(names, held), ends
     finally:
         free(names)
+
+
+def smallest_fingerprints(tuple views) -> list:
+    """Return the smallest fingerprint of each view (`TokenCounts`), or None for a view without features."""
+    cdef list smallest = []
+    cdef uint64_t *f
+    cdef uint64_t value
+    cdef Py_ssize_t i, n
+    for view in views:
+        fingerprints = view.fingerprints
+        n = len(fingerprints)
+        f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
+        value = 0xFFFFFFFFFFFFFFFF
+        for i in range(n):
+            value = min(value, f[i])
+        smallest.append(value if n else None)
+    return smallest

@@ -66,7 +66,7 @@ class LabelNoise(OnlineEstimator):
 
     # One wrong label of ten.
     _INITIAL_LABELS = 10.0
-    _INITIAL_RATE = round(1 / _INITIAL_LABELS / _NOISE_STEP) * _NOISE_STEP
+    INITIAL_RATE = round(1 / _INITIAL_LABELS / _NOISE_STEP) * _NOISE_STEP
     # Labels. 0 is better if labels of one class only are wrong, and worse if 30 % of all are wrong.
     _SHARED_LABELS = 30.0
     _MAX_RATE = 0.49  # above one half, two classes would swap their meanings
@@ -84,7 +84,7 @@ class LabelNoise(OnlineEstimator):
 
     def _widen(self, n_classes: int) -> None:
         missing = n_classes - len(self._rates)
-        self._rates += [self._INITIAL_RATE] * missing
+        self._rates += [self.INITIAL_RATE] * missing
         self._labels += [self._INITIAL_LABELS] * missing
 
     @property
@@ -94,7 +94,7 @@ class LabelNoise(OnlineEstimator):
             return self.fixed
         labels = math.fsum(self._labels)
         if not labels:
-            return self._INITIAL_RATE
+            return self.INITIAL_RATE
         pairs = zip(self._rates, self._labels, strict=True)
         mean = math.fsum(rate * weight for rate, weight in pairs) / labels
         return min(max(mean, 0.0), self._MAX_RATE)
@@ -196,7 +196,7 @@ class LabelNoise(OnlineEstimator):
     def remap_classes(self, index_map: IndexMap) -> Self:
         """Return a copy with class indices changed, as in `OnlineEstimator`."""
         copied = type(self)(self.fixed)
-        copied._rates = remap_values(self._rates, index_map, self._INITIAL_RATE)
+        copied._rates = remap_values(self._rates, index_map, self.INITIAL_RATE)
         copied._labels = remap_values(self._labels, index_map, self._INITIAL_LABELS)
         return copied
 
@@ -205,7 +205,7 @@ class LabelNoise(OnlineEstimator):
         n = len(self._labels)
         while n and (self._labels[n - 1], self._rates[n - 1]) == (
             self._INITIAL_LABELS,
-            self._INITIAL_RATE,
+            self.INITIAL_RATE,
         ):
             n -= 1
         return {

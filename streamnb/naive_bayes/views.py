@@ -15,6 +15,7 @@ from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.mistake_tests import MistakeTests
 from streamnb.naive_bayes.online_estimator import OnlineEstimator
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.reliability import ClassReliability
@@ -157,6 +158,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     feedback: SelectiveFeedback = attribute(init=False)
     reliability: ClassReliability = attribute(init=False)
     counted: CountedWeights = attribute(init=False)
+    mistake_tests: MistakeTests = attribute(init=False)
 
     takes_views = True
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
@@ -174,6 +176,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         self.feedback = SelectiveFeedback()
         self.reliability = ClassReliability()
         self.counted = CountedWeights(len(models))
+        self.mistake_tests = MistakeTests()
         self.receipt = None
 
     @property
@@ -186,6 +189,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             "class_runs": self.class_runs,
             "feedback": self.feedback,
             "counted": self.counted,
+            "mistake_tests": self.mistake_tests,
         }
 
     def _more_tags(self) -> set[str]:
@@ -406,6 +410,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         )
         position = active.index(class_index)
         belief_weight = mix_weight * self._noise_weight(noise_weight)
+        if not is_correct and not self.noise.fixed:
+            belief_weight *= self.mistake_tests.noise_weight(
+                predicted, class_index, prediction.views
+            )
         is_trusted = self.noise.fixed == 0  # then counts and weights of systems have no noise
         random = 0.0
         if feedback is None and not self.noise.fixed:
@@ -413,6 +421,15 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         posterior, rates, label_weight = self.noise.posterior(
             proba, active, position, class_weight, total_weight - class_weight, random
         )
+        if feedback is None:
+            deltas |= self.mistake_tests.learn(
+                predicted,
+                class_index,
+                prediction.views,
+                proba[best] if is_correct else 1 - posterior[position],
+                rates[best],
+                len(active) - 1,
+            )
         posterior = _mix_with_label(posterior, position, belief_weight)
         if feedback is None:
             random = random / len(active) / label_weight if random else 0.0
@@ -527,8 +544,9 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def restore(self, state: Any) -> None:
         """Set the state that `state` returned. A damaged one raises an exception of any type."""
-        # Models of earlier versions have no sums of update weights.
-        state = {**CountedWeights(len(self._view_models)).state(), **state}
+        # Models of earlier versions lack these sums.
+        initial = CountedWeights(len(self._view_models)).state() | MistakeTests().state()
+        state = {**initial, **state}
         estimators: dict[str, Any] = {
             name: estimator.from_state(state) for name, estimator in self._estimators.items()
         }

@@ -61,7 +61,7 @@ def figure_with(name, factor, *stream):
         return figure(*stream, {name: factor * PARAMETERS[name]})
     changes = [(owner, name, factor * getattr(owner, name)) for owner in CONSTANTS[name]]
     if name == "_INITIAL_LABELS":  # the rate is one wrong label of these
-        changes.append((LabelNoise, "_INITIAL_RATE", LabelNoise._INITIAL_RATE / factor))
+        changes.append((LabelNoise, "INITIAL_RATE", LabelNoise.INITIAL_RATE / factor))
     if name == "_WRONG_LABELS":  # the largest sum is twice this
         changes.append((SelectiveFeedback, "_LARGEST_SUM", factor * SelectiveFeedback._LARGEST_SUM))
     with ExitStack() as patches:

@@ -48,6 +48,26 @@ def joined(stream, size):
     return result
 
 
+def exchanged(stream):
+    """Return the stream with the two most frequent labels exchanged in its second half."""
+    (first, _), (second, _) = Counter(label for _, label, _ in stream).most_common(2)
+    names = {first: second, second: first}
+    middle = len(stream) // 2
+    later = [(text, names.get(label, label)) for text, label, _ in stream[middle:]]
+    return stream[:middle] + [(text, label, label) for text, label in later]
+
+
+def quoted(stream):
+    """Return the stream with the same 200 words after every other text of its second half."""
+    middle = len(stream) // 2
+    quote = " ".join(" ".join(text for text, _, _ in stream[:40]).split()[:200])
+    later = [
+        (f"{text} {quote}" if number % 2 else text, label, label)
+        for number, (text, label, _) in enumerate(stream[middle:])
+    ]
+    return stream[:middle] + later
+
+
 def shapes(stream, rarest):
     """Return each shape's messages (text, true label, given label) and its options of `figures`."""
     draw = random.Random(2)
@@ -69,6 +89,8 @@ def shapes(stream, rarest):
         "3 words of each text": ([(" ".join(t.split()[:3]), y, z) for t, y, z in stream], {}),
         "20 texts joined": (joined(stream, 20), {}),
         "300 texts, 5 times each": (copies, {}),
+        "two classes exchanged at half": (exchanged(stream), {}),
+        "a quote in half of the second half": (quoted(stream), {}),
     }
 
 
