@@ -254,9 +254,8 @@ def _choose_columns(
 
     If the first line is data, the returned table has no header.
     """
-    is_numbered = any(
-        name is not None and name.isdecimal() and name not in table.names for name in (label, text)
-    )
+    columns = [name for name in (label, text) if name is not None and name not in table.names]
+    is_numbered = bool(columns) and all(name.isdecimal() for name in (label, text) if name)
     if has_header is None and is_numbered and not _is_known_header(table.names):
         table = without_header(table)
         if label in table.names:
@@ -298,7 +297,8 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
     else:
         names = printable(", ".join(table.names)[:200])
         raise CorpusError(f"{table.path}:1: no column {name!r:.80}; there are {names}")
-    if index is not None and plain.count(plain[index]) > 1:
+    spellings = table.names if name in table.names else plain
+    if index is not None and spellings.count(spellings[index]) > 1:
         raise CorpusError(f"{table.path}:1: two columns are called {name!r:.80}; rename one")
     return index
 

@@ -331,6 +331,23 @@ def test_columns_can_be_named_or_numbered_in_every_table(tmp_path, delimiter):
     assert [(e.label, e.text) for e in open_corpus(path, **options)] == expected
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    ("label", "text"), [("topic", "2"), ("1", " TEXT "), ("TOPIC", "Words"), ("1", "3"), ("1", "2")]
+)
+def test_columns_are_named_in_any_case_or_numbered(tmp_path, mark, label, text):
+    """The exact name comes first if names differ in case only."""
+    names = ("Topic", "Words", "words", "Text")
+    rows = [names, *(("ab"[i % 2], f"one {i}", f"two {i}", f"one {i}") for i in range(12))]
+    path = tmp_path / "a.csv"
+    path.write_text(mark + "\n".join(map(",".join, rows)))
+    kind = "two" if text == "3" else "one"
+    entries = list(open_corpus(path, label_column=label, text_column=text))
+    if label == "1" and text in "23":  # all numbers: an unknown first line is data
+        entries = entries[1:] if entries[0].label.endswith("Topic") else entries
+    assert [entry.text for entry in entries] == [f"{kind} {i}" for i in range(12)]
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 @pytest.mark.parametrize(
     ("rows", "columns", "message"),
