@@ -458,6 +458,12 @@ class ParametersMixin:
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # not pickled and not copied
     lock: threading.RLock
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # scikit-learn 1.6 reads river's `_more_tags` of a class that does not define its own tags
+        if "_more_tags" in vars(cls) and hasattr(cls, "__sklearn_tags__"):
+            cls.__sklearn_tags__ = cls.__sklearn_tags__
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Create the object and its lock, also during unpickling or copying."""
         self = super().__new__(cls)
