@@ -73,7 +73,7 @@ _VISIBLE = lazy_pattern(rb"\S")
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
 # A delimiter line of a container whose boundary is undeclared, or declared in another spelling.
 _UNDECLARED = lazy_pattern(rb"^--([^\n]{0,200}+)\n(?=content-[a-z-]{1,40}+[ \t]*:)", re.I | re.M)
-# number of lines that begin like a delimiter above which another search is faster
+# If more lines than this begin like a delimiter, another search is faster.
 _MAX_SIMILAR = 1000
 _MAX_DELIMITERS = 1 << 16  # maximum number of parts of a container; a million would take a second
 _CONTAINER_SCANS = 8  # limit of the bytes searched for delimiters, as a multiple of the message

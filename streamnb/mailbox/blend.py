@@ -8,8 +8,8 @@ The site often has fewer classes than the user: for example, spam and ham, while
 ham into work and lists. The site's most probable class other than spam is then the *host* of the
 classes that only the user has. The host and these classes get the site's score of the host, and the
 scores of the user's mailbox decide between them. The prior includes the site's messages of the
-host, so a class with one message does not make all ham unsure. A class that only the site has gets
-the score of the user's most probable class that the site does not have.
+host, so a class with one message does not make all ham unsure. If only the site has
+a class, the user's mailbox scores it like its own most probable class that the site lacks.
 """
 
 from __future__ import annotations

@@ -14,12 +14,13 @@ _STEP = 2.0**-36
 class SelectiveFeedback(OnlineEstimator):
     r"""Online estimate of whether the user labels all messages, or corrects mistakes only.
 
-    Many users label only mistakes. Each label then contradicts the model, even a very good one. As
-    a sample of all messages, such labels would make log-likelihoods seem worthless and labels often
-    wrong. So the estimate sums the probabilities of predicted classes over consecutive mistakes; a
-    correct prediction resets the sum. As the sum rises from 3 to 4, the sampling weight of a
-    mistake falls from 1 to 0. Wrong labels cause consecutive mistakes, too, so the noise weight
-    falls as the sum rises from 10 to 20. A model without a correct prediction starts at 20.
+    Many users label only mistakes. Each label then contradicts the model, even a very good one. If
+    such labels counted as a sample of all messages, the model would learn that its predictions are
+    worthless, or that many labels are wrong. So the estimate sums the probabilities of predicted
+    classes over consecutive mistakes; a correct prediction resets the sum. As the sum rises from 3
+    to 4, the sampling weight of a mistake falls from 1 to 0. Wrong labels cause consecutive
+    mistakes, too, so the noise weight falls as the sum rises from 10 to 20. A model without a
+    correct prediction starts at 20.
 
     For a while, labels can be random, for example because a user moves ten messages to the wrong
     folder. Their probability starts with one such run in a thousand messages, and Bayes' rule

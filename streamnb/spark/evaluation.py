@@ -32,10 +32,10 @@ def prequential(
 ) -> DataFrame:
     """Classify every message with a model that learned all earlier messages and no later one.
 
-    The result is exactly that of one process that reads the stream by position. It is a parallel
-    prefix sum. Each block counts the messages that it learns. Each range of fingerprints sums the
-    counts of earlier blocks for the features that a block needs. Each block is then replayed from
-    these sums.
+    The result is exactly that of one process that reads the stream by position. It has
+    three steps (a parallel prefix sum). Each block counts the messages that it learns. For each
+    block, the counts of all earlier blocks are summed, for the features that the block needs. Each
+    block is then replayed from these sums.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from streamnb.tables.base import Statistics
 from streamnb.tables.columns import Columns, plain_value
 
 MISSING, UNSEEN = -1, -2  # in place of the index of a level
-# A feature of more distinct numbers is a measured one. With 10, months would be; with 40, ages of
-# pupils would not.
+# A feature with more distinct numbers than this is measured: its numbers are no levels. At half the
+# value, the twelve months would be measured; at twice, the ages of pupils would be levels.
 MANY_NUMBERS = 20
 # The kind of a feature is judged by this number of its first levels, for speed. With 500, a column
 # that begins with other values is misjudged more often; with 2,000, the check takes twice the time.

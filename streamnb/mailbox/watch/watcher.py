@@ -34,10 +34,10 @@ from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD, Account, ListedMessa
 from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
-_AWAY_S = 86400.0  # seconds before the first scan; moves since then are learned
+_AWAY_S = 86400.0  # seconds from the assumed last scan to the start, if no scan is stored
 _TICK_S = 1e-3  # minimum seconds between scans
-# seconds between a copy into a class's folder and the deletion of its original that are one move;
-# programs that synchronise folders one after the other take minutes
+# Within this number of seconds, a copy into a class's folder and the deletion of its original are
+# one move. Programs that synchronise folders one after the other take minutes.
 _COPY_S = 3600.0
 _AGED = 1e12  # `first_seen` of a message that `ham_after` has handled
 
