@@ -146,7 +146,7 @@ def filter_stream(client: MailboxClient, strict: bool, unsure_field: str | None 
         try:
             client.finish()
         except StreamNBError as error:
-            sys.stderr.write(f"streamnb: not recorded: {printable(str(error))}\n")
+            sys.stderr.write(f"streamnb: the verdict was not stored: {printable(str(error))}\n")
     if trouble is None:
         return 0
     reason = error_text(trouble)

@@ -119,7 +119,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         default=None,
     )
     rate: float = parameter(
-        Number(0, 100), "training", "Step size of the recalibration.", default=0.3
+        Number(0, 100), "training", "Step size of the learned calibration weights.", default=0.3
     )
     label_noise: float | None = parameter(
         Number(0, 0.5, below=True, none=True),

@@ -216,7 +216,7 @@ def test_messages_are_classified_while_another_process_writes(
         with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
             client.sendmail("a@b.c", ["ann@d.e"], HAM % 97)
         assert FIELD.match(smtp_sink.messages[-1][1])
-    assert "not recorded" in process.stop()
+    assert "the verdict was not stored" in process.stop()
 
 
 def test_requests_fail_at_once_during_an_outage_of_the_database(trained_db, monkeypatch, tmp_path):

@@ -242,7 +242,7 @@ def test_a_message_that_cannot_be_moved_does_not_stop_the_scan(server, tmp_path)
     scene.watcher.scan()
     scene.watcher.scan()
     assert [line for line in scene.report_lines if "INBOX/" in line and "H -" in line]
-    assert sum("later" in line for line in scene.report_lines) == 1
+    assert sum("skipped until" in line for line in scene.report_lines) == 1
     for place in places:
         place.chmod(0o700)
     scene.watcher.scan()

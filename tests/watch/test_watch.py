@@ -315,8 +315,8 @@ def test_one_poisonous_message_does_not_stop_the_others(scene, monkeypatch):
         scene.dir.move(number, "Junk")
     scene.scan()
     assert [scene.label(number) for number in (1, 2, 3)] == ["spam", None, "spam"]
-    assert [line for line in scene.report_lines if "left alone" in line] == [
-        "Junk/2.host: left alone: RecursionError: deep"
+    assert [line for line in scene.report_lines if "skipped" in line] == [
+        "Junk/2.host: skipped: RecursionError: deep"
     ]
     report_lines = len(scene.report_lines)
     scene.scan()
@@ -343,8 +343,8 @@ def test_unreadable_mail_is_learned_at_a_later_scan(scene, monkeypatch, most):
         scene.scan()
     reason = "Input/output error" if most else "it cannot be read"
     assert sorted(scene.report_lines[report_lines:]) == [
-        f"INBOX/2.host: later: {reason}",
-        f"Junk/1.host: later: {reason}",
+        f"INBOX/2.host: skipped until the next scan: {reason}",
+        f"Junk/1.host: skipped until the next scan: {reason}",
     ]
     assert scene.label(1) is None
     scene.scan()
@@ -389,7 +389,7 @@ def test_items_that_are_not_files_are_not_classified(scene):
     os.mkfifo(scene.dir.root / "new" / "1.fifo")
     scene.scan()
     scene.scan()
-    assert scene.report_lines[-1] == "INBOX/1.fifo: later: it cannot be read"
+    assert scene.report_lines[-1] == "INBOX/1.fifo: skipped until the next scan: it cannot be read"
     assert scene.box.label_of(digest(b"")) is None
 
 
@@ -543,7 +543,7 @@ def test_a_failed_move_does_not_stop_other_moves(tmp_path, monkeypatch):
     for _ in range(3):
         scene.scan()
     assert (scene.dir.folders_of(1), scene.dir.folders_of(2)) == (["INBOX"], ["Junk"])
-    assert sum("later: over quota" in line for line in scene.report_lines) == 1
+    assert sum("next scan: over quota" in line for line in scene.report_lines) == 1
     monkeypatch.undo()
     scene.scan()
     assert scene.dir.folders_of(1) == ["Junk"]

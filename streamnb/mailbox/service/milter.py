@@ -181,7 +181,7 @@ class _Judges:
             try:
                 await asyncio.to_thread(self.mailboxes.record, user, content, response, place)
             except Exception as error:  # the message is answered, so the session continues
-                self.monitor.warn(f"not recorded: {error!s:.300}")
+                self.monitor.warn(f"the verdict was not stored: {error!s:.300}")
 
 
 @dataclass(eq=False, repr=False)

@@ -578,7 +578,7 @@ class _Relay:
             try:
                 self.mailboxes.record(user, message, response, place)
             except Exception as error:  # the message is answered, so the connection continues
-                self.monitor.warn(f"not recorded: {error!s:.300}")
+                self.monitor.warn(f"the verdict was not stored: {error!s:.300}")
 
     def close(self) -> None:
         """Close the connection to the next hop, and record the last verdicts."""

@@ -506,4 +506,4 @@ def _record(
         if outcome is not None:
             monitor.learned("ask", response.label or "", outcome.result, message, request.user)
     except Exception as error:  # no message may stop the server
-        monitor.warn(f"not recorded: {error!s:.300}")
+        monitor.warn(f"the verdict was not stored: {error!s:.300}")

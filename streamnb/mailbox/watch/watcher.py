@@ -206,14 +206,14 @@ class Watcher:
             if (location.folder, location.uid) not in self._copies:
                 self._deferred.pop((location.folder, location.uid), None)
         except MailCopyError as error:
-            self.report(f"{location.folder}/{location.uid}: left alone: {error}")
+            self.report(f"{location.folder}/{location.uid}: skipped: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
             self._defer(location.folder, location.uid, root_cause(error))
         except StreamNBError:
             raise
         except Exception as error:  # no mail may stop the watcher
             self.report(
-                f"{location.folder}/{location.uid}: left alone: {type(error).__name__}: {error}"
+                f"{location.folder}/{location.uid}: skipped: {type(error).__name__}: {error}"
             )
             self.locations.put_all([location])
 
@@ -221,7 +221,7 @@ class Watcher:
         """Defer a message until the next scan."""
         if (folder, uid) not in self._deferred:
             if reason:  # report each message once
-                self.report(f"{folder}/{uid}: later: {reason}")
+                self.report(f"{folder}/{uid}: skipped until the next scan: {reason}")
             self._deferred[folder, uid] = self._last_scan
         self._states.clear()
 
@@ -301,7 +301,7 @@ class Watcher:
         source = f"watch {location.folder}"
         label = self.plan.ham or "ham"
         self.mailbox.learn(message, label, PROGRAM, source, run_first=lambda: self._put(aged))
-        self.report(f"{location.folder}/{location.uid}: read and kept: {label}")
+        self.report(f"{location.folder}/{location.uid}: {label} (read and left in the inbox)")
 
     def _handle_arrival(self, location: MessageLocation) -> None:
         """Handle a new message in a folder, unless another watcher has handled it."""
