@@ -269,16 +269,25 @@ class Transactions:
                 "start this command or server again"
             )
 
-    def read_value(self, name: str, table: str = "state") -> Any:
-        """Return the JSON value stored under a name, None if there is none."""
+    def read_text(self, name: str, table: str = "state") -> bytes | None:
+        """Return the text of the JSON value stored under a name, None if there is none."""
         row = self.connection.execute(
             f"SELECT {self.dialect.raw_text.format('value')} FROM {table} WHERE name = ?",  # noqa: S608
             (name,),
         ).fetchone()
         if row is None:
             return None
+        return row[0].encode() if isinstance(row[0], str) else bytes(row[0])
+
+    def read_value(self, name: str, table: str = "state") -> Any:
+        """Return the JSON value stored under a name, None if there is none."""
+        text = self.read_text(name, table)
+        return None if text is None else self.parse_value(name, text)
+
+    def parse_value(self, name: str, text: bytes) -> Any:
+        """Return the JSON value of a text from `read_text`."""
         try:
-            return json.loads(row[0])
+            return json.loads(text)
         except ValueError:
             raise damage_error(self.path, f"state {name!r}") from None
 
@@ -290,14 +299,15 @@ class Transactions:
         """Delete the rows that the last `undo` stored for `redo`."""
         self.connection.execute("DROP TABLE IF EXISTS undone")
 
-    def store_value(self, name: str, value: Any, table: str = "state") -> None:
-        """Store a JSON value under a name."""
+    def store_value(self, name: str, value: Any, table: str = "state") -> bytes:
+        """Store a JSON value under a name, and return its text."""
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
         self.connection.execute(
             f"INSERT INTO {table} VALUES (?, ?) "  # noqa: S608 (ours)
             "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, text),
         )
+        return text.encode()
 
     def close(self) -> None:
         """Close the connection. Committed transactions are on the disk already."""

@@ -14,3 +14,4 @@ from streamnb._core.logs import *  # noqa: F403
 from streamnb._core.markup import *  # noqa: F403
 from streamnb._core.pairs import *  # noqa: F403
 from streamnb._core.scanner import *  # noqa: F403
+from streamnb._core.sparse_rows import *  # noqa: F403

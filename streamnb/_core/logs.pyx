@@ -330,25 +330,6 @@ cdef class LogSums:
         return grid, self.used
 
 
-def log_likelihood_grid(
-    cells, seen, counts, list totals, Py_ssize_t features, list alphas, bint complement=False
-):
-    """Return `CountTable.log_likelihood_grid` for counts (n, K); `seen` has shape (n,), None for all rows."""
-    cdef Py_ssize_t i, n = len(counts), width = len(totals)
-    cdef double *v = <double *> cnp.PyArray_DATA(checked(cells, cnp.NPY_FLOAT64, n * width, "cells"))
-    cdef double *c = <double *> cnp.PyArray_DATA(checked(counts, cnp.NPY_FLOAT64, n, "counts"))
-    cdef cnp.ndarray totals_array = np.array(totals, dtype=np.float64)
-    cdef uint8_t *mask = NULL
-    cdef LogSums sums = LogSums()
-    sums.prepare(alphas, <double *> cnp.PyArray_DATA(totals_array), width, features, complement)
-    if seen is not None:
-        mask = <uint8_t *> cnp.PyArray_DATA(checked(seen, cnp.NPY_UINT8, n, "seen"))
-    for i in range(n):
-        if mask == NULL or mask[i]:
-            sums.add(v + i * width, NULL, width, c[i])
-    return sums.finish()
-
-
 ctypedef fused index_t:
     int32_t
     int64_t

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, join_pages, positions
+from streamnb._core import SparseRows, read_blocks
+from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, positions
 from streamnb.counts.part import BufferedCounts
 from streamnb.counts.places import MOST_PLACES, Places, locate_features
 from streamnb.counts.protocol import (
     Bools,
     Counts,
     Floats,
+    Ints,
     Keys,
     Label,
     UnsupportedError,
@@ -38,6 +40,14 @@ def today() -> int:
 def is_rare(usage: NDArray[np.uint32], day: float) -> Bools:
     """Return whether each feature was in at most one message, before that day (`Page.usage`)."""
     return (usage[:, 0] <= 1) & (usage[:, 1].astype(np.int64) < day)
+
+
+def _class_sums(cells: SparseRows, classes: int) -> list[float]:
+    """Return the exact sum of the counts of each class."""
+    order = np.argsort(cells.classes, kind="stable")
+    ends = np.cumsum(np.bincount(cells.classes, minlength=classes))
+    columns = np.split(cells.counts[order], ends)[:classes]
+    return [math.fsum(column.tolist()) for column in columns]
 
 
 class SqlCounts(Places):
@@ -79,7 +89,7 @@ class SqlCounts(Places):
             raise ValueError("labels, weights and totals do not match")
         if not 0 <= self.features <= self.places < MOST_PLACES:
             raise ValueError("the number of features exceeds the number of places")
-        self._forget()
+        self.forget()
 
     @property
     def free_slots(self) -> int:
@@ -108,13 +118,17 @@ class SqlCounts(Places):
             self.totals.append(0.0)
         self._mark_changed()
 
+    def _cells(self, fingerprints: Keys) -> SparseRows:
+        """Return the counts of features, without entries for unknown ones."""
+        located = self._read(fingerprints)
+        rows = np.full(len(fingerprints), -1, np.int64)
+        rows[located.places >= 0] = located.rows
+        return located.page.cells.take(rows)
+
     def get_counts(self, fingerprints: Keys) -> tuple[Floats, NDArray[np.uint8]]:
         """Return the counts (n, K) of features, and a mask of the features with a count."""
-        located = self._read(fingerprints)
-        cells = np.zeros((len(fingerprints), len(self.labels)))
-        cells[located.places >= 0] = located.page.cells[located.rows]
-        is_counted: NDArray[np.uint8] = np.any(cells, axis=1).astype(np.uint8)
-        return cells, is_counted
+        cells = self._cells(fingerprints)
+        return cells.dense(len(self.labels)), cells.is_counted.view(np.uint8)
 
     def log_likelihood_grid(
         self,
@@ -124,10 +138,8 @@ class SqlCounts(Places):
         complement: bool = False,
     ) -> tuple[list[list[float]], int]:
         """Return log-likelihoods as `Counts.log_likelihood_grid` defines them."""
-        cells, is_counted = self.get_counts(tokens.fingerprints)
-        mask = None if unseen else is_counted
-        return _core.log_likelihood_grid(
-            cells, mask, tokens.counts, self.totals, self.features, alphas, complement
+        return self._cells(tokens.fingerprints).log_likelihood_grid(
+            tokens.counts, self.totals, self.features, alphas, unseen, complement
         )
 
     def add(
@@ -147,15 +159,18 @@ class SqlCounts(Places):
                 located = self._with_places(located, tokens)
             page, rows = located.page, located.rows
             amounts = tokens.counts * weight
-            before = page.cells[rows].any(axis=1)
-            page.cells[rows, k] += amounts
+            cells = page.cells.take(rows)
             page.usage[rows, 0] += 1
             page.usage[rows, 1] = today()
             self.totals[k] += math.fsum(amounts.tolist())
-            self.features += int((page.cells[rows].any(axis=1) & ~before).sum())
-            self._write(page, rows)
+            self._set_rows(page, rows, cells, cells.with_column(k, cells.column(k) + amounts))
         self.weights[k] += weight if class_weight is None else class_weight
         self._mark_changed()
+
+    def _set_rows(self, page: Page, rows: Ints, before: SparseRows, after: SparseRows) -> None:
+        """Write other counts of rows, and update the number of features with a count."""
+        self.features += int(after.is_counted.sum()) - int(before.is_counted.sum())
+        self._write(page._replace(cells=page.cells.with_rows(rows, after)), rows)
 
     def checkout(self, messages: Sequence[TokenCounts]) -> BufferedCounts:
         """Return the counts of all features of these messages, to learn the messages in memory.
@@ -166,29 +181,24 @@ class SqlCounts(Places):
             [np.empty(0, np.uint64), *[message.fingerprints for message in messages]]
         )
         fingerprints = distinct(all_fingerprints)
-        cells, _ = self.get_counts(fingerprints)
-        buffer = BufferedCounts(fingerprints, cells, self)
+        buffer = BufferedCounts(fingerprints, self._cells(fingerprints), self)
         buffer.located = self._read(fingerprints)
         return buffer
 
     def commit(self, buffer: BufferedCounts) -> None:
         """Write the counts that changed in a buffer from `checkout`."""
         self.totals, self.features = buffer.totals, buffer.features
-        times = buffer.times()
+        times, cells = buffer.learned_rows()
         if len(times):
-            page = buffer.located.page
-            if page.cells.shape[1] < len(self.labels):  # classes were added later
-                page = join_pages(len(self.labels), page)
             places = buffer.located.places.copy()
             indices = np.searchsorted(buffer.located.fingerprints, times.fingerprints)
-            located = locate_features(times.fingerprints, places[indices], page)
+            located = locate_features(times.fingerprints, places[indices], buffer.located.page)
             if (located.places < 0).any():
                 located = self._with_places(located, times)
             page, rows = located.page, located.rows
-            page.cells[rows] = buffer.get_counts(times.fingerprints)[0]
             page.usage[rows, 0] += times.counts.astype(np.uint32)
             page.usage[rows, 1] = today()
-            self._write(page, rows)
+            self._write(page._replace(cells=page.cells.with_rows(rows, cells)), rows)
             places[indices] = located.places
             self._place_cache = buffer.located.fingerprints, places
         self._mark_changed()
@@ -215,19 +225,16 @@ class SqlCounts(Places):
             raise ValueError("cannot unlearn: a feature was never learned")
         page, rows = located.page, located.rows
         amounts = tokens.counts * weight
-        column = page.cells[rows, k]
+        cells = page.cells.take(rows)
+        column = cells.column(k)
         differences = column - amounts
         # sums of fractions can differ by rounding
         differences[np.abs(differences) <= 1e-12 * column] = 0.0
         if (differences < 0).any() or (page.usage[rows, 0] < 1).any():
             raise ValueError("cannot unlearn: a count would fall below zero")
-        was_counted = page.cells[rows].any(axis=1)
-        page.cells[rows, k] = differences
         page.usage[rows, 0] -= 1
-        is_counted = page.cells[rows].any(axis=1)
         self.totals[k] = max(0.0, self.totals[k] - math.fsum((column - differences).tolist()))
-        self.features -= int((was_counted & ~is_counted).sum())
-        self._write(page, rows)
+        self._set_rows(page, rows, cells, cells.with_column(k, differences))
 
     def add_matrix(
         self, tokens: TokenCounts, sums: Floats, labels: Sequence[Label], weights: Sequence[float]
@@ -243,13 +250,13 @@ class SqlCounts(Places):
     def items(self) -> tuple[Keys, Floats]:
         """Return all features (V,) and their counts (V, K)."""
         fingerprints, cells, _, _ = self.rows()
-        return fingerprints, cells
+        return fingerprints, cells.dense(len(self.labels))
 
     def parts(self) -> Iterator[tuple[Keys, Floats]]:
         """Yield the result of `items` as one part."""
         yield self.items()
 
-    def rows(self) -> tuple[Keys, Floats, NDArray[np.uint32], list[bytes | None]]:
+    def rows(self) -> tuple[Keys, SparseRows, NDArray[np.uint32], list[bytes | None]]:
         """Return fingerprints, counts, `Page.usage` and names of all features with a count."""
         run = self.database.connection.execute
         named = run(f"SELECT name FROM features_{self.view} ORDER BY fingerprint").fetchall()  # noqa: S608
@@ -257,14 +264,13 @@ class SqlCounts(Places):
             raise damage_error(self.database.path, "a feature's name is not valid")
         located = self._locate_all()
         rows = located.rows
-        cells = located.page.cells[rows]
-        is_counted: Bools = np.any(cells, axis=1)
+        is_counted = located.page.cells.is_counted[rows]
         names = [
             name for (name,), is_named in zip(named, is_counted.tolist(), strict=True) if is_named
         ]
         return (
             located.fingerprints[is_counted],
-            cells[is_counted],
+            located.page.cells.take(rows[is_counted]),
             located.page.usage[rows][is_counted],
             names,
         )
@@ -292,25 +298,24 @@ class SqlCounts(Places):
         """Drop features that only one message had, before that day; return their number."""
         located = self._read(fingerprints)
         page, rows = located.page, located.rows
-        is_dropped = is_rare(page.usage[rows], day) & page.cells[rows].any(axis=1)
-        rows = rows[is_dropped]
-        for k, column in enumerate(page.cells[rows].T):
-            self.totals[k] = max(0.0, self.totals[k] - math.fsum(column.tolist()))
-        self.features -= len(rows)
-        page.cells[rows], page.usage[rows] = 0.0, 0
-        self._write(page, rows)
+        rows = rows[is_rare(page.usage[rows], day) & page.cells.is_counted[rows]]
+        cells = page.cells.take(rows)
+        for k, dropped in enumerate(_class_sums(cells, len(self.labels))):
+            self.totals[k] = max(0.0, self.totals[k] - dropped)
+        page.usage[rows] = 0
+        self._set_rows(page, rows, cells, cells.take(np.full(len(rows), -1)))
         self._mark_changed()
         return len(rows)
 
-    def replace(self, fingerprints: Keys, cells: Floats, times: Floats) -> None:
+    def replace(self, fingerprints: Keys, cells: SparseRows, times: Floats) -> None:
         """Replace all counts; `times` is the number of messages of each feature.
 
         Stored features keep their names and places.
         """
         stored = self._locate_all()
         page = stored.page
-        page.cells[:] = 0
         page.usage[:, 0] = 0
+        page = page._replace(cells=page.cells.take(np.full(len(page.cells), -1)))
         order, keys = stored.fingerprints.view(np.int64), fingerprints.view(np.int64)
         indices, is_stored = positions(order, keys)
         places = np.full(len(keys), -1, dtype=np.int64)
@@ -321,10 +326,9 @@ class SqlCounts(Places):
                 located, TokenCounts.unchecked(fingerprints, times, None, None)
             )
         page, rows = located.page, located.rows
-        page.cells[rows] = cells
         page.usage[rows, 0] = times
         page.usage[rows[page.usage[rows, 1] == 0], 1] = today()
-        self._write_all(page)
+        self._write_all(page._replace(cells=page.cells.with_rows(rows, cells)))
 
     def lay_out(self) -> None:
         """Rewrite all features with a count, so the most frequent ones share blocks.
@@ -349,16 +353,17 @@ class SqlCounts(Places):
             ),
         )
         self.places = len(order)
-        fresh = Page(np.arange(-(-len(order) // BLOCK)), len(self.labels))
+        blocks = np.arange(-(-len(order) // BLOCK))
+        fresh = Page(blocks, *read_blocks([None] * len(blocks), 0))
         fresh.keys[: len(order)] = fingerprints[order]
-        fresh.cells[: len(order)] = cells[order]
         fresh.usage[: len(order)] = usage[order]
-        self._write_all(fresh)
+        counted = fresh.cells.with_rows(np.arange(len(order)), cells.take(order))
+        self._write_all(fresh._replace(cells=counted))
 
     def _write_all(self, page: Page) -> None:
         """Write all rows of a page and recompute the totals."""
         self._write(page, np.arange(len(page.cells)))
-        self.totals = [math.fsum(column.tolist()) for column in page.cells.T]
-        self.features = int(np.any(page.cells, axis=1).sum())
+        self.totals = _class_sums(page.cells, len(self.labels))
+        self.features = int(page.cells.is_counted.sum())
         self._place_cache = None
         self._mark_changed()

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from streamnb._core import SparseRows
 from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.protocol import Counts, Floats, Keys, Label, UnsupportedError
+from streamnb.counts.protocol import Counts, Keys, Label, UnsupportedError
 from streamnb.features.token_counts import TokenCounts
 
 
@@ -32,7 +33,7 @@ class BufferedCounts(SubsetCounts):
     fingerprints
         The features, shape (n,), sorted.
     cells
-        Counts of the features, shape (n, K).
+        Counts of the features.
     store
         The counts of the database. A new class is added to its lists, too.
 
@@ -46,14 +47,16 @@ class BufferedCounts(SubsetCounts):
 
     located: Any = None
 
-    def __init__(self, fingerprints: Keys, cells: Floats, store: Counts) -> None:
+    def __init__(self, fingerprints: Keys, cells: SparseRows, store: Counts) -> None:
         super().__init__()
         self.add_classes(store.labels)
         self.labels: list[Label] = store.labels
         self.weights: list[float] = store.weights
-        is_counted = cells.any(axis=1)
-        counted_cells = np.ascontiguousarray(cells[is_counted])
-        self.table.load(fingerprints[is_counted], None, None, counted_cells, list(store.totals))
+        is_counted = cells.is_counted
+        self.table.load(
+            fingerprints[is_counted], cells.ends[is_counted], cells.classes, cells.counts,
+            list(store.totals),
+        )  # fmt: skip
         self.table.unloaded = store.features - len(self.table)
         self.version: int = store.version
         self.learned: list[Keys] = []
@@ -72,13 +75,14 @@ class BufferedCounts(SubsetCounts):
         """Raise UnsupportedError, because numbers of messages can only grow here."""
         raise UnsupportedError("checked-out counts do not support unlearning")
 
-    def times(self) -> TokenCounts:
-        """Return the number of learned messages of each feature, with the features' names."""
-        fingerprints, _, names, ends = self.table.arrays()
+    def learned_rows(self) -> tuple[TokenCounts, SparseRows]:
+        """Return the number of learned messages of each feature, with names, and their counts."""
+        fingerprints, row_ends, classes, counts, names, ends = self.table.entries()
         places = None if ends is None else ends.astype(np.uint32)
         learned = np.concatenate([*self.learned, fingerprints[:0]])
         # leave out features without a change
         learned = learned[np.isin(learned, fingerprints)]
         indices = np.searchsorted(fingerprints, learned)
         times = np.bincount(indices, minlength=len(fingerprints)).astype(np.float64)
-        return TokenCounts.unchecked(fingerprints, times, names, places).select(times > 0)
+        tokens = TokenCounts.unchecked(fingerprints, times, names, places).select(times > 0)
+        return tokens, SparseRows(row_ends, classes, counts).take(np.flatnonzero(times > 0))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb import _core
+from streamnb._core import read_blocks, write_blocks
 from streamnb.counts.blocks import (
     BLOCK,
     Page,
@@ -18,8 +19,6 @@ from streamnb.counts.blocks import (
     join_pages,
     places_within,
     positions,
-    read_blocks,
-    written_blocks,
 )
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
@@ -124,7 +123,7 @@ class Places:
         self._looks = 0, 0  # version, and number of messages read by place
         self._keys: tuple[int, Page] | None = None  # version, and the features of all places
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drop all caches, because other processes may have changed the data."""
         self._last_read = self._place_cache = self._keys = None
 
@@ -170,8 +169,7 @@ class Places:
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block has another feature there
             raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
-        read = ((len(blocks) + number, cells) for number, cells in self._blocks(others))
-        page = self._page(np.concatenate((blocks, others)), [*enumerate(written), *read])
+        page = self._page(np.concatenate((blocks, others)), written + self._blocks(others))
         located = locate_features(fingerprints, places, page)
         self._check_keys(located)
         return self._note(located)
@@ -232,7 +230,8 @@ class Places:
         listed = self.database.connection.execute(
             f"SELECT block FROM blocks_{self.view} ORDER BY block"  # noqa: S608 (a number)
         ).fetchall()
-        page = Page(np.array([block for (block,) in listed], np.int64), 0)
+        blocks = np.array([block for (block,) in listed], np.int64)
+        page = Page(blocks, *read_blocks([None] * len(blocks), 0))
         written = self.database.stream(f"SELECT cells FROM blocks_{self.view} ORDER BY block")  # noqa: S608
         with self._convert_damage():
             for i, (block,) in enumerate(written):
@@ -285,20 +284,21 @@ class Places:
         ).fetchall()
         return np.array([block for block, _ in pairs], np.int64), [cells for _, cells in pairs]
 
-    def _blocks(self, blocks: Ints) -> list[tuple[int, Any]]:
-        """Return the content of blocks, each with its index in `blocks`."""
-        return self._query_keys(
+    def _blocks(self, blocks: Ints) -> list[Any]:
+        """Return the content of blocks, None for one that is not stored."""
+        written: list[Any] = [None] * len(blocks)
+        for number, cells in self._query_keys(
             f"SELECT j.key, b.cells FROM {self.database.dialect.number_table} AS j "  # noqa: S608 (ours)
             f"CROSS JOIN blocks_{self.view} AS b WHERE b.block = j.value",
             blocks,
-        )
+        ):
+            written[number] = cells
+        return written
 
-    def _page(self, blocks: Ints, written: Iterable[tuple[int, Any]]) -> Page:
+    def _page(self, blocks: Ints, written: list[Any]) -> Page:
         """Return a page of blocks from their content."""
-        page = Page(blocks, len(self.labels))
         with self._convert_damage():
-            read_blocks(written, page)
-        return page
+            return Page(blocks, *read_blocks(written, len(self.labels)))
 
     def _read_page(self, places: Ints) -> Page:
         """Read the blocks of these places."""
@@ -318,10 +318,11 @@ class Places:
         if not len(rows):
             return
         touched = distinct(rows // BLOCK)
+        written = write_blocks(page.keys, page.usage, page.cells, touched, len(self.labels))
         self.database.connection.executemany(
             f"INSERT INTO blocks_{self.view} VALUES (?, ?) "  # noqa: S608 (a number)
             "ON CONFLICT (block) DO UPDATE SET cells = excluded.cells",
-            zip(page.blocks[touched].tolist(), written_blocks(page, touched), strict=True),
+            zip(page.blocks[touched].tolist(), written, strict=True),
         )
 
     def _with_places(self, located: LocatedFeatures, tokens: TokenCounts) -> LocatedFeatures:
@@ -332,9 +333,11 @@ class Places:
         places[new] = self.places + np.arange(len(new))
         self.places += len(new)
         self._insert(tokens, new, places[new])
-        fresh = self._read_page(places[new])  # the first block may be partly full
-        page = join_pages(len(self.labels), fresh, located.page)
-        page.keys[page.rows(places[new])] = located.fingerprints[new]
+        page, new_places = located.page, places[new]
+        fresh = new_places[~positions(page.blocks, new_places // BLOCK)[1]]
+        if len(fresh):
+            page = join_pages(page, self._read_page(fresh))  # the first one may be partly full
+        page.keys[page.rows(new_places)] = located.fingerprints[new]
         return self._note(locate_features(located.fingerprints, places, page))
 
     def _insert(self, tokens: TokenCounts, new: Ints, places: Ints) -> None:
@@ -374,7 +377,7 @@ class Places:
         located = self._locate_all()
         page, rows = located.page, located.rows
         keys = located.fingerprints.view(np.int64)
-        empty = ~page.cells[rows].any(axis=1)
+        empty = ~page.cells.is_counted[rows]
         is_named = named[located.places]
         is_requested = np.isin(located.fingerprints, fingerprints)
         run = self.database.connection.executemany

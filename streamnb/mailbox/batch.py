@@ -23,6 +23,7 @@ Item = TypeVar("Item")
 # Limits of a group: messages, counts, bytes, and seconds of reading. Within them, other writers
 # wait for about a second, and progress is reported often.
 _GROUP_LIMITS = 256, 1_200_000, 1 << 25
+_MEAN_ENTRIES = 16  # at most so many classes, on average, have a count of a feature
 _MAX_READING_S = 1.0
 _MIN_BUFFERED = 4  # messages: a smaller group shares too few features to be faster
 _CHANGES = frozenset(("learned", "corrected", "confirmed"))  # outcomes that add a row
@@ -207,8 +208,8 @@ def group_items(
     try:
         for item in items:
             group.append(item)
-            # The counts of all classes are read and written.
-            counts = sum(map(len, views(item))) * (len(mailbox.labels) + 1)
+            # The counts of all classes are read and written; most features have few.
+            counts = sum(map(len, views(item))) * min(len(mailbox.labels) + 1, _MEAN_ENTRIES)
             budget = tuple(map(sub, budget, (1, counts, size(item))))
             if min(budget) <= 0 or time.monotonic() - begun > _MAX_READING_S:
                 yield group

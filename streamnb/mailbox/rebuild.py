@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb._core import SparseRows
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
@@ -147,7 +148,8 @@ def _copy_other_counts(mailbox: StoredClassifier, learned: _Learned) -> None:
     for member, message_counts, counts in zip(
         model.view_models, learned.message_counts, mailbox.counts, strict=True
     ):
-        fingerprints, cells, times, _ = counts.rows()
+        fingerprints, rows, times, _ = counts.rows()
+        cells = rows.dense(len(counts.labels))
         tokens = TokenCounts.unchecked(fingerprints, np.ones(len(cells)), None, None)
         member.counts.add_matrix(tokens, cells, counts.labels, counts.weights)
         messages = sum(counts.weights)
@@ -172,7 +174,8 @@ def _swap(mailbox: StoredClassifier, learned: _Learned) -> None:
     for member, messages, counts in zip(
         model.view_models, learned.message_counts, mailbox.counts, strict=True
     ):
-        fingerprints, cells = member.counts.items()
+        fingerprints, ends, classes, amounts, *_ = member.counts.table.entries()
+        cells = SparseRows(ends, classes, amounts)
         counts.replace(fingerprints, cells, messages.get_counts(fingerprints)[0].sum(axis=1))
         counts.weights = list(member.counts.weights)
     mailbox.classifier.model.restore(model.state())

@@ -136,6 +136,7 @@ class StoredClassifier:
         self.compactions: int = 0
         self._calls: list[str] = []  # recent calls, because a server's answer can be lost
         self._loaded = False  # True within a transaction whose state was read
+        self._state_text: bytes | None = None  # text of the state in memory, None if it changed
         try:
             self._open(classifier)
         except BaseException:
@@ -194,6 +195,7 @@ class StoredClassifier:
                 self.database.store_value("identity", identity, STATE_COPY)
             with self._learning():
                 yield not rows
+            self._state_text = None
             self._load()  # the description was written completely, or not at all
 
     def _create_classifier(self, identity: Any) -> None:
@@ -279,7 +281,7 @@ class StoredClassifier:
     @contextmanager
     def _learning(self) -> Iterator[None]:
         """Write the classifier's state at the end, unless an error is raised."""
-        self._loaded = True
+        self._loaded, self._state_text = True, None
         try:
             yield
         finally:
@@ -288,9 +290,14 @@ class StoredClassifier:
 
     def _load(self, identity: Any = None) -> None:
         """Read the state, and the classifier unless it is loaded."""
-        now = self.database.read_value(STATE)
-        if now is None:
+        text = self.database.read_text(STATE)
+        if text is None:
             raise damage_error(self.database.path, "it has no state")
+        if text == self._state_text:  # with many classes, reading it takes most of a prediction
+            for counts in self.counts:
+                counts.forget()
+            return
+        now, self._state_text = self.database.parse_value(STATE, text), None
         try:
             if now["identity"] != self._identity:
                 self._create_classifier(identity or self.database.read_value("identity"))
@@ -304,6 +311,7 @@ class StoredClassifier:
             for counts, state in zip(self.counts, now["views"], strict=True):
                 counts.load(state)
             self.classifier.model.restore(now)
+            self._state_text = text
         except StateError:
             raise
         except Exception as error:  # the file can have any content
@@ -324,7 +332,7 @@ class StoredClassifier:
             **({} if self.gains == GAINS else {"gains": list(self.gains)}),
             **self.classifier.model.state(),
         }
-        self.database.store_value(STATE, now)
+        self._state_text = self.database.store_value(STATE, now)
 
     def transact(
         self, act: Callable[[], Done], run_first: Callable[[], None] | None = None

@@ -139,8 +139,11 @@ def test_log_sums_are_those_of_the_formula(classes, complement):
         ]
         assert used == mask.sum()
         assert sums == pytest.approx(expected, rel=1e-13)
-        same = _core.log_likelihood_grid(
-            cells, mask, counts, table.totals, len(table), [0.3, 3.0], complement
+        rows = _core.SparseRows(*table.entries()[1:4]).take(
+            np.where(is_seen, np.searchsorted(table.entries()[0], message), -1)
+        )
+        same = rows.log_likelihood_grid(
+            counts, table.totals, len(table), [0.3, 3.0], unseen, complement
         )
         assert same == (grid, used)
         assert table.log_likelihood_grid(message, counts, [], *options) == ([], used)

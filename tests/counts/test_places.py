@@ -18,7 +18,8 @@ from mailboxes import HAM, SPAM, damage, exported, mails
 import streamnb.counts.places
 import streamnb.mailbox.recover
 from streamnb import Mailbox
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, features_of, read_blocks, written_blocks
+from streamnb._core import SparseRows, read_blocks, write_blocks
+from streamnb.counts.blocks import BLOCK, LAST_DAY, features_of
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
@@ -38,29 +39,32 @@ COUNTS = st.one_of(
 )
 
 
+def sparse_rows(cells):
+    rows, classes = np.nonzero(cells)
+    ends = np.cumsum(np.bincount(rows, minlength=len(cells))).astype(np.uint64)
+    return SparseRows(ends, classes.astype(np.uint32), cells[rows, classes])
+
+
 @given(st.lists(st.lists(COUNTS, min_size=1, max_size=6), min_size=1, max_size=4), st.data())
 def test_blocks_come_out_as_they_went_in(columns, data):
     classes = data.draw(st.integers(1, 5))
     numbers = sorted(data.draw(st.sets(st.integers(0, 9), min_size=1, max_size=len(columns))))
-    page = Page(np.array(numbers), classes)
+    cells = np.zeros((len(numbers) * BLOCK, classes))
     for number, column in zip(range(len(numbers)), columns, strict=False):
-        flat = page.cells[number * BLOCK : (number + 1) * BLOCK].ravel()
+        flat = cells[number * BLOCK : (number + 1) * BLOCK].reshape(-1)
         flat[: len(column)] = column[: len(flat)]
-        page.cells[number * BLOCK : (number + 1) * BLOCK] = flat.reshape(BLOCK, classes)
     draw = np.random.default_rng(len(columns))
-    page.keys[:] = draw.integers(0, 1 << 64, len(page.keys), np.uint64)
+    keys = draw.integers(0, 1 << 64, len(cells), np.uint64)
     most = data.draw(st.sampled_from([1, 255, 256, (1 << 32) - 1]))
-    page.usage[:, 0] = draw.integers(0, most + 1, len(page.usage))
-    page.usage[:, 1] = LAST_DAY
-    block_indices = np.arange(len(numbers))
-    written = written_blocks(page, block_indices)
-    read_page = Page(np.array(numbers), classes + 1)  # a class has come since
-    read_blocks(list(enumerate(written)), read_page)
-    assert (read_page.keys == page.keys).all()
-    assert (read_page.usage == page.usage).all()
-    assert (read_page.cells[:, :classes] == page.cells).all()
-    assert not read_page.cells[:, classes].any()
-    assert (features_of(written[:1]) == page.keys[:BLOCK]).all()
+    usage = np.full((len(cells), 2), LAST_DAY, np.uint32)
+    usage[:, 0] = draw.integers(0, most + 1, len(usage))
+    written = write_blocks(keys, usage, sparse_rows(cells), np.arange(len(numbers)), classes)
+    # A class has come since, and an empty block.
+    read_keys, read_usage, read_cells = read_blocks([*written, None], classes + 1)
+    assert (read_keys == [*keys, *[0] * BLOCK]).all()
+    assert (read_usage == np.concatenate((usage, np.zeros((BLOCK, 2))))).all()
+    assert (read_cells.dense(classes + 1) == np.pad(cells, ((0, BLOCK), (0, 1)))).all()
+    assert (features_of(written[:1]) == keys[:BLOCK]).all()
 
 
 @pytest.mark.parametrize(
@@ -72,25 +76,47 @@ def test_a_block_is_as_small_as_its_counts_allow(
     count, times, size_of_times, size_of_count, classes
 ):
     head = 1 + BLOCK * (8 + 2 + size_of_times)
-    page = Page(np.array([3]), classes)
-    page.cells[:], page.usage[5, 0] = count, times
-    (block,) = written_blocks(page, np.array([0]))
+    keys, usage = np.zeros(BLOCK, np.uint64), np.zeros((BLOCK, 2), np.uint32)
+    cells = np.full((BLOCK, classes), count)
+    usage[5, 0] = times
+    (block,) = write_blocks(keys, usage, sparse_rows(cells), np.array([0]), classes)
     assert len(block) == head + BLOCK * classes * size_of_count
-    page.cells[6:] = page.cells[:, :-1] = 0
-    (block,) = written_blocks(page, np.array([0]))
+    cells[6:] = cells[:, :-1] = 0
+    (block,) = write_blocks(keys, usage, sparse_rows(cells), np.array([0]), classes)
     few = 6 * (1 + 2 + size_of_count)  # with their features and classes
     dense = BLOCK * classes * size_of_count
     assert len(block) == head + (min(few, dense) if classes < 1 << 16 else dense)
 
 
+@pytest.mark.parametrize("classes", [1, 3, 40])
+def test_sparse_rows_change_as_a_matrix_does(classes):
+    draw = np.random.default_rng(classes)
+    cells = draw.integers(0, 3, (50, classes)).astype(float)
+    rows = sparse_rows(cells)
+    for k in draw.integers(0, classes, 20).tolist():
+        assert (rows.column(k) == cells[:, k]).all()
+        cells[:, k] = draw.integers(0, 2, 50)
+        rows = rows.with_column(k, cells[:, k].copy())
+        chosen = draw.permutation(50)[:9]
+        part = draw.integers(0, 2, (9, classes)).astype(float)
+        cells[chosen], rows = part, rows.with_rows(chosen, sparse_rows(part))
+        assert (rows.dense(classes) == cells).all()
+        assert (rows.is_counted == cells.any(axis=1)).all()
+        assert (rows.take(chosen).dense(classes) == part).all()
+    assert not rows.take(np.array([-1])).is_counted.any()
+    for wrong in (lambda: rows.take(np.array([50])), lambda: rows.with_rows(np.array([50]), rows)):
+        with pytest.raises(IndexError):
+            wrong()
+
+
 @given(st.binary(max_size=40) | st.binary(min_size=250, max_size=1200))
 def test_any_bytes_are_a_block_or_none(content):
-    page = Page(np.array([0]), 2)
     try:
-        read_blocks([(0, content)], page)
-    except (LookupError, ValueError):
+        keys, usage, cells = read_blocks([content], 2)
+    except ValueError:
         return
-    assert page.cells.shape == (BLOCK, 2)
+    (written,) = write_blocks(keys, usage, cells, np.array([0]), 2)
+    assert read_blocks([written], 2)[2].dense(2).tobytes() == cells.dense(2).tobytes()
 
 
 @given(

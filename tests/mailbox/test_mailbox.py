@@ -589,3 +589,25 @@ def test_reasons_of_a_response_have_the_names_that_explain_prints(tmp_path):
 def test_the_tables_have_no_placeholder():
     """Psycopg would take a question mark, even in a comment, for a missing parameter."""
     assert "?" not in SCHEMA
+
+
+def test_the_state_is_read_only_after_a_change(tmp_path, monkeypatch):
+    with Mailbox(tmp_path / "mail.db") as box, Mailbox(tmp_path / "mail.db") as other:
+        box.learn(SPAM, "spam")
+        box.learn(HAM, "ham")
+        reads = []
+        restore = type(box.classifier.model).restore
+        monkeypatch.setattr(
+            type(box.classifier.model),
+            "restore",
+            lambda model, state: (reads.append(model), restore(model, state))[1],
+        )
+        before = box.classify(SPAM)
+        assert not reads
+        learn = box.classifier.model.learn
+        with pytest.raises(TypeError):
+            box.transact(lambda: learn(box.classifier.count(SPAM), "ham") + 1)
+        assert box.classify(SPAM) == before
+        assert len(reads) == 1
+        other.learn(HAM.replace(b"Subject: ", b"Subject: again "), "spam")
+        assert box.classify(SPAM) == other.classify(SPAM) != before

@@ -84,7 +84,7 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
         text, ends = _join_names(names)
         member.counts.add_matrix(
             TokenCounts.unchecked(fingerprints, np.ones(len(cells)), text, ends),
-            cells, counts.labels, counts.weights,
+            cells.dense(len(counts.labels)), counts.labels, counts.weights,
         )  # fmt: skip
     classifier = Classifier.from_settings(model, mailbox.classifier.settings())
     with (

@@ -56,9 +56,11 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
     lines = 1
     for view, counts in enumerate(mailbox.counts):
         fingerprints, cells, _, names = counts.rows()
+        ends = [0, *cells.ends.tolist()]
         for i in np.argsort(fingerprints).tolist():
-            nonzero = np.flatnonzero(cells[i]).tolist()
-            class_counts = {labels[k]: cells[i, k] for k in nonzero if weights[k] > 0}
+            part = slice(ends[i], ends[i + 1])
+            entries = zip(cells.classes[part].tolist(), cells.counts[part].tolist(), strict=True)
+            class_counts = {labels[k]: count for k, count in entries if weights[k] > 0}
             line: dict[str, Any] = {"view": view, "counts": class_counts}
             line["fingerprint"] = f"{int(fingerprints[i]):016x}"
             if names[i] is not None:
