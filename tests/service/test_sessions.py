@@ -23,7 +23,7 @@ from streamnb.mailbox.service import proxy as proxying
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.mailbox.service.next_hop import NextHop
+from streamnb.mailbox.service.next_hop import LATER, NextHop
 from streamnb.mailbox.service.proxy import proxy
 from streamnb.mailbox.service.sockets import parse_address
 
@@ -230,6 +230,45 @@ def test_a_recipient_without_an_address_is_refused(relay, smtp_sink):
         assert client.docmd("RCPT TO:<c@d.example>")[0] == 250
         assert client.data(HAM % 1)[0] == 250
     assert smtp_sink.messages[0][0] == ["c@d.example"]
+
+
+@pytest.mark.parametrize("step", [b"RCPT", b"DATA", b"."])
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"300 x", None),
+        (b"399 x", None),
+        (b"550 gr\xc3\xbc\xdf a\0b\x1b[2Jc\x0bd", b"gr??? a?b?[2Jc d"),
+        (b"450-a\r\n450 b", b"a b"),
+        (b"599 x", b"x"),
+        (b"hello", None),
+        (b"\xff\xfe\0", None),
+    ],
+)
+def test_each_answer_of_the_next_hop_becomes_a_final_printable_reply(
+    scripted, step, answer, expected
+):
+    """A client may take another reply, such as 354, for success."""
+    _, make_handler = scripted(lambda *place: answer if place == (1, 1, step) else usual(place[2]))
+    with (
+        listening("smtp", make_handler) as port,
+        smtplib.SMTP("127.0.0.1", port, timeout=30) as client,
+    ):
+        client.ehlo()
+        commands = "MAIL FROM:<a@b.c>", "RCPT TO:<d@e.f>"
+        replies = []
+        for command in (*commands, "DATA"):
+            replies.append(client.docmd(command))
+            if replies[-1][0] >= 400:
+                break
+        else:
+            client.send(HAM % 1 + b".\r\n")
+            replies.append(client.getreply())
+        code, text = replies[-1]
+        assert code == (int(answer[:3]) if expected else 451)
+        assert text == (expected or LATER.encode()[4:])
+        client.rset()
+        assert client.sendmail("a@b.c", ["d@e.f"], HAM % 2) == {}
 
 
 DSN_HOP = b"250-hop\r\n250-SIZE\r\n250-AUTH PLAIN\r\n250 DSN"

@@ -25,6 +25,7 @@ _LAST_WORDS_S = 0.05
 _GOODBYE_S = 2.0  # seconds for the answer to QUIT
 # the first dot of a line is doubled for transport: RFC 5321, 4.5.2
 _DOTS = re.compile(rb"(\A|\r\n)\.")
+_UNPRINTABLE = re.compile(rb"[^ -~]")  # a reply is printable ASCII: RFC 5321, 4.2
 _COMMAND_LENGTH = 480  # characters after the verb; RFC 5321, 4.5.3.1.4 allows 512 for a command
 _EXTENSIONS = ("8bitmime", "smtputf8")  # extensions offered if the next hop cannot be reached
 _EXTENSION_OF_OPTION = {
@@ -332,8 +333,9 @@ def _reply_line(code: int, text: bytes) -> str:
     Raises
     ------
     SMTPServerDisconnected
-        If the text is not a reply.
+        If the text is not a final reply: neither success nor failure.
     """
-    if not 200 <= code < 600:
+    if code // 100 not in (2, 4, 5):
         raise smtplib.SMTPServerDisconnected("its answer is not an SMTP reply")
-    return f"{code} {' '.join(text.decode('ascii', 'replace').split())[:480]}"
+    line = _UNPRINTABLE.sub(b"?", b" ".join(text.split()))
+    return f"{code} {line[:480].decode()}"
