@@ -14,7 +14,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.text_input import refuse_set
+from streamnb.features.text_input import frame_of, refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -30,7 +30,6 @@ from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     as_classes,
     as_weights,
-    frame_of,
     is_frame,
     labels_of_rows,
 )

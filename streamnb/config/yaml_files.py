@@ -81,7 +81,9 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if data is None:
         raise ConfigError(f"{path}: the file is empty; expected keys and values, 'key: value'")
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected a mapping of keys at the top, found {_describe(data)}")
+        raise ConfigError(
+            f"{path}: expected YAML with a mapping of keys at the top, found {_describe(data)}"
+        )
     return data
 
 

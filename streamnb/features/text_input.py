@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as narwhals
 
 
 def as_sequence(X: Any) -> Any:
@@ -26,9 +29,11 @@ def as_sequence(X: Any) -> Any:
 
 
 def refuse_set(X: Any) -> None:
-    """Raise ValueError if X is a set, because its items have no order."""
+    """Raise ValueError if X is a set, because its items have no order, or a lazy frame."""
     if isinstance(X, set | frozenset):
         raise ValueError("X is a set, whose items have no order: pass a list")
+    if type(X).__name__ == "LazyFrame":  # also of narwhals
+        raise ValueError("X is a LazyFrame, whose rows are not computed: pass X.collect()")
 
 
 def as_texts(X: Any) -> list[Any] | None:
@@ -86,17 +91,27 @@ def is_record_batch(X: Any) -> bool:
     return pyarrow is not None and isinstance(X, pyarrow.RecordBatch)
 
 
-def open_frame(frame: Any) -> Any:
-    """Return a data frame of any library, with narwhals' interface."""
-    import narwhals.stable.v2 as narwhals
+def frame_of(X: Any) -> narwhals.DataFrame[Any]:
+    """Return a data frame of any library, with narwhals' interface.
 
-    if is_record_batch(frame):
-        frame = sys.modules["pyarrow"].Table.from_batches([frame])
-    return narwhals.from_native(frame, eager_only=True)
+    Raises
+    ------
+    ValueError
+        If two columns have the same name.
+    """
+    import narwhals.stable.v2 as narwhals
+    from narwhals.exceptions import DuplicateError
+
+    if is_record_batch(X):
+        X = sys.modules["pyarrow"].Table.from_batches([X])
+    try:
+        return narwhals.from_native(X, eager_only=True)
+    except DuplicateError as error:
+        raise ValueError(f"column names: {' '.join(str(error).split())}") from error
 
 
 def _frame_column(frame: Any) -> list[Any]:
-    columns = list(open_frame(frame).iter_columns())
+    columns = list(frame_of(frame).iter_columns())
     return columns[0].to_list() if len(columns) == 1 else []
 
 

@@ -15,13 +15,13 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.features.text_input import is_record_batch, open_frame, refuse_set
+from streamnb.features.text_input import frame_of, is_record_batch, refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.scores import best_columns
 
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as narwhals
+    pass
 
 
 @dataclass(frozen=True)
@@ -207,22 +207,6 @@ def is_frame(X: Any) -> bool:
     from narwhals.dependencies import is_into_dataframe
 
     return is_into_dataframe(X) or is_record_batch(X)
-
-
-def frame_of(X: Any) -> narwhals.DataFrame[Any]:
-    """Return a data frame of any library, with narwhals' interface.
-
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
-    """
-    from narwhals.exceptions import DuplicateError
-
-    try:
-        return open_frame(X)
-    except DuplicateError as error:
-        raise ValueError(f"column names: {' '.join(str(error).split())}") from error
 
 
 def is_matrix(X: Any) -> bool:
@@ -625,6 +609,7 @@ class MiniBatchMixin(PredictManyMixin):
         ValueError
             If a value, weight or length is wrong. The model is then unchanged.
         """
+        refuse_set(X)
         with self.lock:
             self._learn_rows(X, y, sample_weight, () if classes is None else as_classes(classes))
         return self

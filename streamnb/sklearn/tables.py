@@ -13,7 +13,7 @@ from sklearn.utils import validation
 from streamnb import tables
 from streamnb._core.exact_sums import normal_parameters
 from streamnb.counts.protocol import Floats, Label
-from streamnb.features.text_input import as_sequence
+from streamnb.features.text_input import as_sequence, frame_of
 from streamnb.naive_bayes.mini_batches import as_array, is_frame
 from streamnb.parameters import parameter_class
 from streamnb.sklearn.estimator import Estimator
@@ -48,6 +48,7 @@ class _TableEstimator(Estimator):
         if is_sequence and any(isinstance(row, Mapping) for row in X):
             return self._read_dicts(list(X), reset)
         if is_frame(X):
+            frame_of(X)  # refuse equal names of columns
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
             if not len(table.values):

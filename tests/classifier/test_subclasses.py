@@ -4,12 +4,15 @@ import copy
 import io
 import pickle
 
+import pandas as pd
+import polars as pl
 import pyarrow
 import pytest
 from sklearn.base import clone as clone_by_sklearn
 
-from streamnb import GaussianNB, MultinomialNB, TextClassifier
+from streamnb import GaussianNB, MixedNB, MultinomialNB, TextClassifier
 from streamnb.errors import OutputError
+from streamnb.sklearn import MixedNB as MixedEstimator
 from streamnb.sklearn import MultinomialNB as MultinomialEstimator
 from streamnb.sklearn import TextClassifier as TextEstimator
 
@@ -136,3 +139,15 @@ def test_costs_are_refused_with_one_message_at_each_entrance(costs):
             ValueError, match=r"^costs: .* is not three numbers >= 0, \(false_alarm"
         ):
             enter()
+
+
+@pytest.mark.parametrize(
+    "model", [TextClassifier, TextEstimator, MixedNB, MixedEstimator, MultinomialNB, GaussianNB]
+)
+def test_frames_without_rows_or_with_equal_names_are_refused(model):
+    frame = pl.LazyFrame({"a": [1, 2]})
+    with pytest.raises(ValueError, match=r"LazyFrame.*X\.collect"):
+        model().fit(frame, ["a", "b"])
+    equal = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
+    with pytest.raises(ValueError, match="column names: Expected unique"):
+        model().fit(equal, ["a", "b"])

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "classifier": ("counts", "data_format", "errors", "features", "markup", "naive_bayes", "parameters", "scores", "storage"),
     "corpus": ("data_format", "errors", "limits", "mail"),
     "evaluate": ("_core", "errors", "markup", "scores"),
-    "tables": ("_core", "counts", "errors", "naive_bayes", "parameters", "scores", "storage"),
+    "tables": ("_core", "counts", "errors", "features", "naive_bayes", "parameters", "scores", "storage"),
     "any_model": ("classifier", "errors", "naive_bayes", "tables"),
     "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "header_fields", "limits", "locks", "mail", "naive_bayes", "patterns", "scores", "storage", "tables", "transactions"),
     "web": ("classifier", "errors", "evaluate", "features", "mail", "mailbox"),

@@ -437,6 +437,14 @@ def test_columns_are_numbers_or_text(tmp_path):
     assert levels.values.tolist() == [[0, "x"], [1, None], [None, "2"]]
 
 
+def test_columns_are_named_in_any_case(tmp_path):
+    path = written(tmp_path / "t.csv", "Size,size, Kind ,Class\n1,2,x,p\n3,4,y,q\n5,6,z,p\n").path
+    config = TableConfig(path=path, label="class", columns=("size", "kind"), text=("SIZE",))
+    examples = read_examples(config)
+    assert examples.table.names == ["size", "Kind"]
+    assert (examples.labels, examples.table.values[0].tolist()) == (["p", "q", "p"], [2.0, "x"])
+
+
 MISSING_SPELLINGS = [
     "", "?", "NA", "N/A", "n/a", "NULL", "null", "None", "nan", "NaN", "<NA>", "#N/A", "-nan",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamnb.config.experiment import BundledConfig, IdxConfig, TableConfig
 from streamnb.corpus.delimited import MIN_ROWS, describe_wrong_labels
-from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, open_table
+from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, find_name, open_table
 from streamnb.corpus.text_files import as_regular_file, open_decompressed
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
@@ -141,6 +141,7 @@ def _read_table(config: TableConfig) -> Examples:
     """Return the examples of a tabular file, with notes on odd columns."""
     cells = _read_cells(config)
     missing = MISSING if config.missing is None else frozenset(config.missing)
+    config = _with_names(config, cells.names)
     label, names = _choose_names(config, cells.names)
     text: dict[Hashable, str] = {}
     numbers_or_text, notes = [], []
@@ -176,6 +177,20 @@ def _read_table(config: TableConfig) -> Examples:
         raise CorpusError(f"{cells.path}: {problem}; set data.label to the column of the classes")
     table = Columns(list(names), np.column_stack(numbers_or_text))
     return Examples(cells.path.name, table, labels, text=text, notes=notes)
+
+
+def _with_names(config: TableConfig, known_names: list[str]) -> TableConfig:
+    """Return the configuration with the columns named as in the table, whose case can differ."""
+
+    def table_name(name: str) -> str:
+        index = find_name(known_names, name)
+        return name if index is None else known_names[index]
+
+    return config.with_changes(
+        label=None if config.label is None else table_name(config.label),
+        columns=None if config.columns is None else tuple(map(table_name, config.columns)),
+        text=tuple(map(table_name, config.text)),
+    )
 
 
 def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tuple[str, ...]]:
