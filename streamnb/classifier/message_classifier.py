@@ -14,7 +14,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.text_input import frame_of, refuse_set
+from streamnb.features.text_input import NO_EXAMPLES, frame_of, refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -264,6 +264,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
         rows = self._count_many(X)
         labels = labels_of_rows(y, len(rows))
+        if not labels:
+            raise ValueError(NO_EXAMPLES)
         self._check_positive([*self.labels, *labels])
         weights = as_weights(sample_weight, len(labels))
         order = list(range(len(labels)))

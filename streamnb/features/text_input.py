@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     import narwhals.stable.v2 as narwhals
 
 
+NO_EXAMPLES = "found 0 samples, but at least one is needed"
+
+
 def as_sequence(X: Any) -> Any:
     """Return an iterator as a list, and any other value unchanged.
 
@@ -24,7 +27,7 @@ def as_sequence(X: Any) -> Any:
     if isinstance(X, Iterator):
         X = list(X)
     if isinstance(X, list) and not X:
-        raise ValueError("found 0 samples, but at least one is needed")
+        raise ValueError(NO_EXAMPLES)
     return X
 
 

@@ -15,7 +15,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.features.text_input import frame_of, is_record_batch, refuse_set
+from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_record_batch, refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.scores import best_columns
@@ -621,6 +621,8 @@ class MiniBatchMixin(PredictManyMixin):
         """
         labels = as_labels(y)
         check_labels(labels, of_rows=True)
+        if not len(labels):
+            raise ValueError(NO_EXAMPLES)
         try:
             classes = sorted(set(labels))
         except TypeError:

@@ -13,7 +13,7 @@ from sklearn.utils import validation
 from streamnb import tables
 from streamnb._core.exact_sums import normal_parameters
 from streamnb.counts.protocol import Floats, Label
-from streamnb.features.text_input import as_sequence, frame_of
+from streamnb.features.text_input import NO_EXAMPLES, as_sequence, frame_of
 from streamnb.naive_bayes.mini_batches import as_array, is_frame
 from streamnb.parameters import parameter_class
 from streamnb.sklearn.estimator import Estimator
@@ -52,7 +52,7 @@ class _TableEstimator(Estimator):
             validation.validate_data(self, X, skip_check_array=True, reset=reset)
             table = Columns.from_data(X)
             if not len(table.values):
-                raise ValueError("found 0 samples, but at least one is needed")
+                raise ValueError(NO_EXAMPLES)
         else:
             is_masked = isinstance(X, np.ma.MaskedArray)
             if is_masked or (isinstance(X, list) and not self.is_numeric):

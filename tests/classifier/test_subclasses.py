@@ -148,6 +148,8 @@ def test_frames_without_rows_or_with_equal_names_are_refused(model):
     frame = pl.LazyFrame({"a": [1, 2]})
     with pytest.raises(ValueError, match=r"LazyFrame.*X\.collect"):
         model().fit(frame, ["a", "b"])
+    with pytest.raises(ValueError, match=r"found 0 samples|with 0 sample|takes texts"):
+        model().fit(frame.collect().clear(), [])
     equal = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
     with pytest.raises(ValueError, match="column names: Expected unique"):
         model().fit(equal, ["a", "b"])
