@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
 
 LARGEST_NUMBER = 1e15  # a state or receipt with larger numbers is refused
@@ -70,3 +71,85 @@ def check_numbers(numbers: Any) -> None:
         type(x) in (int, float) and abs(x) <= LARGEST_NUMBER for x in numbers
     ):
         raise ValueError("receipt: not a list of finite numbers")
+
+
+class ClassSums(OnlineEstimator):
+    """Base class of an estimator that has a row of sums for each class.
+
+    A state or difference is a list: the header, then the index and the row of each class that has a
+    sum other than 0.
+
+    Parameters
+    ----------
+    zeros
+        The row of a new class.
+    header
+        The arguments of the subclass, which its states and differences begin with.
+    """
+
+    header_size: ClassVar[int] = 0
+
+    def __init__(self, zeros: Sequence[Any], header: Sequence[int] = ()) -> None:
+        self._zeros = zeros
+        self._header = header
+        self._sums: list[list[Any]] = []
+
+    def sums(self, class_index: int | None) -> Sequence[Any]:
+        """Return the row of a class, zeros for an unknown one."""
+        is_known = class_index is not None and class_index < len(self._sums)
+        return self._sums[class_index] if is_known else self._zeros  # type: ignore[index]
+
+    def add(self, class_index: int, changes: Sequence[Any]) -> dict[str, list[Any]]:
+        """Add to the row of a class, and return the change for the receipt."""
+        deltas = {self.delta_names[0]: [*self._header, class_index, *changes]}
+        self.apply(deltas, 1)
+        return deltas
+
+    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
+        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
+        changes = deltas.get(self.delta_names[0], ())
+        for i in range(self.header_size, len(changes), len(self._zeros) + 1):
+            k = int(changes[i])
+            while len(self._sums) <= k:
+                self._sums.append([*self._zeros])
+            for j in range(len(self._zeros)):
+                self._sums[k][j] += sign * changes[i + 1 + j]
+
+    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
+        name, width = self.delta_names[0], len(self._zeros) + 1
+        changes = deltas.get(name, self._header)
+        check_numbers(changes)
+        header, rows = changes[: self.header_size], changes[self.header_size :]
+        if [*header] != [*self._header] or len(rows) % width:
+            raise ValueError(f"{name}: the sums have other columns")
+        if not all(k == int(k) and 0 <= k < n_classes for k in rows[::width]):
+            raise ValueError(f"{name}: there are more than {n_classes} classes")
+
+    def diff(self, before: Self) -> dict[str, Any]:
+        """Return the updates from the state `before`, which has no further classes, to this one."""
+        difference = self.remap_classes([])
+        difference.apply(self.state(), 1)
+        difference.apply(before.state(), -1)
+        return difference.state()
+
+    def remap_classes(self, index_map: IndexMap) -> Self:
+        """Return a copy with class indices changed, as in `OnlineEstimator`."""
+        copied = copy.copy(self)
+        copied._sums = [[*self.sums(k)] for k in index_map]
+        return copied
+
+    def state(self) -> dict[str, Any]:
+        """Return the header and the rows as JSON values."""
+        rows = [[k, *sums] for k, sums in enumerate(self._sums) if any(sums)]
+        return {self.delta_names[0]: [*self._header, *chain.from_iterable(rows)]}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """Create the sums from `state`. Raise any exception if it is not valid."""
+        changes = state[cls.delta_names[0]]
+        check_numbers(changes)
+        estimator = cls(*changes[: cls.header_size])
+        estimator.check(state, 1 << 20)
+        estimator.apply(state, 1)
+        return estimator

@@ -1649,7 +1649,7 @@ def test_corrections_of_mistakes_do_not_make_a_ready_class_unready():
 
 @pytest.mark.parametrize("state", [[0, 1], [0, 1, 0.5], [-1, 1, 0], [1 << 20, 1, 0], None, "abc"])
 def test_invalid_counts_of_predictions_are_refused(state):
-    with pytest.raises(ValueError, match="counts of predictions"):
+    with pytest.raises(ValueError, match=r"record: |finite numbers"):
         ClassReliability.from_state({"record": state})
 
 

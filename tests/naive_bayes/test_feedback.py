@@ -195,7 +195,7 @@ def test_a_state_without_sums_of_update_weights_is_restored():
 def test_a_receipt_with_bad_sums_of_update_weights_is_refused(counted):
     model = trained()
     ((_, _, receipt),) = learn(model, [("spam", "ham", None)])
-    with pytest.raises(ValueError, match=r"sums of update weights|finite numbers"):
+    with pytest.raises(ValueError, match=r"counted: |finite numbers"):
         model.check_receipt(receipt._replace(deltas={**receipt.deltas, "counted": counted}), 2)
 
 
