@@ -259,7 +259,12 @@ class Database(Transactions):
         if failed:
             return OutputError(
                 f"{self.path}: the database cannot be used: {error}; check the disk for errors, "
-                "and the limit of file sizes (ulimit -f)"
+                "this user's quota (quota -v), and the limit of file sizes (ulimit -f)"
+            )
+        if code in _UNUSABLE and self._is_read_only():
+            return OutputError(
+                f"{self.path}: the database cannot be used: its file system is read-only; mount "
+                "it read-write (mount -o remount,rw), or use a copy"
             )
         if code in _UNUSABLE:
             # SQLite creates the log and its index with the current mode of the database.
@@ -301,6 +306,12 @@ class Database(Transactions):
         except OSError as error:
             return error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
         return True
+
+    def _is_read_only(self) -> bool:
+        """Return whether the database's file system is mounted read-only."""
+        with contextlib.suppress(OSError):
+            return bool(os.statvfs(os.path.dirname(self.path)).f_flag & os.ST_RDONLY)
+        return False
 
     def _no_room(self) -> bool:
         """Return whether the disk is full, including the folder of SQLite's temporary files."""

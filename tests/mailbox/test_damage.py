@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import streamnb_command
@@ -637,3 +638,11 @@ def test_a_path_without_access_is_not_a_replaced_database(box, monkeypatch, numb
         with pytest.raises(OutputError, match=f"{os.strerror(number)}; allow this user to enter"):
             box.learn(SPAM, "spam")
     assert box.learn(SPAM, "spam").result == "learned"
+
+
+def test_a_read_only_file_system_is_named(box, monkeypatch):
+    status = SimpleNamespace(f_flag=os.ST_RDONLY)
+    monkeypatch.setattr(os, "statvfs", lambda path: status)
+    box.database.connection.execute("PRAGMA query_only = ON")  # the error of such a file system
+    with pytest.raises(OutputError, match=r"its file system is read-only; mount it read-write"):
+        box.learn(SPAM, "spam")
