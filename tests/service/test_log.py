@@ -20,6 +20,7 @@ from streamnb.mailbox.service import mailboxes as mailboxes_module
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response
+from streamnb.mailbox.site_model import SiteModel
 
 KEYS = ["listener", "message_id", "recipient", "class", "probability", "score", "ready", "sure",
         "action", "ms"]  # fmt: skip
@@ -286,6 +287,32 @@ def test_a_slow_database_delays_no_other_user(trained_db, monkeypatch, tmp_path)
     for thread in waiting:
         thread.join()
     assert served.open_count == 2  # one line for both users, none without a user
+    served.close()
+
+
+@pytest.mark.parametrize("has_site_model", [False, True])
+def test_a_missing_folder_of_the_users_is_named_and_not_created(
+    trained_db, monkeypatch, tmp_path, has_site_model
+):
+    folder = tmp_path / "users"
+    folder.mkdir()
+    monkeypatch.setenv("STREAMNB_USERS", str(folder))
+    (folder / "ann.db").write_bytes(trained_db.read_bytes())
+    warnings = []
+    site = SiteModel(copy_of(trained_db, tmp_path), 1.0, print) if has_site_model else None
+    served = Mailboxes(None, site, warn=warnings.append)
+    assert served.judge("ann", SPAM % 1, None).mark == "S"
+    folder.rename(tmp_path / "away")
+    for user in ("ann", "bob"):
+        if has_site_model:
+            assert served.judge(user, SPAM % 1, None).label == "spam"
+            assert f"{folder}: the folder of the users is missing" in warnings[-1]
+        else:
+            with pytest.raises(BusyError, match="the folder of the users is missing"):
+                served.judge(user, SPAM % 1, None)
+    assert not folder.exists()
+    (tmp_path / "away").rename(folder)
+    assert served.judge("ann", SPAM % 1, None).mark == "S"
     served.close()
 
 

@@ -85,3 +85,13 @@ def test_the_guide_names_all_metrics_of_the_mail_path(repository, samples):
         if name.startswith("streamnb_") and not re.search("request|verdicts|_created", name)
     }  # fmt: skip
     assert [name for name in sorted(metrics) if f"`{name}`" not in guide] == []
+
+
+def test_the_reference_has_exactly_the_metrics_of_the_server(repository):
+    folder = repository / "streamnb" / "mailbox" / "service"
+    source = "".join(path.read_text() for path in folder.glob("*.py"))
+    metrics = set(re.findall(r'"(streamnb_[a-z_]+)"', source))
+    reference = (repository / "docs" / "reference" / "metrics.md").read_text()
+    documented = re.findall(r"^\| `(streamnb_[a-z_]+?)(?:_total)?` \|", reference, re.M)
+    assert sorted(metrics) == sorted(documented)
+    assert len(metrics) > 10

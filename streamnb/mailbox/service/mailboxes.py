@@ -23,7 +23,7 @@ from streamnb.errors import (
 )
 from streamnb.locks import ForkSafeLock
 from streamnb.mailbox.ledger import PROGRAM
-from streamnb.mailbox.location import WAIT, is_url, user_path
+from streamnb.mailbox.location import WAIT, is_url, user_path, users_folder
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.addresses import AddressBook
@@ -363,6 +363,10 @@ class Mailboxes:
             path = _database_path(user)
             if path is None:
                 raise NoMailboxError(f"{user!r:.100}: this name cannot have a database")
+            if not os.path.isdir(folder := users_folder()):  # perhaps it is not mounted
+                raise BusyError(
+                    f"{folder}: the folder of the users is missing; mount or restore it"
+                )
             if base is None and not os.path.exists(path):
                 raise NoMailboxError(f"{user}: this user has no database yet")
             entry.mailbox = Mailbox(path, True, WAIT, base=base)
