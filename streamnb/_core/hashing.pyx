@@ -192,18 +192,18 @@ def count_mapping(dict x, bytes key=DEFAULT_KEY, double threshold=NAN, bint keep
         free(names)
 
 
-def smallest_fingerprints(tuple views) -> list:
-    """Return the smallest fingerprint of each view (`TokenCounts`), or None for a view without features."""
-    cdef list smallest = []
+def message_groups(tuple views, uint64_t n_groups) -> list:
+    """Return the smallest fingerprint of each view (`TokenCounts`) modulo `n_groups`; -1 for a view without features."""
+    cdef list groups = []
     cdef uint64_t *f
-    cdef uint64_t value
+    cdef uint64_t smallest
     cdef Py_ssize_t i, n
     for view in views:
         fingerprints = view.fingerprints
         n = len(fingerprints)
         f = <uint64_t *> cnp.PyArray_DATA(checked(fingerprints, cnp.NPY_UINT64, n, "fingerprints"))
-        value = 0xFFFFFFFFFFFFFFFF
+        smallest = 0xFFFFFFFFFFFFFFFF
         for i in range(n):
-            value = min(value, f[i])
-        smallest.append(value if n else None)
-    return smallest
+            smallest = min(smallest, f[i])
+        groups.append(<Py_ssize_t> (smallest % n_groups) if n else -1)
+    return groups

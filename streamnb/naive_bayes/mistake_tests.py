@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from streamnb import _core
@@ -63,11 +63,10 @@ class MistakeTests(OnlineEstimator):
         # By predicted class, then label; and by -1 - view, then group.
         self._sums: dict[int, dict[int, float]] = {}
 
-    def _groups(self, views: tuple[TokenCounts, ...]) -> Iterator[Key]:
-        """Yield the key of a message's group in each view that has features."""
-        for i, smallest in enumerate(_core.smallest_fingerprints(views)):
-            if smallest is not None:
-                yield -1 - i, smallest % self.GROUPS
+    def _groups(self, views: tuple[TokenCounts, ...]) -> list[Key]:
+        """Return the key of a message's group in each view that has features."""
+        groups = _core.message_groups(views, self.GROUPS)
+        return [(-1 - i, group) for i, group in enumerate(groups) if group >= 0]
 
     def _sum(self, key: Key) -> float:
         return self._sums.get(key[0], {}).get(key[1], 0.0)
@@ -114,7 +113,8 @@ class MistakeTests(OnlineEstimator):
             for label in self._sums.get(predicted, ()):
                 self._step(changes, (predicted, label), step)
             for key in self._groups(views):
-                self._step(changes, key, step)
+                if key[1] in self._sums.get(key[0], ()):
+                    self._step(changes, key, step)
         if not changes:
             return {}
         self._add(changes, 1)

@@ -97,10 +97,11 @@ def test_correct_predictions_reset_the_sums():
 
 
 @given(counts, counts)
-def test_smallest_fingerprints_are_those_of_each_view(first, second):
+def test_groups_are_the_smallest_fingerprints_modulo_their_number(first, second):
     message = (TokenCounts.from_dict(first), TokenCounts.from_dict(second))
-    smallest = [min(map(int, view.fingerprints), default=None) for view in message]
-    assert _core.smallest_fingerprints(message) == smallest
+    fingerprints = [list(map(int, view.fingerprints)) for view in message]
+    groups = [min(view) % 32 if view else -1 for view in fingerprints]
+    assert _core.message_groups(message, 32) == groups
 
 
 @given(st.lists(updates, max_size=30), st.randoms(use_true_random=False))
