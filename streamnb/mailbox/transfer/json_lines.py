@@ -78,7 +78,9 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
 def _format_name(name: Any) -> str:
     """Return a feature's name as text, or as NUL and hexadecimal digits if it is not text."""
     decoded = _core.decode_name(name)
-    is_text = isinstance(decoded, str) and not decoded.startswith("\0")
+    # A long name can be cut within a character.
+    is_text = isinstance(decoded, str) and _core.encode_name(decoded) == name
+    is_text = is_text and not decoded.startswith("\0")
     return decoded if is_text else f"\0{name.hex()}"
 
 
