@@ -129,7 +129,7 @@ SPECIAL_TAGS = frozenset(
     tr track ul wbr xmp""".split()
 )
 # Only these tags end a word: "V<b></b>iagra" is one word.
-BREAKING_TAGS = (SPECIAL_TAGS | frozenset((b"dialog", b"legend", b"optgroup", b"option"))) - frozenset(
+BREAKING_TAGS = (SPECIAL_TAGS | frozenset((b"dialog", b"legend", b"optgroup", b"option", b"rt", b"rp"))) - frozenset(
     b"base link meta noembed noframes param script source style template title track wbr".split()
 )
 # Elements in which tags are text; and those of them that mail programs do not show.

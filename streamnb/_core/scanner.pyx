@@ -698,14 +698,18 @@ cdef enum:
 
 
 cdef int scan_links(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
-    """Count the web addresses in the value of an attribute, such as `url('http://a.example/b')`."""
-    cdef Py_ssize_t host, end, scheme = find_bytes(p, 0, n, b"://")
-    while scheme >= 0:
-        host = end = scheme + 3
-        while end < n and p[end] > 32 and p[end] != c"'" and p[end] != c")":
-            end += 1
-        scanner.scan_url(p, host, end)
-        scheme = find_bytes(p, end, n, b"://")
+    """Count the web addresses in a style or an attribute, such as `url('http://a.example/b')` and `url(//a.example)`."""
+    cdef Py_ssize_t end, before, slashes = find_bytes(p, 0, n, b"//")
+    while slashes >= 0:
+        end = slashes + 2
+        before = slashes - 1
+        while before >= 0 and is_space(p[before]):
+            before -= 1
+        if before < 0 or p[before] == c":" or p[before] == c"(" or p[before] == c"'" or p[before] == c'"' or p[before] == c",":
+            while end < n and p[end] > 32 and p[end] != c"'" and p[end] != c")":
+                end += 1
+            scanner.scan_url(p, slashes + 2, end)
+        slashes = find_bytes(p, end, n, b"//")
     return 0
 
 
@@ -743,8 +747,11 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
                 i = read_entity(&scanner.attributes, p, i, n, True)
         buffer_put(&scanner.attributes, b" ", 1)
     else:
-        if kind == TEXT_WITH_LINKS:
+        if kind == TEXT_WITH_LINKS and memchr(p, c"&", n) == NULL:
             scan_links(scanner, p, n)
+        elif kind == TEXT_WITH_LINKS:
+            link = unescaped(p, n)
+            scan_links(scanner, <const uint8_t *> PyBytes_AS_STRING(link), len(link))
         if n > scanner.longest:
             return 0
         scanner.line.size = 0
@@ -829,6 +836,8 @@ cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssi
         if stop < 0:
             unclosed.add(tag)
         elif tag == b"script" or tag == b"style":
+            if tag == b"style":
+                scan_links(scanner, p + i, stop - i)
             return stop
         else:
             raw_end[0] = stop

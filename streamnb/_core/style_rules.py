@@ -78,6 +78,12 @@ class Context(NamedTuple):
 
 
 _NO_CONTEXT = Context()
+_SUPPORTED = re.compile(rb"\(\s*([a-z-]+)\s*:")
+# Properties of all mail programs that read `@supports`.
+_KNOWN_PROPERTIES = frozenset(
+    b"""background color display filter flex float font-size grid height margin max-width min-width
+    object-fit opacity overflow padding position transform visibility width""".split()
+)
 _NEGATION = re.compile(rb"\bnot\b")
 _NOT_FIRST = b":nth-child(n+2)"
 
@@ -333,9 +339,10 @@ def _nested_selector(preludes: list[bytes]) -> bytes:
 def _holds(prelude: bytes) -> bool:
     """Return True if the rules within a rule with @ apply to every reader."""
     if not prelude.startswith(b"@media"):
-        return prelude.startswith(b"@layer") or (
-            prelude.startswith(b"@supports") and not _NEGATION.search(prelude)
-        )
+        if not prelude.startswith(b"@supports") or _NEGATION.search(prelude):
+            return prelude.startswith(b"@layer")
+        answers = [name in _KNOWN_PROPERTIES for name in _SUPPORTED.findall(prelude)]
+        return any(answers) if b" or " in prelude else bool(answers) and all(answers)
     text = prelude[6 : 6 + _MAX_SELECTOR]
     text = _RANGE.sub(
         lambda match: b"(%s-width:%spx)" % (b"min" if match[1][:1] == b">" else b"max", match[2]),

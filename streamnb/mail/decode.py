@@ -189,7 +189,7 @@ def _base64(data: bytes) -> bytes:
     is_url_safe = b"+" not in data and b"/" not in data
     for line in BytesIO(data):  # a list of all lines would need much memory
         line = line.removesuffix(b"\n")
-        content = line.rstrip(b"= \t\r")
+        content = line.strip(b"= \t\r>\"'")  # forwarded data can have marks of quotation
         damaged = len(content) - len(content.translate(None, _NOT_BASE64))
         if (
             (damaged and is_url_safe)

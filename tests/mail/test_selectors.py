@@ -131,8 +131,9 @@ def test_rules_about_other_elements_do_not_use_up_the_comparisons(rule):
 
 @pytest.mark.parametrize("condition", [
     "not (display:grid)", "(not (display:grid))", "((display:grid) and (not (color:red)))",
+    "(no-such:grid)", "((display:grid) and (no-such:a))", "selector(:no-such)", "(-x-any:a) or (a:b)",
 ])  # fmt: skip
-def test_a_rule_within_supports_not_is_ignored(condition):
+def test_a_rule_that_not_all_programs_support_is_ignored(condition):
     page = f"<style>@supports {condition}{{p{{display:none}}}}</style><p>Shown</p>"
     tokens = MailTokenizer().transform_one(f"Content-Type: text/html\n\n{page}".encode())
     assert "Shown" in tokens
@@ -145,6 +146,34 @@ def test_a_rule_within_supports_not_is_ignored(condition):
 def test_hosts_of_links_are_those_that_browsers_open(link):
     page = f'Content-Type: text/html; charset=utf-8\n\n<a href="{link}">x</a>'
     assert "url:evil.example" in MailTokenizer().transform_one(page.encode())
+
+
+@pytest.mark.parametrize("page", [
+    "<style>@import url('http://evil.example/a.css');</style>",
+    "<style>@import '//evil.example/a.css';</style>",
+    "<style type=text/css>.a{background:URL( \"https://evil.example/a.png\" )}</style>",
+    "<p style='background:url(//evil.example/a.png)'>x",
+    "<p style='background-image:url(&quot;http://evil.example/a.png&quot;)'>x",
+    "<img srcset='a.png 1x, //evil.example/a.png 2x'>",
+])  # fmt: skip
+def test_hosts_of_style_sheets_are_those_of_links(page):
+    tokens = MailTokenizer().transform_one(b"Content-Type: text/html\n\n" + page.encode())
+    assert {"url:evil.example", "url:example"} <= tokens.keys()
+    assert not {"url:import", "url:quot", "import"} & tokens.keys()
+
+
+@pytest.mark.parametrize(
+    "text", ["<style>/* a // b */ .c{}</style>", "<p style='a:b //c.example'>x"]
+)
+def test_slashes_in_styles_are_no_links(text):
+    tokens = MailTokenizer().transform_one(b"Content-Type: text/html\n\n" + text.encode())
+    assert not [token for token in tokens if token.startswith("url:")]
+
+
+def test_annotations_of_ruby_are_words_of_their_own():
+    page = "<ruby>kanji<rp>(</rp><rt>reading</rt><rp>)</rp></ruby>after"
+    tokens = MailTokenizer().transform_one(b"Content-Type: text/html\n\n" + page.encode())
+    assert {"kanji", "reading", "after"} <= tokens.keys()
 
 
 @pytest.mark.parametrize("escape", ["%2F", "%2f", "%3F", "%23", "%5C", "%40", "%EF%BC%8F"])

@@ -373,6 +373,16 @@ def test_footers_of_lists_behind_base64_are_text(footer, padding):
     assert ("url:list.example" in tokens) == (b"http" in footer)
 
 
+@pytest.mark.parametrize("line", [b"> %b", b'"%b"', b"  %b  ", b">%b", b"'%b'", b">> %b \r"])
+@pytest.mark.parametrize("size", range(50, 130, 13))
+def test_marks_of_quotation_in_base64_are_passed_over(line, size):
+    text = (b"lottery words \xc3\xa9 " * 10)[:size]
+    lines = base64.encodebytes(text).splitlines()
+    raw = b"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\n"
+    mail = parse(raw + b"\n".join(line % data for data in lines) + b"\n")
+    assert mail.text.strip() == text.decode("utf-8", "replace").strip()
+
+
 def test_text_around_uuencoded_data_is_read():
     data = b"begin 644 a.txt\n" + binascii.b2a_uu(b"inner words") + b"`\nend\n"
     raw = b"Content-Transfer-Encoding: x-uuencode\n\nbefore it\n" + data + b"after it\n"
