@@ -43,7 +43,7 @@ _IDENTITIES = (b"7bit", b"8bit", b"binary")  # encodings that leave the data as 
 _ENCODED_SAMPLE = 4096
 # A comment in a structured field; comments nest.
 COMMENT = rb"\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
-_QUOTED_NAME = lazy_pattern(rb"quot|x?qp|.*print")  # on names reduced to letters and digits
+_QUOTED_NAME = lazy_pattern(rb"quo|x?qp|.*print")  # on names reduced to letters and digits
 _COMMENTS = lazy_pattern(COMMENT)
 _NOT_ALPHANUMERIC = lazy_pattern(rb"[^a-z0-9]+")
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} .", re.M)

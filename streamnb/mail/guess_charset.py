@@ -20,7 +20,7 @@ _MIN_RUN = 2.0  # bytes beyond ASCII in a row in another alphabet: Latin has 1.2
 _MAX_LATIN, _MAX_LATIN_RUN = 1.2, 1.5
 _MAX_RARE = 0.1  # share of bytes that are rare in Latin text
 _HIGH_BYTES = bytes(range(0x80, 0x100))
-_SECOND_BYTES = (*range(0x40, 0x7F), *range(0xA1, 0xFF))  # a first byte alone must not decode
+_SECOND_BYTES = (*range(0x40, 0x7F), *range(0xA1, 0xFF))
 _LETTERS = bytes(range(0x41, 0x5B)) + bytes(range(0x61, 0x7B))
 # h for a byte beyond ASCII, a for a letter of ASCII
 _KINDS = bytes(0x61 if byte in _LETTERS else 0x68 if byte > 0x7F else 0x20 for byte in range(256))
@@ -35,8 +35,7 @@ _LATIN_LETTER = -4.5
 _MARK = -3.0
 _AFTER_LATIN = -2.5  # a letter beyond ASCII after another one, or a byte that is rare in Latin text
 _ALONE = -1.0  # a side of a run without an ASCII letter
-_BESIDE_ASCII = -4.0  # a letter of another script beside an ASCII letter
-_AFTER_ASCII = -1.5  # the same for scripts with two bytes per character, before it
+_BESIDE_ASCII = -4.0  # a character of another script beside an ASCII letter
 _INVERTED_PAIR = -4.0  # a small letter before a capital; the Greek sigma for ends inside a word
 _CAPITAL = -0.7  # in text that has small letters, too
 _UNUSUAL = -13.8
@@ -62,9 +61,9 @@ _JAPANESE = ((0.4, "euc_jp", 0xB0, 0xCF), (0.2, "euc_jp", 0xA4, 0xA5), (0.35, _K
 _DOUBLE_BYTE = {
     "cp932": _JAPANESE,
     "euc_jis_2004": _JAPANESE,
-    "gb18030": ((0.7, "gb18030", 0xB0, 0xD7), (0.22, _HANZI)),
+    "gb18030": ((0.7, "gb2312", 0xB0, 0xD7), (0.22, _HANZI)),
     "big5hkscs": ((0.7, "big5", 0xA4, 0xC6), (0.22, _TRADITIONAL)),
-    "cp949": ((0.5, "cp949", 0xB0, 0xC8), (0.45, _HANGUL)),
+    "cp949": ((0.5, "euc_kr", 0xB0, 0xC8), (0.45, _HANGUL)),
 }
 _RANK_SCALE = 9.0  # ranks after which a letter is e times as rare; about the same in all alphabets
 _CYRILLIC = "оеаинтсрвлкмдпуяыьгзбчійхжшюцщэфјїєъёґљњћђўџќѓѕ"
@@ -107,7 +106,7 @@ def guess_charset(data: bytes) -> str:
     sample = _find_runs(data)
     before, after = _count_runs(sample)[2:]
     likelihoods = {
-        charset: _double_byte_likelihood(sample, charset) + before * _AFTER_ASCII
+        charset: _double_byte_likelihood(sample, charset) + before * _BESIDE_ASCII
         for charset in _DOUBLE_BYTE
     }
     for charset, letters in _SINGLE_BYTE if shape.high_count >= _MIN_RUN * shape.run_count else ():
@@ -186,7 +185,8 @@ def _character_weights(charset: str) -> dict[str, float]:
         if first_bytes:
             first, last = first_bytes
             pairs = [bytes((i, j)) for i in range(first, last + 1) for j in _SECOND_BYTES]
-            characters = b"".join(pairs).decode(characters, "ignore")
+            decoded = b"".join(pairs).decode(characters, "ignore")
+            characters = "".join(filter("\x7f".__lt__, decoded))
         weights.update(dict.fromkeys(characters, log(share / len(characters))))
     return weights
 

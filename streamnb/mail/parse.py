@@ -273,10 +273,13 @@ class _Parser:
         """Add a leaf with its content. Text is cut to the remaining budget."""
         data, start, end, _, _, _ = content
         size = granted = end - start
-        is_tnef = False
+        wrapper = _OPAQUE.get(part.content_type)
         if is_vague:
             sample = _decoded_sample(part.index, content)
-            is_tnef = sample.startswith(TNEF_START)
+            if sample.startswith(TNEF_START):
+                wrapper = _TNEF
+            elif part.filename.lower().endswith(".p7m"):
+                wrapper = "S/MIME"
             part.read_as = guess_text_type(part.content_type, part.filename, sample)
         if part.is_text:
             if part.is_html and size > self.limits.size // 4:
@@ -286,9 +289,8 @@ class _Parser:
         part.payload = data[start : start + granted]
         part.is_cut = granted < size
         self.mail.parts.append(part)
-        opaque = _TNEF if is_tnef else _OPAQUE.get(part.content_type)
-        if opaque and not self.add_wrapped(part, content, opaque):
-            self.add_defect(f"{opaque} content is not read")
+        if wrapper and not self.add_wrapped(part, content, wrapper):
+            self.add_defect(f"{wrapper} content is not read")
 
     def add_wrapped(self, part: Part, content: _Slice, wrapper: str) -> bool:
         """Put the entities in an opaque part on the stack; return False if it has none."""

@@ -464,7 +464,7 @@ def test_numbers_beside_the_name_of_an_encoding_are_not_base64(name):
     assert mail.text == "Visible\n"
 
 
-@pytest.mark.parametrize("name", ["QP", "quote-printable", "quoted-printeable", "x-qp", "quoted"])
+@pytest.mark.parametrize("name", ["QP", "quopri", "quote-printable", "quoted-printeable", "x-qp", "quoted"])
 def test_quoted_printable_is_known_by_any_name(name):
     message = f"Content-Transfer-Encoding: {name}\n\nSho=\nwn w=C3=B6rds"
     assert {"Shown", "wörds"} <= set(MailTokenizer().transform_one(message.encode()))
@@ -777,11 +777,14 @@ def signature(entity: bytes, is_definite: bool, chunk: int) -> bytes:
 def test_the_content_of_an_opaque_signature_is_read(line_end, is_definite, chunk):
     entity = mixed(b"Content-Type: text/html\n\n<p>Visible</p>\n", part("utf-8", "base64"))
     data = signature(entity.replace(b"\n", LINE_ENDS[line_end]), is_definite, chunk)
-    raw = encoded(data, b"application/pkcs7-mime; smime-type=signed-data", b"base64")
-    mail = parse(b"Subject: s\n" + raw)
-    assert mail.defects == []
-    tokens = set(MailTokenizer().transform_one(mail))
-    assert {"Visible", *WORDS.split()} <= tokens
+    for content_type in (
+        b"application/pkcs7-mime; smime-type=signed-data",
+        b'application/octet-stream; name="smime.P7M"',
+    ):
+        mail = parse(b"Subject: s\n" + encoded(data, content_type, b"base64"))
+        assert mail.defects == []
+        tokens = set(MailTokenizer().transform_one(mail))
+        assert {"Visible", *WORDS.split()} <= tokens
     assert not {"p", "certificate"} & tokens
     for size in range(0, len(data), 7):  # no damage raises an error
         parse(b"Content-Type: application/pkcs7-mime\n\n" + data[:size])
