@@ -464,7 +464,9 @@ def test_numbers_beside_the_name_of_an_encoding_are_not_base64(name):
     assert mail.text == "Visible\n"
 
 
-@pytest.mark.parametrize("name", ["QP", "quopri", "quote-printable", "quoted-printeable", "x-qp", "quoted"])
+@pytest.mark.parametrize(
+    "name", ["QP", "quopri", "quote-printable", "quoted-printeable", "x-qp", "quoted"]
+)
 def test_quoted_printable_is_known_by_any_name(name):
     message = f"Content-Transfer-Encoding: {name}\n\nSho=\nwn w=C3=B6rds"
     assert {"Shown", "wörds"} <= set(MailTokenizer().transform_one(message.encode()))
