@@ -82,18 +82,24 @@ def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialR
     return PrequentialRun(model, make_feedback(config))
 
 
-def prior_error(
+def class_error(
     config: Config, labels: Iterable[Any], is_interrupted: bool = False
 ) -> ConfigError | None:
-    """Return the error if the configured prior has other classes than the labels; else None.
+    """Return the error if prior or positive class do not match the labels; else None.
 
     A prior can name a class without messages if the run reads a part of the corpus, or was
     interrupted.
     """
+    names = [str(label) for label in labels]
+    positive = getattr(config.model, "positive", "spam")
+    if positive not in ("spam", *names) and not is_interrupted:
+        return ConfigError(
+            f"model.positive: no message is of class {positive!r:.80}; there are "
+            f"{', '.join(names[:10])}"
+        )
     prior = getattr(config.model, "prior", None)
     if not isinstance(prior, Mapping):
         return None
-    names = [str(label) for label in labels]
     is_part = config.corpus.limit is not None or config.corpus.skip > 0
     missing = set(names) - set(prior)
     unknown = set(prior) - set(names)

@@ -12,7 +12,7 @@ from streamnb.classifier import Classifier
 from streamnb.config import Config
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
-from streamnb.replay.build import make_classifier, make_tokenizer, prior_error
+from streamnb.replay.build import class_error, make_classifier, make_tokenizer
 from streamnb.replay.examples import (
     labelled_entries,
     open_configured_corpus,
@@ -116,19 +116,8 @@ def fit_corpora(
             on_progress(fitted.learned, len(entries))
     if not fitted.learned:
         raise CorpusError(f"{paths[0]}: nothing to learn: {why_empty(config, skipped)}")
-    error = prior_error(config, fitted.classifier.labels)
+    error = class_error(config, fitted.classifier.labels)
     if error is not None:
         raise error
-    _check_positive(fitted.classifier)
     fitted.seconds = time.perf_counter() - start
     return fitted
-
-
-def _check_positive(classifier: Classifier) -> None:
-    """Raise ConfigError if no class is the positive one, which is "spam" by default."""
-    labels = list(map(str, classifier.labels))
-    if classifier.positive not in ("spam", *labels):
-        raise ConfigError(
-            f"model.positive: no message is of class {classifier.positive!r:.80}; there are "
-            f"{', '.join(labels[:10])}"
-        )

@@ -25,11 +25,11 @@ from streamnb.evaluate import (
     Summary,
 )
 from streamnb.replay.build import (
+    class_error,
     make_classifier,
     make_prequential_run,
     make_tokenizer,
     needs_envelope,
-    prior_error,
     resolved_yaml,
     training_key,
 )
@@ -374,7 +374,7 @@ def _find_problem(
     if error is not None:
         return error
     names = list(dict.fromkeys([*classes, *map(str, labels)]))
-    error = prior_error(config, names, report.interrupted)
+    error = class_error(config, names, report.interrupted)
     if error is not None:
         return error
     for section in config.feedback:

@@ -549,12 +549,15 @@ def test_costs_and_threshold_decide_what_is_unsure(model, tmp_path, options, is_
         assert row["unsure"] == str(is_unsure(float(row["probability"]))).lower()
 
 
-@pytest.mark.parametrize("positive", ["refunds", "1", "true"])
-def test_a_positive_class_that_no_message_has_is_refused(model, tmp_path, positive):
+@pytest.mark.parametrize("command", ["fit", "replay"])
+@pytest.mark.parametrize("positive", ["refunds", "1"])
+def test_a_positive_class_that_no_message_has_is_refused(model, tmp_path, positive, command):
     data = model.with_name("tickets.csv")
-    columns = ["--label-column", "topic", "--text-column", "text"]
-    options = [*columns, "--set", f"model.positive={positive}", "-o", tmp_path / "m.snb"]
-    status, _, error = streamnb_command("fit", data, *options)
+    columns = ["--label-column", "topic", "--text-column", "text", "--quiet"]
+    options = [*columns, "--set", f"model.positive={positive}"]
+    if command == "fit":
+        options += ["-o", tmp_path / "m.snb"]
+    status, _, error = streamnb_command(command, data, *options)
     assert (status, error.count("\n"), (tmp_path / "m.snb").exists()) == (2, 1, False)
     assert "model.positive: no message is of class" in error
 
