@@ -11,7 +11,7 @@ from streamnb.mail.charsets import decode_text
 from streamnb.mail.content_types import TNEF_START
 from streamnb.mail.rtf import expand_rtf, read_page
 
-_MAX_STEPS = 20_000  # attributes and values of properties that are read: about 20 ms
+_MAX_STEPS = 20_000  # attributes and values of properties that are read: at most 0.1 s
 # attributes
 _BODY, _TITLE, _DATA, _RENDERING = 0x800C, 0x8010, 0x800F, 0x9002
 _MESSAGE, _ATTACHMENT, _CODE_PAGE = 0x9003, 0x9005, 0x9007
