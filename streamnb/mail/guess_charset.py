@@ -29,8 +29,8 @@ _LATIN_MARK = lazy_pattern(
     rb"(?<![\x80-\xff])[\x84\x85\x91-\x97\xa0\xa9\xab\xae-\xb0\xb7\xbb]{1,2}(?![\x80-\xff])"
 )
 _RARE_IN_LATIN = bytes((*range(0x80, 0x8A), 0xA2, 0xA4, 0xA7, 0xAD, 0xB2, 0xB4, 0xBD))
-# Log-likelihoods, chosen on the messages of programs (gettext) in 40 languages. With them, no Latin
-# message is read as another script.
+# Log-likelihoods, chosen on the messages of programs (gettext) in 40 languages. No Latin message in
+# a charset of Windows is then read as another script; of those in Mac Roman, about 5 % are.
 _LATIN_LETTER = -4.5
 _MARK = -3.0
 _AFTER_LATIN = -2.5  # a letter beyond ASCII after another one, or a byte that is rare in Latin text
