@@ -39,22 +39,32 @@ cdef extern from *:
        discriminative models are multiples of 2^-10 (`round_to_grid` in naive_bayes/counting.py). */
     static const int snb_count_size[] = {1, 2, 4, 8}, snb_times_size[] = {1, 1, 4, 4};
 
+    /* Numbers of `size` bytes, little-endian on every machine. */
+    static inline uint64_t snb_load(const uint8_t *p, int size) {
+        uint64_t bits = 0;
+        for (int i = 0; i < size; i++) bits |= (uint64_t)p[i] << (8 * i);
+        return bits;
+    }
+    static inline void snb_store(uint8_t *p, uint64_t bits, int size) {
+        for (int i = 0; i < size; i++) p[i] = (uint8_t)(bits >> (8 * i));
+    }
     static inline double snb_read_count(const uint8_t *p, int kind) {
-        uint16_t multiple; float single_precision; double count;
+        uint32_t low; uint64_t bits; float single_precision; double count;
         switch (kind) {
             case 0: return *p;
-            case 1: memcpy(&multiple, p, 2); return multiple / 1024.0;
-            case 2: memcpy(&single_precision, p, 4); return single_precision;
-            default: memcpy(&count, p, 8); return count;
+            case 1: return (double)snb_load(p, 2) / 1024.0;
+            case 2:
+                low = (uint32_t)snb_load(p, 4); memcpy(&single_precision, &low, 4); return single_precision;
+            default: bits = snb_load(p, 8); memcpy(&count, &bits, 8); return count;
         }
     }
     static inline void snb_write_count(uint8_t *p, int kind, double count) {
-        uint16_t multiple = (uint16_t)(count * 1024.0); float single_precision = (float)count;
+        float single_precision = (float)count; uint32_t low; uint64_t bits;
         switch (kind) {
             case 0: *p = (uint8_t)count; break;
-            case 1: memcpy(p, &multiple, 2); break;
-            case 2: memcpy(p, &single_precision, 4); break;
-            default: memcpy(p, &count, 8);
+            case 1: snb_store(p, (uint64_t)(count * 1024.0), 2); break;
+            case 2: memcpy(&low, &single_precision, 4); snb_store(p, low, 4); break;
+            default: memcpy(&bits, &count, 8); snb_store(p, bits, 8);
         }
     }
     static inline int snb_fits(double count, int kind) {
@@ -68,6 +78,8 @@ cdef extern from *:
     """
     const int[4] snb_count_size
     const int[4] snb_times_size
+    uint64_t snb_load(const uint8_t *p, int size) noexcept nogil
+    void snb_store(uint8_t *p, uint64_t bits, int size) noexcept nogil
     double snb_read_count(const uint8_t *p, int kind) noexcept nogil
     void snb_write_count(uint8_t *p, int kind, double count) noexcept nogil
     int snb_fits(double count, int kind) noexcept nogil
@@ -284,7 +296,7 @@ cdef Py_ssize_t read_row(Block *block, Py_ssize_t row, Py_ssize_t classes, Spars
             block.counts += size
         return at
     while block.numbers and block.counts[0] == row:
-        memcpy(&entry_class, block.counts + 1, sizeof(uint16_t))
+        entry_class = <uint16_t> snb_load(block.counts + 1, sizeof(uint16_t))
         if entry_class >= classes or (at > first and entry_class <= cells.k[at - 1]):
             raise ValueError("an entry of a block has a wrong class")
         cells.k[at], cells.c[at] = entry_class, snb_read_count(block.counts + 3, block.kind)
@@ -309,6 +321,7 @@ def read_blocks(list blocks, Py_ssize_t classes):
     """
     cdef Py_ssize_t b, row, n = len(blocks), at = 0, times_size
     cdef cnp.ndarray keys = np.zeros(n * ROWS, np.uint64), usage = np.zeros((n * ROWS, 2), np.uint32)
+    cdef uint64_t *f = <uint64_t *> cnp.PyArray_DATA(keys)
     cdef uint32_t *u = <uint32_t *> cnp.PyArray_DATA(usage)
     cdef Block block
     cdef SparseRows cells
@@ -321,11 +334,11 @@ def read_blocks(list blocks, Py_ssize_t classes):
         if blocks[b] is not None:
             block = opened(blocks[b], classes)
             times_size = snb_times_size[block.kind]
-            memcpy(<uint64_t *> cnp.PyArray_DATA(keys) + b * ROWS, block.keys, ROWS * sizeof(uint64_t))
         for row in range(ROWS):
             if blocks[b] is not None:
-                memcpy(u, block.times + row * times_size, times_size)
-                memcpy(u + 1, block.days + row * sizeof(uint16_t), sizeof(uint16_t))
+                f[b * ROWS + row] = snb_load(block.keys + 8 * row, 8)
+                u[0] = <uint32_t> snb_load(block.times + row * times_size, times_size)
+                u[1] = <uint32_t> snb_load(block.days + 2 * row, 2)
                 at = read_row(&block, row, classes, cells, at)
             u += 2
             cells.e[b * ROWS + row] = at
@@ -361,10 +374,10 @@ cdef bytes written_block(
     p = <uint8_t *> PyBytes_AS_STRING(block)
     memset(p, 0, size)
     p[0] = kind + SPARSE * is_sparse
-    memcpy(p + 1, keys, ROWS * sizeof(uint64_t))
     for row in range(ROWS):
-        memcpy(p + DAYS_AT + row * sizeof(uint16_t), usage + 2 * row + 1, sizeof(uint16_t))
-        memcpy(p + TIMES_AT + row * times_size, usage + 2 * row, times_size)
+        snb_store(p + 1 + 8 * row, keys[row], 8)
+        snb_store(p + DAYS_AT + 2 * row, usage[2 * row + 1], 2)
+        snb_store(p + TIMES_AT + row * times_size, usage[2 * row], times_size)
     p += TIMES_AT + ROWS * times_size
     for row in range(ROWS):
         for j in range(cells.start(first_row + row), cells.e[first_row + row]):
@@ -372,7 +385,7 @@ cdef bytes written_block(
                 raise IndexError(f"class index {cells.k[j]} is not below {classes}")
             if is_sparse:
                 p[0] = <uint8_t> row
-                memcpy(p + 1, &cells.k[j], sizeof(uint16_t))
+                snb_store(p + 1, cells.k[j], sizeof(uint16_t))
                 snb_write_count(p + 3, kind, cells.c[j])
                 p += 3 + count_size
             else:
