@@ -13,7 +13,7 @@ from io import BytesIO
 from itertools import islice
 from types import MappingProxyType
 
-from streamnb.mail.charsets import decode_text
+from streamnb.mail.charsets import decode_text, guess_fallback
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.patterns import lazy_pattern
 
@@ -110,10 +110,10 @@ class _Run:
         self._pieces.extend(map(_base64, words))
         self._words, self._letter_count = [], 0
 
-    def text(self, fallback: str) -> str:
-        """Return the decoded text."""
+    def content(self) -> bytes:
+        """Return the bytes of the text."""
         self._end_words()
-        return decode_text(b"".join(self._pieces) + self._cut_byte, self.charset, fallback)
+        return b"".join(self._pieces) + self._cut_byte
 
 
 def decode_words(value: bytes, fallback: str = "") -> str:
@@ -157,7 +157,9 @@ def _decode_runs(value: bytes, fallback: str) -> str:
         position = word.end()
     runs.append(_Run(""))
     runs[-1].add(value[position:])
-    return "".join([run.text(fallback) for run in runs])
+    texts = [(run.content(), run.charset) for run in runs]
+    fallback = guess_fallback(texts, fallback)
+    return "".join([decode_text(data, charset, fallback) for data, charset in texts])
 
 
 def charsets_of_words(value: bytes) -> Iterator[str]:

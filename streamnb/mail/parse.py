@@ -306,8 +306,8 @@ class _Parser:
         elif wrapper == _TNEF:
             from streamnb.mail.tnef import read_tnef  # here: few mails need it
 
-            entities = read_tnef(part.content, self.expansion_budget)
-            self.expansion_budget -= max(sum(map(len, entities)) - (end - start), 0)
+            entities, rtf_size = read_tnef(part.content, self.expansion_budget)
+            self.expansion_budget = max(self.expansion_budget - rtf_size, 0)
         entities = [_with_lf(entity) for entity in reversed(entities) if entity]
         self.stack += [(data, 0, len(data), depth + 1, "text/plain", "part") for data in entities]
         return bool(entities)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import NamedTuple
 
-from streamnb.mail.charsets import decode_text
+from streamnb.mail.charsets import decode_text, guess_fallback
 from streamnb.patterns import lazy_pattern
 
 # The beginning of the dictionary (MS-OXRTFCP, 2.1.2.1).
@@ -85,7 +86,8 @@ def read_page(rtf: bytes) -> str:
         return ""
     page = _CODE_PAGE.search(prologue)
     charset = "cp" + page[1].decode() if page else ""
-    pieces: list[str] = []
+    runs: list[bytes] = []  # of text, each followed by a character of Unicode
+    characters: list[str] = []
     run = bytearray()
     state, stack, skip_count = _State(), [], 0
     for token in _TOKEN.finditer(rtf):
@@ -105,7 +107,8 @@ def read_page(rtf: bytes) -> str:
         elif state.is_unshown or state.is_replaced:
             continue
         elif word == b"u":
-            pieces += decode_text(bytes(run), charset), chr(int(number or 0) & 0xFFFF)
+            runs.append(bytes(run))
+            characters.append(chr(int(number or 0) & 0xFFFF))
             run.clear()
             skip_count = state.skip_size
         elif word or symbol:
@@ -114,5 +117,8 @@ def read_page(rtf: bytes) -> str:
             text = bytes((int(byte, 16),)) if byte else token[0]
             run += text[max(skip_count, 0) :]
             skip_count -= len(text)
-    page_text = "".join((*pieces, decode_text(bytes(run), charset)))
+    runs.append(bytes(run))
+    fallback = guess_fallback((data, charset) for data in runs)
+    texts = (decode_text(data, charset, fallback) for data in runs)
+    page_text = "".join(chain.from_iterable(zip(texts, (*characters, ""), strict=True)))
     return page_text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

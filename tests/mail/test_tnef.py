@@ -3,12 +3,15 @@
 import base64
 import random
 import struct
+from urllib.parse import quote
 
 import pytest
 
 from streamnb import MailTokenizer
-from streamnb.mail import Limits, parse
+from streamnb.mail import Limits, guess_charset, parse
+from streamnb.mail.decode import decode_words
 from streamnb.mail.rtf import expand_rtf, read_page
+from streamnb.mail.tnef import read_tnef
 
 ATTRIBUTES = {
     "body": 0x0002800C, "title": 0x00018010, "data": 0x0006800F, "rendering": 0x00069002,
@@ -159,6 +162,72 @@ def test_expansion_is_limited():
     mails = winmail(attribute("message", properties((0x1009, BINARY, data))))
     mail = parse(message(mails), Limits(size=10_000))
     assert sum(len(part.payload) for part in mail.parts if part.is_text) <= 11_000
+
+
+def test_all_tnef_files_share_the_limit_of_expansion():
+    """RTF without a page counts, too."""
+    rtf = bytes(8) + b"MELA" + bytes(4) + b"{\\rtf1\\fromhtml1 {\\fonttbl " + b"x" * 6000
+    data = base64.encodebytes(winmail(attribute("message", properties((0x1009, BINARY, rtf)))))
+    head = b"Content-Type: application/ms-tnef\nContent-Transfer-Encoding: base64\n\n"
+    limits = []
+
+    def expand(data, limit):
+        limits.append(limit)
+        return expand_rtf(data, limit)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamnb.mail.tnef.expand_rtf", expand)
+        parts = b"".join(b"--b\n%b%b\n" % (head, data) for _ in range(3))
+        parse(b"Content-Type: multipart/mixed; boundary=b\n\n" + parts, Limits(size=10_000))
+    assert limits == [10_000, 10_000 - len(rtf) + 16, 0]
+
+
+def test_the_first_value_of_a_property_is_read():
+    first, second = (properties((0x1000, STRING, word)) for word in (b"first", b"second"))
+    later = properties((0x1013, STRING, b"later"))
+    data = winmail(*(attribute("message", value) for value in (first, second, later)))
+    entities, _ = read_tnef(data, 1000)
+    assert [entity.split(b"\n\n")[1] for entity in entities] == [b"first", b"later"]
+
+
+RUN = "прив".encode("cp1251")
+MANY_RUNS = {
+    "RTF": lambda n: read_page(b"{\\rtf1\\fromhtml1 " + (RUN + b"\\u1   ") * n),
+    "RTF in UTF-8": lambda n: read_page(
+        b"{\\rtf1\\ansicpg65001\\fromhtml1 " + (RUN + b"\\u1   ") * n
+    ),
+    "words": lambda n: decode_words(b"=?a?q?%b?= =?b?q?%b?= " % (RUN, RUN) * n),
+    "words, and a body in UTF-8": lambda n: decode_words(
+        b"=?utf8?q?%b?= =?utf-8?q?%b?= " % (RUN, RUN) * n, "utf-8"
+    ),
+    "words after UTF-8": lambda n: decode_words(
+        b"=?a?q?%b\xd0?= =?b?q?\xbf?= " % ("привет".encode() * 3000) + b"x=?a?q?\xd0?=" * n
+    ),
+    "names": lambda n: b"".join(
+        read_tnef(
+            winmail(*[attribute("rendering", b""), attribute("title", RUN)] * n), 1000
+        )[0]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MANY_RUNS)
+def test_the_charset_of_many_runs_is_guessed_once(kind, monkeypatch):
+    guess, sizes = guess_charset.guess_charset, []
+    monkeypatch.setattr(
+        guess_charset, "guess_charset", lambda data: sizes.append(len(data)) or guess(data)
+    )
+    text = MANY_RUNS[kind](50)
+    assert len(sizes) == 1
+    if kind == "names":
+        assert text.count(quote("прив").encode()) == 50
+    elif kind != "words after UTF-8":
+        assert text.count("прив") >= 50
+
+
+def test_damaged_utf8_in_many_runs_stays_utf8():
+    assert decode_words(b"=?a?q?abc?= \xd0\xbf\xd1\x80\xd0\xb8\xd0") == "abc при\ufffd"
+    assert "при\ufffdве" in decode_words("=?a?q?abc?= при".encode() + b"\xd0" + "ве".encode())
 
 
 def test_damage_raises_no_error():
