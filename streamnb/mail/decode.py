@@ -364,14 +364,14 @@ def parameters(value: bytes) -> Mapping[str, str]:
 
 def _read_parameters(value: bytes) -> Mapping[str, str]:
     """Compute the result of `parameters`, which caches it."""
-    plain: dict[str, str] = {}
+    texts: dict[str, tuple[bytes, str, bool]] = {}  # bytes, charset, and if RFC 2231 encodes them
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
     for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
         name, text = match[1].decode("latin-1").lower(), _value(match)
         if match[4] and name in _NAMES_OF_FILES:
             text += _FOLDED_BLANKS.sub(b" ", match[4])
         if "*" not in name:
-            plain.setdefault(name, text.decode("ascii") if _plain(text) else decode_words(text))
+            texts.setdefault(name, (text, "", False))
             continue
         name, _, order = name.partition("*")
         encoded = name.endswith("*") or order.endswith("*") or order == ""
@@ -388,9 +388,18 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
                     charset = declared.decode("latin-1")
                 text = _percent(text)
             joined += text
-        is_encoded = any(encoded for _, encoded, _ in numbered)
-        plain[name] = decode_text(joined, charset) if is_encoded else decode_words(joined)
-    return MappingProxyType(plain)
+        texts[name] = joined, charset, any(encoded for _, encoded, _ in numbered)
+    is_ascii = value.isascii() and not pieces
+    fallback = "" if is_ascii else guess_fallback(text[:2] for text in texts.values())
+    return MappingProxyType(
+        {name: _parameter_text(*text, fallback) for name, text in texts.items()}
+    )
+
+
+def _parameter_text(data: bytes, charset: str, is_encoded: bool, fallback: str) -> str:
+    if is_encoded:
+        return decode_text(data, charset, fallback)
+    return data.decode("ascii") if _plain(data) else decode_words(data, fallback)
 
 
 # Cached, because most messages have one of a few values.

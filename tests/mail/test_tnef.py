@@ -9,7 +9,7 @@ import pytest
 
 from streamnb import MailTokenizer
 from streamnb.mail import Limits, guess_charset, parse
-from streamnb.mail.decode import decode_words
+from streamnb.mail.decode import decode_words, parameters
 from streamnb.mail.rtf import expand_rtf, read_page
 from streamnb.mail.tnef import read_tnef
 
@@ -202,6 +202,11 @@ MANY_RUNS = {
     ),
     "words after UTF-8": lambda n: decode_words(
         b"=?a?q?%b\xd0?= =?b?q?\xbf?= " % ("привет".encode() * 3000) + b"x=?a?q?\xd0?=" * n
+    ),
+    "parameters": lambda n: "".join(
+        parameters(
+            b"a/b" + b"".join(b'; a%d="%b"; b%d*=%b' % (i, RUN, i, RUN) for i in range(n // 2))
+        ).values()
     ),
     "names": lambda n: b"".join(
         read_tnef(
