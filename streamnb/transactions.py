@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -95,6 +96,7 @@ class Transactions:
         self.open: bool = True
         self.writes: bool | None = None  # within a transaction: whether writing is allowed
         self._lock = ForkSafeLock()
+        self._waiting: set[threading.Thread] = set()  # threads that wait for another process
 
     # Methods that differ by kind of database
 
@@ -228,11 +230,7 @@ class Transactions:
                 while not self._begin(writes, durable):
                     if time.monotonic() >= deadline:
                         raise self._lock_error(wait_s)
-                    self._lock.release()  # so that other threads can read
-                    try:
-                        time.sleep(_PAUSE_S)
-                    finally:
-                        self._lock.acquire()
+                    self._pause()
                 self.writes = writes
                 self.changes += 1
                 yield self.connection
@@ -247,6 +245,26 @@ class Transactions:
                 raise
             finally:
                 self.writes = None
+
+    def _pause(self) -> None:
+        """Wait a moment without the lock, so that other threads can read."""
+        thread = threading.current_thread()
+        interrupt: BaseException | None = None
+        self._waiting.add(thread)
+        self._lock.release()
+        try:
+            time.sleep(_PAUSE_S)
+        except BaseException as error:  # for example, Ctrl-C
+            interrupt = error
+        while True:  # the caller must have the lock, also after an interrupt
+            try:
+                self._lock.acquire()
+                break
+            except BaseException as error:
+                interrupt = error
+        self._waiting.discard(thread)
+        if interrupt is not None:
+            raise interrupt
 
     def retry(self, action: Callable[[], Result]) -> Result:
         """Run a transaction. If the server is lost, run it again, for at most `wait` seconds."""
@@ -310,7 +328,15 @@ class Transactions:
         return text.encode()
 
     def close(self) -> None:
-        """Close the connection. Committed transactions are on the disk already."""
-        with self._lock, self.convert_errors():
-            self.open = False
-            self._close()
+        """Close the connection. Committed transactions are on the disk already.
+
+        Threads that wait for another process can write first.
+        """
+        while True:
+            with self._lock, self.convert_errors():
+                # A forked process has no other threads.
+                if not any(thread.is_alive() for thread in self._waiting):
+                    self.open = False
+                    self._close()
+                    return
+            time.sleep(_PAUSE_S)

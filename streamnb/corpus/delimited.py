@@ -299,6 +299,14 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
         raise CorpusError(f"{table.path}:1: no column {name!r:.80}; there are {names}")
     spellings = table.names if name in table.names else plain
     if index is not None and spellings.count(spellings[index]) > 1:
+        equal_names = {
+            table.names[i] for i, text in enumerate(spellings) if text == spellings[index]
+        }
+        if len(equal_names) > 1:
+            raise CorpusError(
+                f"{table.path}:1: the columns {printable(', '.join(sorted(equal_names)))[:200]} "
+                "differ only in case or blanks; give the exact name, or rename one"
+            )
         raise CorpusError(f"{table.path}:1: two columns are called {name!r:.80}; rename one")
     return index
 

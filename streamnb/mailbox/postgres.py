@@ -412,6 +412,7 @@ class PostgresDatabase(Transactions):
         except psycopg.errors.LockNotAvailable:
             self._roll_back(durable)
             return False
+        run(f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode())
         if row is not None and row[1] == "on":
             raise psycopg.errors.ReadOnlySqlTransaction(
                 "it is read-only, for example a standby; name all hosts in the URL, with "

@@ -137,6 +137,7 @@ class StoredClassifier:
         self._calls: list[str] = []  # recent calls, because a server's answer can be lost
         self._loaded = False  # True within a transaction whose state was read
         self._state_text: bytes | None = None  # text of the state in memory, None if it changed
+        self._params_version = 0  # of the model with this state
         try:
             self._open(classifier)
         except BaseException:
@@ -185,6 +186,7 @@ class StoredClassifier:
                     "model": classifier.model.clone().to_header(),
                     "settings": classifier.settings(),
                 }
+                self._state_text = None  # an error must not leave this classifier in memory
                 make_tables(self.database, len(classifier.models))
                 self.database.drop_undo_log()
                 self._create_classifier(identity)
@@ -293,7 +295,11 @@ class StoredClassifier:
         text = self.database.read_text(STATE)
         if text is None:
             raise damage_error(self.database.path, "it has no state")
-        if text == self._state_text:  # with many classes, reading it takes most of a prediction
+        # With many classes, reading the state takes most of a prediction.
+        if (
+            text == self._state_text
+            and self.classifier.model.params_version == self._params_version
+        ):
             for counts in self.counts:
                 counts.forget()
             return
@@ -312,6 +318,7 @@ class StoredClassifier:
                 counts.load(state)
             self.classifier.model.restore(now)
             self._state_text = text
+            self._params_version = self.classifier.model.params_version
         except StateError:
             raise
         except Exception as error:  # the file can have any content
@@ -333,6 +340,7 @@ class StoredClassifier:
             **self.classifier.model.state(),
         }
         self._state_text = self.database.store_value(STATE, now)
+        self._params_version = self.classifier.model.params_version
 
     def transact(
         self, act: Callable[[], Done], run_first: Callable[[], None] | None = None

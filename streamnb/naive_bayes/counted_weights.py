@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from streamnb.naive_bayes.online_estimator import ClassSums
+from streamnb.naive_bayes.online_estimator import MAX_VIEWS, ClassSums
 
 # Sums are multiples of this step, so they are exact and each update can be undone.
 _STEP = 2.0**-12
@@ -40,7 +40,7 @@ class CountedWeights(ClassSums):
     header_size: ClassVar[int] = 1
 
     def __init__(self, n_views: int) -> None:
-        if type(n_views) is not int or n_views < 1:
+        if type(n_views) is not int or not 1 <= n_views <= MAX_VIEWS:
             raise ValueError(f"the sums of update weights have no number of views: {n_views!r:.80}")
         super().__init__([0.0] * n_views, [n_views])
         self.n_views = n_views

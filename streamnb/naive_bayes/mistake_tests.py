@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from streamnb import _core
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
+from streamnb.naive_bayes.online_estimator import (
+    MAX_VIEWS,
+    IndexMap,
+    OnlineEstimator,
+    check_numbers,
+)
 
 if TYPE_CHECKING:
     from streamnb.features.token_counts import TokenCounts
@@ -16,7 +21,6 @@ Key = tuple[int, int]
 
 # Sums are multiples of this step, so they are exact and each update can be undone.
 _STEP = 2.0**-12
-_MAX_VIEWS = 1 << 10  # in a state
 
 
 class MistakeTests(OnlineEstimator):
@@ -154,7 +158,7 @@ class MistakeTests(OnlineEstimator):
             a == int(a)
             and b == int(b)
             and 0 <= b < (n_classes if a >= 0 else self.GROUPS)
-            and -_MAX_VIEWS <= a < n_classes
+            and -MAX_VIEWS <= a < n_classes
             for a, b in zip(changes[::3], changes[1::3], strict=True)
         ):
             raise ValueError("the sums of the tests of mistakes are not valid")

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
 
 LARGEST_NUMBER = 1e15  # a state or receipt with larger numbers is refused
+MAX_VIEWS = 1 << 10  # a state with more views is refused
 
 IndexMap = Sequence[int | None]
 Number = TypeVar("Number", int, float)

@@ -218,6 +218,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         """Return a receipt for a message of weight `w`, if its own was not stored."""
         raise NotImplementedError
 
+    @property
+    def params_version(self) -> int:
+        """A number that increases with each change of a parameter."""
+        return int(getattr(self, "_params_version", 0))
+
     def _has_learned(self) -> bool:
         return "counts" in vars(self) and any(vars(self)["counts"].weights)
 

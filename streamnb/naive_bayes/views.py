@@ -214,6 +214,12 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         cloned: Self = super().clone(params, include_attributes)
         return cloned
 
+    @property
+    def params_version(self) -> int:
+        """A number that increases with each change of a parameter, also of the view models."""
+        versions = [model._params_version for model in self._view_models]
+        return self._params_version + sum(versions)
+
     def _has_learned(self) -> bool:
         return "_view_models" in vars(self)
 

@@ -53,7 +53,7 @@ def test_other_processes_may_write_between_the_parts_of_a_compaction(
         for number, label in numbers:
             act(number, label)
         patch.setattr("streamnb.mailbox.compact._PART_ROWS", 3)
-        patch.setattr("streamnb.mailbox.compact.time.sleep", others)
+        patch.setattr("streamnb.mailbox.compact.pause", others)
         if draw.random() < 0.5:
             other.undo(max((row.added_at for row in other.ledger.rows()), default=0))
         with contextlib.suppress(KeyboardInterrupt):
@@ -81,7 +81,7 @@ def test_compact_keeps_counts_that_another_process_adds(tmp_path, monkeypatch):
             other.learn(b"Subject: again\n\nzzqq", "ham")
             assert other.verify() == []
 
-        monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn_it_again)
+        monkeypatch.setattr("streamnb.mailbox.compact.pause", learn_it_again)
         compact(box, rare_days=-1)
         assert box.verify() == []
 
@@ -115,7 +115,7 @@ def test_undo_is_not_undone_after_something_was_dropped(tmp_path, monkeypatch):
         def stopped(_seconds):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", stopped)
+        monkeypatch.setattr("streamnb.mailbox.compact.pause", stopped)
         with pytest.raises(KeyboardInterrupt):
             compact(box, rare_days=None, ledger=-1)
         assert redo(box) == (0, 0, 0)
@@ -145,7 +145,7 @@ def test_a_learner_waits_for_one_part_of_a_compaction(tmp_path, monkeypatch):
         monkeypatch.setattr(box.ledger, "find", counted)
         monkeypatch.setattr("streamnb.mailbox.compact._PART_ROWS", 10)
         monkeypatch.setattr("streamnb.mailbox.compact._REPACK_ROWS", 10)
-        monkeypatch.setattr("streamnb.mailbox.compact.time.sleep", learn)
+        monkeypatch.setattr("streamnb.mailbox.compact.pause", learn)
         compact(box, rare_days=-1)
         # In ten parts features are dropped; then what was learned meanwhile is written by
         # fingerprints, too, features are laid out, and all is written by places.
@@ -187,7 +187,7 @@ def test_a_compaction_that_was_cut_off_is_finished_by_the_next(tmp_path, monkeyp
 
         monkeypatch.setattr("streamnb.mailbox.compact._PART_ROWS", 20)
         with monkeypatch.context() as patch:
-            patch.setattr("streamnb.mailbox.compact.time.sleep", killed)
+            patch.setattr("streamnb.mailbox.compact.pause", killed)
             patch.setattr("streamnb.mailbox.compact._PART_ROWS", 3)
             for _ in range(9):  # each retires a part
                 with contextlib.suppress(KeyboardInterrupt):

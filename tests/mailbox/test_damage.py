@@ -15,7 +15,7 @@ import pytest
 from commands import streamnb_command
 from mailboxes import HAM, SPAM, damage, exported, mails
 
-from streamnb import Mailbox
+from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import BusyError, DamagedDatabaseError, OutputError, StateError
 from streamnb.mailbox.compact import compact
@@ -134,7 +134,7 @@ def test_a_failing_transaction_leaves_nothing(box, monkeypatch):
 
 WRITER = """
 import sys
-from streamnb import Mailbox
+from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 box = Mailbox(sys.argv[1], wait=60)
 print("ready", flush=True)
@@ -178,7 +178,7 @@ def test_acknowledged_messages_survive_a_kill(sample, tmp_path, after):
 FULL = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from streamnb import Mailbox
+from streamnb import Mailbox, MailClassifier
 from streamnb.corpus import open_corpus, read
 from streamnb.errors import StreamNBError
 box = Mailbox(sys.argv[1])
@@ -585,6 +585,41 @@ def test_an_interrupted_reordering_of_tables_leaves_a_sound_database(tmp_path):
             assert later.verify() == reader.verify() == []
 
 
+def waiting_learner(box, writer):
+    """Start a thread that learns SPAM, and return it when it waits for the other writer."""
+    writer.execute("BEGIN IMMEDIATE")
+    learning = threading.Thread(target=box.learn, args=(SPAM, "spam"))
+    is_waiting = threading.Event()
+    begin = box.database._begin
+
+    def begin_and_notify(writes, durable):
+        is_begun = begin(writes, durable)
+        is_waiting.set()
+        return is_begun
+
+    box.database._begin = begin_and_notify
+    learning.start()
+    assert is_waiting.wait(60)
+    return learning
+
+
+def test_a_waiting_thread_writes_before_the_database_is_closed(tmp_path):
+    path = tmp_path / "a.db"
+    learn_ten(path)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        box = Mailbox(path, wait=60)
+        learning = waiting_learner(box, writer)
+        closing = threading.Thread(target=box.close)
+        closing.start()
+        closing.join(0.1)
+        assert closing.is_alive()
+        writer.execute("ROLLBACK")
+        closing.join()
+        learning.join()
+    with Mailbox(path) as box:
+        assert box.label_of(digest(SPAM))[0] == "spam"
+
+
 def test_threads_read_while_another_one_waits_for_a_lock(tmp_path):
     path = tmp_path / "a.db"
     learn_ten(path)
@@ -592,19 +627,7 @@ def test_threads_read_while_another_one_waits_for_a_lock(tmp_path):
         Mailbox(path, wait=60) as box,
         contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer,
     ):
-        writer.execute("BEGIN IMMEDIATE")
-        learning = threading.Thread(target=box.learn, args=(SPAM, "spam"))
-        is_waiting = threading.Event()
-        begin = box.database._begin
-
-        def begin_and_notify(writes, durable):
-            is_begun = begin(writes, durable)
-            is_waiting.set()
-            return is_begun
-
-        box.database._begin = begin_and_notify
-        learning.start()
-        assert is_waiting.wait(60)
+        learning = waiting_learner(box, writer)
         assert box.classify(HAM).label is not None
         assert learning.is_alive()
         writer.execute("ROLLBACK")
@@ -646,3 +669,53 @@ def test_a_read_only_file_system_is_named(box, monkeypatch):
     box.database.connection.execute("PRAGMA query_only = ON")  # the error of such a file system
     with pytest.raises(OutputError, match=r"its file system is read-only; mount it read-write"):
         box.learn(SPAM, "spam")
+
+
+def test_parameters_that_are_set_outside_of_a_transaction_are_not_stored(tmp_path):
+    with Mailbox(tmp_path / "a.db") as box:
+        for number in range(6):
+            box.learn(b"Subject: %d\n\nx y" % number, "ham" if number % 2 else "spam")
+        box.classifier.model.rate = 0.1
+        box.learn(b"Subject: new\n\nz", "spam")
+        assert box.verify() == []
+        assert box.classifier.model.rate == 0.15
+
+
+def test_an_import_that_fails_leaves_no_classifier_in_memory(tmp_path, monkeypatch):
+    Mailbox(tmp_path / "a.db").close()
+    with Mailbox(tmp_path / "a.db") as box:
+        store = box.database.store_value
+
+        def fail(name, *arguments):
+            if name == "identity":
+                raise OutputError("the disk is full")
+            return store(name, *arguments)
+
+        monkeypatch.setattr(box.database, "store_value", fail)
+        with pytest.raises(OutputError), box.importing(MailClassifier(positive="junk")):
+            pass
+        monkeypatch.setattr(box.database, "store_value", store)
+        box.learn(SPAM, "spam")
+        assert box.classifier.positive == "spam"
+        assert box.verify() == []
+
+
+def test_an_interrupt_while_waiting_leaves_the_lock_to_its_thread(tmp_path, monkeypatch):
+    path = tmp_path / "a.db"
+    learn_ten(path)
+
+    def interrupt(_seconds):
+        raise KeyboardInterrupt
+
+    with (
+        Mailbox(path, wait=60) as box,
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer,
+    ):
+        writer.execute("BEGIN IMMEDIATE")
+        with monkeypatch.context() as patch:
+            patch.setattr("streamnb.transactions.time.sleep", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                box.learn(SPAM, "spam")
+        writer.execute("ROLLBACK")
+        assert box.classify(HAM).label is not None
+        assert box.verify() == []

@@ -66,7 +66,7 @@ def variables(home):
 
 
 def test_procmail(repository, environment):
-    recipe = blocks(repository, "procmail (`~/.procmailrc`)")[0]
+    recipe = blocks(repository, "In `~/.procmailrc`")[0]
     start = f"{variables(environment)}DEFAULT={environment}/Maildir/\nMAILDIR={environment}\n"
     (environment / ".procmailrc").write_text(start + recipe)
     for message in (SPAM % 99, HAM % 99):
@@ -75,7 +75,7 @@ def test_procmail(repository, environment):
 
 
 def test_maildrop(repository, environment):
-    recipe = blocks(repository, "maildrop (`~/.mailfilter`)")[0]
+    recipe = blocks(repository, "In `~/.mailfilter`")[0]
     quoted = re.sub("=(.*)", r'="\1"', variables(environment))
     (environment / ".mailfilter").write_text(f'{quoted}{recipe}to "{environment}/Maildir"\n')
     (environment / ".mailfilter").chmod(0o600)

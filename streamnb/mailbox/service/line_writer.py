@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Full, Queue
-from threading import Lock, Thread
+from queue import SimpleQueue
+from threading import RLock, Thread
 from typing import TextIO
 
 # Lines that wait for the reader. A line has at most about 3 KB, so they need at most 3 MB; twice as
@@ -35,23 +34,23 @@ class LineWriter:
         self._descriptor = stream.fileno()
         self._encoding = stream.encoding
         self._format_line = format_line
-        self._lines: Queue[str | None] = Queue(MAX_WAITING)
+        # Garbage collection can log in the middle of a call, so queue and lock are reentrant.
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._dropped_count = 0
-        self._lock = Lock()
+        self._lock = RLock()
         self._thread = Thread(target=self._run, name="streamnb-log", daemon=True)
         self._thread.start()
 
     def write(self, line: str) -> None:
         """Write a line soon, without waiting."""
-        try:
-            self._lines.put_nowait(line)
-        except Full:
+        if self._lines.qsize() < MAX_WAITING:
+            self._lines.put(line)
+        else:
             self._drop(1)
 
     def close(self) -> None:
         """Wait until all lines are written, for at most a second."""
-        with suppress(Full):
-            self._lines.put(None, timeout=_CLOSE_S)
+        self._lines.put(None)
         self._thread.join(_CLOSE_S)
 
     def _drop(self, count: int) -> None:

@@ -176,8 +176,10 @@ class Mailboxes:
             raise StateError(f"{problem}; restart the server")
         if self.warn is not None:
             self.warn(f"{problem}; it is opened again")
-        self.begin_outage(BusyError(problem))  # before, because messages need one of the two
-        self.single = None
+        with self._lock:  # the thread of an outage can have opened the database meanwhile
+            if self.single is mailbox:
+                self.begin_outage(BusyError(problem))  # first, because messages need one of the two
+                self.single = None
 
     def begin_check(self) -> None:
         """Check the single database in the background, so damage is known before mail meets it."""
