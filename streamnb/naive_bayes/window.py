@@ -149,6 +149,7 @@ for _name in (
     "view_models",
     "labels",
     "messages_in_runs",
+    "params_version",
     "as_tokens",
     "messages_of",
     "views_of",
