@@ -59,8 +59,8 @@ class MistakeTests(OnlineEstimator):
     delta_names: ClassVar[tuple[str, ...]] = ("mistake_tests",)
 
     GROUPS: ClassVar[int] = 32  # of each view; 16 and 64 differ little
-    # Nats: 10 and 13 mistakes at the smallest rate. With half, five wrong labels in a row are
-    # believed. With twice, the accuracy on quoted texts of bbc is 88.8 % in place of 92.1.
+    # Nats: 10 and 13 mistakes at the smallest rate. With half, the weight falls from 5 wrong labels
+    # in a row on. With twice, the accuracy on quoted texts of bbc is 88.8 % in place of 92.1.
     _FIRST, _LAST = 17.0, 22.0
 
     def __init__(self) -> None:

@@ -427,7 +427,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         posterior, rates, label_weight = self.noise.posterior(
             proba, active, position, class_weight, total_weight - class_weight, random
         )
-        if feedback is None:
+        if feedback is None and not self.noise.fixed:
             deltas |= self.mistake_tests.learn(
                 predicted,
                 class_index,
