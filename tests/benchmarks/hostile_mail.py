@@ -24,7 +24,7 @@ sys.path.extend(
 from aiosmtpd.controller import Controller
 from commands import STREAMNB
 from hostile import hostile
-from servers import free_port
+from ports import free_port
 from serving import HAM, SPAM, LongServer, Sink, as_sent
 from test_web import Page
 

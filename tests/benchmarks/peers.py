@@ -22,7 +22,6 @@ import random
 import re
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
+
+sys.path.append(str(Path(__file__).parents[1] / "helpers"))
+from ports import free_port
 
 from streamnb.corpus import Entry, open_corpus, read
 from streamnb.mailbox.service.client import MailboxClient
@@ -90,12 +92,6 @@ def run(
     if done.returncode not in statuses:
         raise RuntimeError(f"{command[0]}: {done.stderr.decode('utf-8', 'replace').strip()}")
     return done.stdout.decode("utf-8", "replace")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager

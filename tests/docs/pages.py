@@ -7,12 +7,14 @@ import contextlib
 import doctest
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "helpers"))
+from ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 BLOCK = re.compile(
@@ -55,12 +57,12 @@ class Shell:
             text=True,
             start_new_session=True,
         )
-        self.ports = {port: str(find_free_port()) for port in PORTS}
+        self.ports = {port: str(free_port()) for port in PORTS}
 
     def run(self, commands: str) -> str:
         """Return what the commands print, with the page's port numbers."""
-        for port, free_port in self.ports.items():
-            commands = commands.replace(port, free_port)
+        for port, free in self.ports.items():
+            commands = commands.replace(port, free)
         script = f"{{ set -e\n{commands}\nset +e\n}} </dev/null\nprintf '\\n--end--\\n'\n"
         self.process.stdin.write(script)
         self.process.stdin.flush()
@@ -72,8 +74,8 @@ class Shell:
         else:
             raise AssertionError(f"a command of this block failed:\n{commands}\n{''.join(lines)}")
         output = "".join(lines).removesuffix("\n")
-        for port, free_port in self.ports.items():
-            output = output.replace(free_port, port)
+        for port, free in self.ports.items():
+            output = output.replace(free, port)
         return output
 
     def start(self, command: str) -> str:
@@ -85,8 +87,8 @@ class Shell:
             assert time.monotonic() < end, f"prints nothing: {command}"
             time.sleep(0.05)
         output = log.read_text().splitlines(keepends=True)[0]
-        for port, free_port in self.ports.items():
-            output = output.replace(free_port, port)
+        for port, free in self.ports.items():
+            output = output.replace(free, port)
         return output
 
     def close(self) -> None:
@@ -96,13 +98,6 @@ class Shell:
         self.process.wait(TIMEOUT_S)
         self.process.stdin.close()
         self.process.stdout.close()
-
-
-def find_free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def normalize(text: str, any_order: bool = False) -> str:

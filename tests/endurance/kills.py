@@ -31,6 +31,7 @@ sys.path.extend(
     str(Path(__file__).parents[1] / name) for name in ("helpers", "service", "watch", "web")
 )
 import servers
+from ports import free_port
 from postgres import Server, served
 from stream import stream
 
@@ -300,7 +301,7 @@ class Serve(Taught):
 
     def begin(self) -> None:
         """Choose the port of the server, and keep the labels of earlier servers."""
-        self.port = servers.free_port()
+        self.port = free_port()
 
     def meanwhile(self, seconds: float) -> list[str]:
         """Send labels until the server is killed, one after the other, mostly after it has begun to listen."""

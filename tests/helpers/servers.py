@@ -13,6 +13,8 @@ import threading
 import time
 from pathlib import Path
 
+from ports import free_port
+
 UID = 5000  # the mail's owner; Dovecot does not serve mail as root
 PASSWORD = "correct-horse"  # noqa: S105 (of a server that lives for a test)
 PROGRAM = "/usr/sbin/dovecot"
@@ -104,12 +106,6 @@ protocol imap {{
 {extra}
 }}
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @functools.cache

@@ -127,7 +127,7 @@ def as_sent(message):
     return message if message.endswith(b"\r\n") else message + b"\r\n"
 
 
-def poll(condition, seconds=20):
+def poll(condition, seconds=120):
     """Wait until a condition is true; return its value."""
     until = time.monotonic() + seconds
     while not (value := condition()):

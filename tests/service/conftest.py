@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 from aiosmtpd.controller import Controller, UnixSocketController
-from servers import free_port
+from ports import free_port
 from serving import HAM, SPAM, LongLmtpServer, LongServer, Serving, Sink, Web
 
 from streamnb import Mailbox

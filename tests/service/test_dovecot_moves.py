@@ -6,7 +6,8 @@ import subprocess
 from collections import Counter
 
 import pytest
-from servers import UID, Dovecot, dovecot_version, free_port
+from ports import free_port
+from servers import UID, Dovecot, dovecot_version
 from serving import SPAM, poll
 from test_mail_server import block, dovecot_configuration
 

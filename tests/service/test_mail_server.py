@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 from commands import STREAMNB
 from hostile import hostile
-from servers import UID, Dovecot, Postfix, dovecot_version, free_port
+from ports import free_port
+from servers import UID, Dovecot, Postfix, dovecot_version
 from serving import as_sent, poll
 
 from streamnb import Mailbox

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import pytest
 from commands import STREAMNB, streamnb_command
-from servers import free_port
+from ports import free_port
 from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of
 from test_serve import greet
 

@@ -21,7 +21,7 @@ import pytest
 from aiosmtpd.controller import Controller
 from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
-from servers import free_port
+from ports import free_port
 from serving import FIELD, HAM, SPAM, LongServer, MailServer, Sink, Web, as_sent, port_of
 from starlette.datastructures import QueryParams
 from starlette.responses import PlainTextResponse

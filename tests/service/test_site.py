@@ -5,7 +5,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from servers import dovecot_version, free_port
+from ports import free_port
+from servers import dovecot_version
 from serving import HAM, SPAM, Web, poll
 from test_dovecot_moves import install_moves, labels, make_token, moves_configuration
 from test_mail_server import STAMPS, Site, block, dovecot_configuration, train, wait_for
