@@ -1,5 +1,6 @@
 """Sessions of mail servers that are slow, are cut, or meet an error of the program."""
 
+import contextlib
 import os
 import re
 import signal
@@ -138,6 +139,10 @@ def users_mailboxes(users):
     mailboxes.close()
 
 
+class Cut(bytes):
+    """A reply without its line end, after which the next hop closes the connection."""
+
+
 class ScriptedHop:
     """A next hop that calls `answer(connection_number, mails, word)` for each command."""
 
@@ -156,7 +161,11 @@ class ScriptedHop:
             except OSError:
                 return
             self.connections += 1
-            with connection, connection.makefile("rb") as lines:
+            with (
+                contextlib.suppress(ConnectionError),  # the client closed the connection
+                connection,
+                connection.makefile("rb") as lines,
+            ):
                 self.talk(connection, lines, self.connections)
 
     def talk(self, connection, lines, number):
@@ -167,12 +176,15 @@ class ScriptedHop:
             word = line[:4].upper()
             mails += word == b"MAIL"
             reply = self.answer(number, mails, word) or b"250 ok"
-            connection.sendall(reply + b"\r\n")
-            if reply.startswith((b"421", b"221")):
+            connection.sendall(reply + b"\r\n" * (type(reply) is bytes))
+            if reply.startswith((b"421", b"221")) or isinstance(reply, Cut):
                 return
             if reply.startswith(b"354"):
                 self.messages.append(b"".join(iter(lines.readline, b".\r\n")))
-                connection.sendall((self.answer(number, mails, b".") or b"250 ok") + b"\r\n")
+                reply = self.answer(number, mails, b".") or b"250 ok"
+                connection.sendall(reply + b"\r\n" * (type(reply) is bytes))
+                if isinstance(reply, Cut):
+                    return
 
     def close(self):
         self.listening.shutdown(socket.SHUT_RDWR)
@@ -241,6 +253,16 @@ def test_a_recipient_without_an_address_is_refused(relay, smtp_sink):
         (b"550 gr\xc3\xbc\xdf a\0b\x1b[2Jc\x0bd", b"gr??? a?b?[2Jc d"),
         (b"450-a\r\n450 b", b"a b"),
         (b"599 x", b"x"),
+        (b"550-a\r\n250 b", None),
+        (b"250-a\r\n550-b\r\n250 c", None),
+        (b"250-a\r\nb", None),
+        (b"2500 x", None),
+        (b"250_x", None),
+        (b"250 " + b"x" * 9999, None),
+        (Cut(b"250 ok"), None),
+        (Cut(b"250"), None),
+        (Cut(b"250-a\r\n250"), None),
+        (Cut(b"2"), None),
         (b"hello", None),
         (b"\xff\xfe\0", None),
     ],

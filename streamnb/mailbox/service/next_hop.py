@@ -26,6 +26,10 @@ _GOODBYE_S = 2.0  # seconds for the answer to QUIT
 # the first dot of a line is doubled for transport: RFC 5321, 4.5.2
 _DOTS = re.compile(rb"(\A|\r\n)\.")
 _UNPRINTABLE = re.compile(rb"[^ -~]")  # a reply is printable ASCII: RFC 5321, 4.2
+# code, mark and text of a line of a reply: RFC 5321, 4.2
+_REPLY_LINE = re.compile(rb"([2-5]\d\d)(?:([ -])(.*))?\r?\n")
+_LONGEST_LINE = 1 << 12  # bytes of a line of a reply; RFC 5321, 4.5.3.1.5 allows 512
+_MOST_LINES = 1000  # lines of a reply; an EHLO has about 15
 _COMMAND_LENGTH = 480  # characters after the verb; RFC 5321, 4.5.3.1.4 allows 512 for a command
 _EXTENSIONS = ("8bitmime", "smtputf8")  # extensions offered if the next hop cannot be reached
 _EXTENSION_OF_OPTION = {
@@ -260,13 +264,43 @@ class HopClient:
             self.turn.release()
 
 
+class _StrictClient(smtplib.LMTP):
+    """A client for which a reply that is cut off or inconsistent is no reply.
+
+    Python's LMTP client is its SMTP client with another greeting, and supports Unix sockets.
+    """
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return the code and the text of the next reply.
+
+        Raises
+        ------
+        SMTPServerDisconnected
+            If the reply is cut off, or its lines have different codes. The connection is closed.
+        """
+        if self.file is None and self.sock is not None:
+            self.file = self.sock.makefile("rb")
+        texts: list[bytes] = []
+        line = code = b""
+        while self.file is not None and len(texts) < _MOST_LINES:
+            line = self.file.readline(_LONGEST_LINE)
+            match = _REPLY_LINE.fullmatch(line)
+            if match is None or (texts and match[1] != code):
+                break
+            code = match[1]
+            texts.append(match[3] or b"")
+            if match[2] != b"-":
+                return int(code), b"\n".join(texts)
+        self.close()
+        cause = "its answer is not an SMTP reply" if line else "it closed the connection"
+        raise smtplib.SMTPServerDisconnected(cause)
+
+
 def _connect(hop: NextHop) -> smtplib.SMTP:
     """Return a connection to the next hop, after the greeting."""
     address = hop.address
-    # Python's LMTP client is its SMTP client with another greeting, and supports Unix sockets.
-    kind = smtplib.LMTP if hop.lmtp or address.path else smtplib.SMTP
     name = socket.gethostname()
-    client = kind(local_hostname=name, timeout=_GREETING_S)
+    client = _StrictClient(local_hostname=name, timeout=_GREETING_S)
     client.ehlo_msg = "lhlo" if hop.lmtp else "ehlo"
     client._host = address.host or name  # type: ignore[attr-defined]  # whose certificate it must be
     try:
