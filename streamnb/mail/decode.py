@@ -143,6 +143,13 @@ def decode_words(value: bytes, fallback: str = "") -> str:
 
 def _decode_runs(value: bytes, fallback: str) -> str:
     """Decode the encoded words of an unfolded field, and the text between them."""
+    texts = _split_runs(value)
+    fallback = guess_fallback(texts, fallback)
+    return "".join([decode_text(data, charset, fallback) for data, charset in texts])
+
+
+def _split_runs(value: bytes) -> list[tuple[bytes, str]]:
+    """Return the texts of an unfolded field, and the charset of each: "" between encoded words."""
     runs: list[_Run] = []
     position = 0
     for word in _ENCODED_WORD.finditer(value):
@@ -157,9 +164,7 @@ def _decode_runs(value: bytes, fallback: str) -> str:
         position = word.end()
     runs.append(_Run(""))
     runs[-1].add(value[position:])
-    texts = [(run.content(), run.charset) for run in runs]
-    fallback = guess_fallback(texts, fallback)
-    return "".join([decode_text(data, charset, fallback) for data, charset in texts])
+    return [(run.content(), run.charset) for run in runs]
 
 
 def charsets_of_words(value: bytes) -> Iterator[str]:
@@ -389,8 +394,12 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
                 text = _percent(text)
             joined += text
         texts[name] = joined, charset, any(encoded for _, encoded, _ in numbered)
-    is_ascii = value.isascii() and not pieces
-    fallback = "" if is_ascii else guess_fallback(text[:2] for text in texts.values())
+    fallback = guess_fallback(
+        run
+        for data, charset, is_encoded in texts.values()
+        if is_encoded or not _plain(data)
+        for run in ([(data, charset)] if is_encoded else _split_runs(data))
+    )
     return MappingProxyType(
         {name: _parameter_text(*text, fallback) for name, text in texts.items()}
     )

@@ -208,6 +208,12 @@ MANY_RUNS = {
             b"a/b" + b"".join(b'; a%d="%b"; b%d*=%b' % (i, RUN, i, RUN) for i in range(n // 2))
         ).values()
     ),
+    "parameters of encoded words": lambda n: "".join(
+        parameters(b"a/b" + b"".join(b'; a%d="=?a?b?7/Do4g?="' % i for i in range(n))).values()
+    ),
+    "parts": lambda n: parse(
+        b"Content-Type: multipart/mixed; boundary=b\n\n" + b"--b\n\n%b\n" % RUN * n
+    ).text,
     "names": lambda n: b"".join(
         read_tnef(
             winmail(*[attribute("rendering", b""), attribute("title", RUN)] * n), 1000
@@ -228,6 +234,14 @@ def test_the_charset_of_many_runs_is_guessed_once(kind, monkeypatch):
         assert text.count(quote("прив").encode()) == 50
     elif kind != "words after UTF-8":
         assert text.count("прив") >= 50
+
+
+def test_the_charset_of_many_latin_parts_is_guessed_for_the_first_ones(monkeypatch):
+    guesses = []
+    monkeypatch.setattr(guess_charset, "guess_charset", lambda data: guesses.append(data) or "")
+    mail = parse(b"Content-Type: multipart/mixed; boundary=b\n\n" + b"--b\n\ncaf\xe9\n" * 300)
+    assert mail.text.count("café") == 300
+    assert len(guesses) == 100
 
 
 def test_damaged_utf8_in_many_runs_stays_utf8():
