@@ -19,7 +19,7 @@ from serving import HAM, SPAM, MailServer, as_sent, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
-from streamnb.mailbox.service import next_hop
+from streamnb.mailbox.service import next_hop, server
 from streamnb.mailbox.service import proxy as proxying
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -465,6 +465,34 @@ def test_a_stopping_server_finishes_its_message(serve, trained_db, smtp_sink, si
         assert client.getreply()[0] == 250
     assert process.process.wait(120) == 0  # its limits add up to 32 s
     assert len(smtp_sink.messages) == 1
+
+
+def test_a_stopping_server_waits_for_the_answer_to_a_message_that_the_next_hop_has(
+    scripted, monkeypatch
+):
+    """The next hop may keep the message, and the client would send it again."""
+    monkeypatch.setattr(proxying, "DRAIN_S", 0.1)
+    monkeypatch.setattr(server, "DRAIN_S", 0.1)
+    began = threading.Event()
+
+    def answer(number, mails, command):
+        if command == b".":
+            began.set()
+            time.sleep(2)
+        return usual(command)
+
+    hop, make_handler = scripted(answer)
+    with smtplib.SMTP(timeout=30) as client:
+        with listening("smtp", make_handler) as port:
+            client.connect("127.0.0.1", port)
+            client.ehlo()
+            client.mail("a@b.c")
+            client.rcpt("ann@d.e")
+            client.docmd("DATA")
+            client.send(HAM % 1 + b".\r\n")
+            assert began.wait(30)
+        assert client.getreply()[0] == 250
+    assert len(hop.messages) == 1
 
 
 def test_nohup_keeps_a_server(serve, trained_db):

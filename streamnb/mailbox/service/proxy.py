@@ -27,7 +27,13 @@ from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget, MessageMemory
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.mailbox.service.next_hop import LATER, PATIENCE_S, HopClient, NextHop
+from streamnb.mailbox.service.next_hop import (
+    ANSWER_S,
+    LATER,
+    PATIENCE_S,
+    HopClient,
+    NextHop,
+)
 from streamnb.mailbox.service.passthrough import pass_through
 from streamnb.mailbox.service.response import JudgeOptions, Response, header_field
 from streamnb.mailbox.service.server import (
@@ -127,6 +133,8 @@ def proxy(
                 await asyncio.wait({closed}, timeout=START_S)
             if not activity.is_opened:
                 await asyncio.wait({closed}, timeout=DRAIN_S)
+            if relay.client.is_unanswered:
+                await asyncio.wait({closed}, timeout=ANSWER_S)
             raise
         finally:
             if server.transport is not None:

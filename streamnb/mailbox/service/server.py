@@ -20,6 +20,7 @@ from streamnb.mailbox.service import protocol
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, record_verdict
 from streamnb.mailbox.service.memory_budget import MemoryBudget
 from streamnb.mailbox.service.monitor import Monitor
+from streamnb.mailbox.service.next_hop import ANSWER_S
 from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.service.sockets import (
     Address,
@@ -335,7 +336,7 @@ class _Connections:
             await asyncio.sleep(0)
         for task in self.tasks:
             self._end(task)
-        for limit_s in (START_S + DRAIN_S + 1, 1.0):
+        for limit_s in (START_S + DRAIN_S + ANSWER_S + 1, 1.0):
             if tasks := set(self.tasks):
                 await asyncio.wait(tasks, timeout=limit_s)
             for task in self.tasks:
