@@ -17,6 +17,7 @@ from streamnb import Mailbox
 from streamnb.errors import BusyError, StateError
 from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service import mailboxes as mailboxes_module
+from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response
@@ -108,17 +109,45 @@ def test_each_recipient_has_a_line_with_all_keys(
     assert len(lines) == 2
     if log_format == "json":
         first, second = map(json.loads, lines)
-        assert list(first) == list(second) == ["time", *KEYS]
+        assert list(first) == ["time", *KEYS]
+        assert list(second) == ["time", *KEYS[:-2], "reply", *KEYS[-2:]]
         assert first["sure"] is True
         assert 0.5 < first["probability"] <= 1
     else:
-        first, second = (dict(re.findall(r"(\w+)=(\S+)", line)) for line in lines)
-        assert list(first) == list(second) == KEYS
+        first, second = (dict(re.findall(r'(\w+)=("[^"]*"|\S+)', line)) for line in lines)
+        assert list(first) == KEYS
         assert first["sure"] == "yes"
     assert (first["recipient"], first["action"]) == ("ann@d.e", "marked")
     assert (second["recipient"], second["action"]) == ("bob@d.e", "deferred")
+    assert second["reply"].strip('"') == "452 4.2.2 full"
     assert first["message_id"] == second["message_id"] == "<7@b>"
     assert (first["listener"], first["class"]) == ("lmtp", "spam")
+
+
+@pytest.mark.parametrize("step", ["MAIL", "RCPT"])
+def test_a_refusal_before_the_content_has_a_line_with_queue_id_and_reply(
+    trained_db, serve, smtp_sink, step
+):
+    local = "127.0.0.1:0"
+    process = serve("--db", trained_db, "--smtp", local, "--http", local, "--log", "json",
+                    "--next", smtp_sink.address, lines=3)  # fmt: skip
+    web = Web(port_of(process, "http"), trained_db.with_name("mail.db.token").read_text().strip())
+    smtp_sink.answers = {"ann@d.e": "550 5.1.1 no such user"}
+    if step == "MAIL":
+        smtp_sink.controller.stop(no_assert=True)
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp")) as client:
+        client.ehlo()
+        client.docmd("XFORWARD IDENT=4fWx")
+        reply = client.mail("a@b.c")
+        reply = client.rcpt("ann@d.e") if step == "RCPT" else reply
+    digit = str(reply[0])[0]
+    cause = f'streamnb_refusals_total{{cause="next_hop_{digit}xx",listener="smtp"}} 1.0'
+    assert cause in web("GET", "/metrics")[1]
+    (line,) = (json.loads(text) for text in process.stop().splitlines() if "queue_id" in text)
+    assert line["queue_id"] == "4fWx"
+    assert line.get("recipient") == ("ann@d.e" if step == "RCPT" else None)
+    assert line["reply"] == f"{reply[0]} {reply[1].decode()}"
+    assert line["action"] == {"4": "deferred", "5": "refused"}[digit]
 
 
 def copy_of(path, folder):
@@ -218,6 +247,17 @@ def test_messages_are_classified_while_another_process_writes(
             client.sendmail("a@b.c", ["ann@d.e"], HAM % 97)
         assert FIELD.match(smtp_sink.messages[-1][1])
     assert "the verdict was not stored" in process.stop()
+
+
+def test_a_request_that_meets_a_damaged_database_is_logged_as_failed(trained_db, serve, tmp_path):
+    path = copy_of(trained_db, tmp_path)
+    process = serve("--db", path, lines=1)
+    path.write_bytes(b"no database " * 1000)
+    with MailboxClient(path) as client, pytest.raises(ValueError, match="cut off"):
+        client.ask_server(HAM % 99)
+    output = process.stop()
+    assert "ask: failed, no verdict: " in output
+    assert "passed on" not in output
 
 
 def test_requests_fail_at_once_during_an_outage_of_the_database(trained_db, monkeypatch, tmp_path):

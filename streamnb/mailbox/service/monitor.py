@@ -127,7 +127,7 @@ class Monitor:
             ["listener", "class", "sure"],
         )
         self._unmarked = counter(
-            "streamnb_unmarked", "Messages passed on without a verdict.", ["listener", "cause"]
+            "streamnb_unmarked", "Messages without a verdict.", ["listener", "cause"]
         )
         self._refused = counter(
             "streamnb_refusals", "Messages and connections refused.", ["listener", "cause"]
@@ -194,6 +194,7 @@ class Monitor:
         recipient: str | None = None,
         queue_id: str = "",
         user: str | None = None,
+        reply: str | None = None,
     ) -> None:
         """Log and count a message with its verdict or error.
 
@@ -204,8 +205,8 @@ class Monitor:
         result
             The verdict, or the error that prevented it.
         action
-            The action on the message: "marked", "unmarked", "rejected", "refused", "deferred" or
-            "answered".
+            The action on the message: "marked", "unmarked", "rejected", "refused", "deferred",
+            "answered" or "failed".
         started
             Time at which the message was completely received, by `time.monotonic()`.
         message
@@ -217,6 +218,8 @@ class Monitor:
         user
             The user whose database gave the verdict, or several users, with commas. None for a
             single database.
+        reply
+            The next hop's reply, if it refused or deferred the message.
         """
         seconds = time.monotonic() - started
         self._seconds.labels(listener).observe(seconds)
@@ -227,7 +230,8 @@ class Monitor:
             self._unmarked.labels(listener, _cause(result)).inc()
         if self.log_format is None:
             if not isinstance(result, Response):  # otherwise the line below has the error
-                self.warn(f"passed on unmarked: {str(result) or type(result).__name__:.300}")
+                effect = "passed on unmarked" if action == "unmarked" else f"{action}, no verdict"
+                self.warn(f"{listener}: {effect}: {str(result) or type(result).__name__:.300}")
             return
         fields: dict[str, Any] = {
             "listener": listener,
@@ -253,7 +257,7 @@ class Monitor:
                 fields["reasons"] = ", ".join(pairs)[:_LONGEST_REASONS]
         else:
             fields["error"] = str(result)[:200] or type(result).__name__
-        self._log_fields(**fields, action=action, ms=round(seconds * 1000, 1))
+        self._log_fields(**fields, reply=reply, action=action, ms=round(seconds * 1000, 1))
 
     def learned(
         self, listener: str, label: str, result: str, message: bytes, user: str | None = None
@@ -301,11 +305,13 @@ class Monitor:
             line = " ".join(f"{name}={_value(value)}" for name, value in present.items())
         _messages.info("%s", line)
 
-    def refuse(self, listener: str, cause: str, detail: str = "") -> None:
-        """Count a message or connection that was refused; warn if there is a detail."""
+    def refuse(self, listener: str, cause: str, detail: str = "", **fields: str | None) -> None:
+        """Count a refused message or connection; warn if there is a detail, log any fields."""
         self._refused.labels(listener, cause).inc()
         if detail:
             self.warn(f"refused ({listener}, {cause})", detail)
+        if fields and self.log_format is not None:
+            self._log_fields(listener=listener, **fields)
 
     def opened(self, listener: str) -> None:
         """Count a connection that was opened."""

@@ -56,6 +56,7 @@ _POOL = ThreadPoolExecutor(64, "streamnb-hop")
 # Postfix's attributes of the original client: https://www.postfix.org/XFORWARD_README.html
 _FORWARDED = ("NAME", "ADDR", "PORT", "PROTO", "HELO", "IDENT", "SOURCE")
 _ATTRIBUTE = re.compile(r"([A-Za-z]+)=([!-~]{1,255})")
+_ACTIONS = {"4": "deferred", "5": "refused"}  # actions of the next hop by the digit of its reply
 _CHECKED = ("SIZE", "BODY", "SMTPUTF8")  # parameters of MAIL that aiosmtpd checks
 _LONGEST_COMMAND = 2048  # bytes, as in Postfix; ORCPT can have 500 (RFC 3461, 4.2)
 # an address in angle brackets, of which a quoted string or an escaped character can be a part
@@ -370,6 +371,17 @@ class _Relay:
         listener = "lmtp" if self.lmtp else "smtp"
         self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
 
+    def _note_refusal(self, reply: str, recipient: str | None = None) -> None:
+        """Log and count a reply by which the next hop refuses a sender or a recipient."""
+        self.monitor.refuse(
+            "lmtp" if self.lmtp else "smtp",
+            f"next_hop_{reply[:1]}xx",
+            queue_id=_queue_id(self.client.forwarded) or None,
+            recipient=recipient,
+            reply=reply,
+            action=_ACTIONS.get(reply[:1]),
+        )
+
     def for_each_recipient(self, reply: str, envelope: Envelope) -> str:
         """Return a reply to a message as the client expects it: in LMTP, one for each recipient."""
         return "\r\n".join([reply] * (len(envelope.rcpt_tos) if self.lmtp else 1))
@@ -428,6 +440,8 @@ class _Relay:
         reply: str = await _in_thread(self.client.begin, sender, server.parameters)
         if reply.startswith("2"):
             envelope.mail_from = address
+        else:
+            self._note_refusal(reply)
         return reply
 
     async def handle_RCPT(  # noqa: N802
@@ -449,6 +463,8 @@ class _Relay:
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
             self._recipient_options[address] = server.parameters
+        else:
+            self._note_refusal(reply, address)
         return reply
 
     async def handle_RSET(  # noqa: N802
@@ -563,11 +579,12 @@ class _Relay:
         for recipient, user in users.items():
             result, reply = results[user], replies[recipient]
             marked = "marked" if isinstance(result, Response) else "unmarked"
-            action = {"2": marked, "4": "deferred"}.get(reply[:1], "refused")
+            action = _ACTIONS.get(reply[:1])
             self.monitor.message(
-                listener, result, action, started, message, recipient, queue_id, user
-            )
-            if action in ("deferred", "refused"):
+                listener, result, action or marked, started, message, recipient, queue_id, user,
+                reply if action else None,
+            )  # fmt: skip
+            if action is not None:
                 self.monitor.refuse(listener, f"next_hop_{reply[:1]}xx")
             elif isinstance(result, Response) and user not in recorded:
                 recorded.add(user)

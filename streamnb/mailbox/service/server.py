@@ -435,7 +435,8 @@ class _SocketAnswers:
             writer.write(protocol.write_reply(result))
         elif not isinstance(result, StateError):  # the client then opens the database
             writer.write(protocol.write_error(result))
-        self.monitor.message("ask", result, "answered", started, message, request.user)
+        action = "answered" if isinstance(result, Response) else "failed"
+        self.monitor.message("ask", result, action, started, message, request.user)
         if isinstance(result, Response) and (request.record or request.learn):
             pending = self.mailboxes.pending
             pending[:] = [future for future in pending if not future.done()]
