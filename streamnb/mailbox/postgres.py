@@ -52,9 +52,6 @@ _DENIED_REASONS = (
     "invalid",
     "unsupported startup parameter",
 )
-# Milliseconds of a statement that waits for another process that writes; it is repeated. Meanwhile
-# no other thread reads. With half the value, a waiting process sends twice the statements.
-_LOCK_STEP_MS = 100
 # Seconds to wait for the answer to a statement, in addition to the wait for a lock.
 # `shrink` has no limit.
 _ANSWER_TIMEOUT_S = 120.0
@@ -402,18 +399,15 @@ class PostgresDatabase(Transactions):
         # Read committed makes changes visible that were committed during the wait for the lock.
         run(
             f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._search_path}; "
-            f"SET LOCAL lock_timeout = {_LOCK_STEP_MS}".encode()
+            f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode()
         )
         if not durable or self._commits_late:
             run(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}".encode())
-        lock = "SELECT pg_advisory_xact_lock(%s), current_setting('transaction_read_only')"
-        try:
-            row = run(lock, (self._key,)).fetchone()
-        except psycopg.errors.LockNotAvailable:
+        # A statement that waits for the lock would delay the other threads, which read.
+        if not self._fetch_value("SELECT pg_try_advisory_xact_lock(%s)", (self._key,)):
             self._roll_back(durable)
             return False
-        run(f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode())
-        if row is not None and row[1] == "on":
+        if self._fetch_value("SHOW transaction_read_only") == "on":
             raise psycopg.errors.ReadOnlySqlTransaction(
                 "it is read-only, for example a standby; name all hosts in the URL, with "
                 "target_session_attrs=read-write"

@@ -289,6 +289,24 @@ def test_waiting_for_another_writer_is_limited_and_reported(url):
         assert mailbox.learn(b"Subject: a\n\nb", "ham").result == "learned"
 
 
+def test_no_statement_waits_for_another_writer(url):
+    """It would keep the connection from the threads that read."""
+    with Mailbox(url) as holder, Mailbox(url) as mailbox:
+        with holder.writing():
+            learning = threading.Thread(target=mailbox.learn, args=(b"Subject: a\n\nb", "ham"))
+            learning.start()
+            while learning not in mailbox.database._waiting:
+                time.sleep(0.001)
+            for _ in range(30):
+                waiting = holder.database.connection.execute(
+                    "SELECT count(*) FROM pg_locks WHERE NOT granted"
+                )
+                assert waiting.fetchone() == (0,)
+                time.sleep(0.01)
+        learning.join()
+        assert mailbox.label_of(digest(b"Subject: a\n\nb"))[0] == "ham"
+
+
 def test_one_schema_has_one_lock_however_it_is_spelt(server):
     name = f"mail{next(numbers)}"
     with Mailbox(server.schema(name)) as holder, holder.writing():
