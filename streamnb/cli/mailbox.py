@@ -269,7 +269,8 @@ def forget(
 ) -> None:
     """Unlearn the messages of each SOURCE, exactly.
 
-    SOURCE is as for `streamnb learn`. `streamnb undo` unlearns all messages of a period.
+    SOURCE is as for `streamnb learn`. One transaction unlearns all messages: if the command fails,
+    none is unlearned. `streamnb undo` unlearns all messages of a period.
 
     \b
     Example:
@@ -290,11 +291,10 @@ def forget(
     with _collected_errors() as errors, options.open_mailbox() as mailbox:
         messages = _readable((("", item) for item in read_sources(source)), errors)
         if not erase:
-            by_digest = ((key.hex(), key, mailbox.forget_digest(key)) for key in keys)
-            by_content = (
-                (name, digest(content), mailbox.forget(content)) for _, name, content in messages
-            )
-            _report(chain(by_digest, by_content), as_json)
+            named = [(key.hex(), key) for key in keys]
+            named += [(name, digest(content)) for _, name, content in messages]
+            outcomes = mailbox.forget_digests(key for _, key in named)
+            _report(((*pair, x) for pair, x in zip(named, outcomes, strict=True)), as_json)
             return
         keys += [digest(content) for _, _, content in messages]
         erased = VerdictLog(mailbox).erase(keys, sender)

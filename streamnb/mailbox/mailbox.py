@@ -189,9 +189,14 @@ class Mailbox(StoredClassifier):
         """Unlearn a message exactly."""
         return self.retract(digest(message), (), timestamp=timestamp)
 
-    def forget_digest(self, key: bytes) -> Outcome:
-        """Unlearn the message with this digest exactly."""
-        return self.retract(key, ())
+    def forget_many(self, messages: Iterable[bytes]) -> list[Outcome]:
+        """Unlearn messages exactly, in one transaction: all of them, or none after an error."""
+        return self.forget_digests(map(digest, messages))
+
+    def forget_digests(self, keys: Iterable[bytes]) -> list[Outcome]:
+        """Unlearn the messages with these digests, like `forget_many`."""
+        keys = list(keys)  # read before the transaction begins, so that no writer waits
+        return self.transact(lambda: [self.retract_label(key, (), None) for key in keys])
 
     def retract(
         self,

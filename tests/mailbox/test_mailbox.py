@@ -111,6 +111,24 @@ def test_learning_twice_is_learning_once_and_another_label_is_a_correction(box):
     assert box.verify() == []
 
 
+def test_many_messages_are_forgotten_together_or_not_at_all(box, monkeypatch):
+    for message in (SPAM, HAM):
+        box.learn(message, "spam")
+    before, end = exported(box), box.ledger.end
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            type(box.ledger),
+            "end",
+            lambda _, row, now: end(row, now) if row.digest == digest(SPAM) else 1 / 0,
+        )
+        with pytest.raises(ZeroDivisionError):
+            box.forget_many([SPAM, HAM])
+    assert exported(box) == before
+    results = [outcome.result for outcome in box.forget_many(iter([SPAM, b"new", HAM, SPAM]))]
+    assert results == ["forgotten", "unknown", "forgotten", "unknown"]
+    assert box.verify() == []
+
+
 def test_verdicts_are_unsure_with_messages_of_one_class(box):
     box.learn(SPAM, "spam")
     assert box.classify(HAM).unsure

@@ -102,7 +102,7 @@ def _forget(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Ch
         key = digest(message) if hexadecimal is None else of_hex(hexadecimal)
     except ValueError:
         raise RequestError("digest: expected 64 hexadecimal digits") from None
-    outcome = mailbox.forget_digest(key)
+    (outcome,) = mailbox.forget_digests([key])
     return outcome._asdict(), Change("", outcome.result)
 
 

@@ -136,8 +136,7 @@ def import_file(
         # rows are read lazily
         result = ledger_export.merge_export(mailbox, reader[kind](real, path))
     if result.rows_added:  # no row is added if this file was imported before
-        for digest in replaced:
-            mailbox.forget_digest(digest)
+        mailbox.forget_digests(replaced)
     return result
 
 
