@@ -18,6 +18,7 @@ from streamnb.counts.protocol import (
     distinct_labels,
     label_error,
 )
+from streamnb.naive_bayes.explanation import Explanation
 from streamnb.naive_bayes.mini_batches import (
     MiniBatchMixin,
     are_names,
@@ -304,6 +305,58 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     def _scores(self, x: Any) -> list[float]:
         return self._score(self.statistics.read(Columns.from_dict(x)))[0].tolist()
+
+    def explain_one(self, x: Mapping[Any, Any]) -> Explanation:
+        """Return the contribution of each feature of an example to the score of each class.
+
+        A contribution is the score minus the score without this feature. In naive Bayes, it is the
+        log-likelihood of the feature's value, and `base` is the log prior. In other models, `base`
+        is the prior and the evidence of several features together.
+
+        If a score is -inf, its contributions are the scores with only one feature, minus the score
+        without features. Features without a contribution are left out, such as those that were
+        never learned.
+
+        Examples
+        --------
+        >>> from streamnb import CategoricalNB
+        >>> model = CategoricalNB()
+        >>> model.learn_one({"sky": "sunny", "wind": "weak"}, "walk")
+        >>> model.learn_one({"sky": "rainy", "wind": "weak"}, "read")
+        >>> explanation = model.explain_one({"sky": "sunny", "wind": "weak"})
+        >>> [(name, round(gain, 3)) for name, gain in explanation.top_features("walk")]
+        [('sky', 0.693)]
+        """
+        return self.explain_views(x)[0]
+
+    def explain_views(self, x: Mapping[Any, Any]) -> list[Explanation]:
+        """Return a list with the result of `explain_one`: these models have a single view."""
+        row = Columns.from_dict(x)
+        d = len(row.names)
+        is_single = np.eye(d, dtype=bool)
+        is_present = np.vstack(
+            (np.ones((1, d), bool), np.zeros((1, d), bool), ~is_single, is_single)
+        )
+        table = Columns(row.names, np.where(is_present, row.values, np.array(None)))
+        with self.lock:
+            labels, scores = list(self.labels), self._score(self.statistics.read(table))
+        whole, empty, without, single = scores[0], scores[1], scores[2 : d + 2], scores[d + 2 :]
+        with np.errstate(invalid="ignore"):  # -inf - -inf, for a class without examples
+            gains = np.nan_to_num(
+                np.where(np.isneginf(whole), single - empty, whole - without), neginf=-np.inf
+            )
+            base = np.where(np.isneginf(whole), empty, whole - gains.sum(axis=0))
+        contributions: dict[Any, dict[Label, float]] = {
+            name: dict(zip(labels, row_gains, strict=True))
+            for name, row_gains in zip(row.names, gains.tolist(), strict=True)
+            if any(row_gains)
+        }
+        scores_of_labels = dict(zip(labels, whole.tolist(), strict=True))
+        return [
+            Explanation(
+                scores_of_labels, dict(zip(labels, base.tolist(), strict=True)), contributions
+            )
+        ]
 
     def _merge(self, other: TabularNB) -> None:
         self._declare(other.labels)

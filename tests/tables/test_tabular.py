@@ -771,6 +771,55 @@ def test_a_window_works_with_any_model():
     for i in range(16, 20):
         recent.learn_one({"x": i}, "odd" if i % 2 else "even")
     assert scores(window.model, [{"x": 3}]) == scores(recent, [{"x": 3}])
+    assert window.explain_one({"x": 3}) == recent.explain_one({"x": 3})
+
+
+# Explanations
+
+
+@by_model
+@given(data=st.data())
+def test_an_explanation_adds_up_to_the_scores(name, data):
+    model = trained(name, data.draw(streams(name)))
+    for x in PROBES:
+        explanation = model.explain_one(x)
+        assert explanation.scores == model.joint_log_likelihood(x)
+        assert explanation.contributions.keys() <= x.keys()
+        sums = {
+            label: math.fsum([start, *(by[label] for by in explanation.contributions.values())])
+            for label, start in explanation.base.items()
+        }
+        assert sums == pytest.approx(explanation.scores, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "categorical", "mixed"])
+def test_the_base_of_naive_bayes_is_the_prior(name):
+    model = trained(name, [({"a": i % 3, "b": i % 2}, "pq"[i > 2], 1.0) for i in range(8)])
+    explanation = model.explain_one({"a": 1, "b": 1, "new": 2})
+    assert explanation.base == pytest.approx({"p": math.log(3 / 8), "q": math.log(5 / 8)})
+    assert set(explanation.contributions) == {"a", "b"}
+    for feature, value in (("a", 1), ("b", 1)):
+        alone = model.joint_log_likelihood({feature: value})
+        for label, start in explanation.base.items():
+            assert explanation.contributions[feature][label] == pytest.approx(
+                alone[label] - start, rel=1e-9, abs=1e-9
+            )
+
+
+def test_an_explanation_names_impossible_levels_and_interactions():
+    model = CategoricalNB(alpha=0)
+    for sky, play in (("sun", "yes"), ("rain", "no")):
+        model.learn_one({"sky": sky, "wind": sky, "day": 1}, play)
+    explanation = model.explain_one({"sky": "sun", "wind": "sun", "day": 1})
+    impossible = {
+        name for name, gains in explanation.contributions.items() if gains["no"] == -math.inf
+    }
+    assert impossible == {"sky", "wind"}
+    assert explanation.base["no"] == pytest.approx(math.log(0.5))
+    aode = AODE()
+    exclusive_or(aode)
+    gains = dict(aode.explain_one({"a": 0, "b": 1}).top_features(True))
+    assert min(gains.values()) > 2
 
 
 def test_text_with_a_bounded_number_of_parents():
