@@ -10,6 +10,7 @@ import streamnb.naive_bayes
 import streamnb.tables  # noqa: F401 (the models that files can name)
 from streamnb.classifier import Classifier
 from streamnb.classifier.message_classifier import DATA_FORMAT
+from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError
 from streamnb.naive_bayes.model_files import read
 
@@ -46,26 +47,42 @@ def load(path: str | Path, kind: type[Any] | None = None) -> Any:
     return (kind or Classifier).load(path)
 
 
-def _without_columns(extra: Any) -> Any:
-    """Return the data saved with a model, without the columns of its training table."""
-    return {**extra, DATA_FORMAT: None} if isinstance(extra, dict) else extra
+def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any, dict[str, list[str | Path]]]:
+    """Merge models.
 
-
-def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any]:
-    """Merge models; return the result and the data saved with each model.
+    Returns
+    -------
+    model, extra, paths by columns
+        The result, the data saved with it, and the paths of the models by the columns of labels
+        and texts of their training tables. The result has the columns of the first model that has
+        columns.
 
     Raises
     ------
     ModelFileError
         If one cannot be read, or differs from the first in kind or tokenizer.
     """
-    whole, extra = read(paths[0])
-    for path in paths[1:]:
-        model, other = read(path)
+    whole: Any = None
+    extra: Any = None
+    data_format: DataFormat | None = None
+    paths_by_columns: dict[str, list[str | Path]] = {}
+    for path in paths:
+        model, settings = read(path)
+        stored = settings.pop(DATA_FORMAT, None) if isinstance(settings, dict) else None
         try:
-            if _without_columns(other) != _without_columns(extra):
+            columns = DataFormat.from_json(stored)
+            if columns is not None:
+                names = f"label {columns.label_column!r}, text {columns.text_column!r}"
+                paths_by_columns.setdefault(names, []).append(path)
+                data_format = data_format or columns
+            if whole is None:
+                whole, extra = model, settings
+                continue
+            if settings != extra:
                 raise ValueError("cannot merge: the models have different tokenizers or costs")
             whole.merge(model)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ModelFileError(f"{path}: {error} (the first is {paths[0]})") from None
-    return whole, extra
+    if data_format is not None:
+        extra = {**extra, DATA_FORMAT: data_format}
+    return whole, extra, paths_by_columns

@@ -117,7 +117,8 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
 
     The models must be of one kind, with the same tokenizer. For the models multinomial, bernoulli
     and complement, the result equals training on all messages. For the default model the counts
-    are added, and the calibration of the model with most messages is kept.
+    are added, and the calibration of the model with most messages is kept. The columns are those of
+    the first model that was trained on a table.
 
     \b
     Example:
@@ -129,6 +130,9 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     from streamnb.any_model import merge_files
     from streamnb.naive_bayes.model_files import save
 
-    model, header = merge_files(models)
+    model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))
+    if len(paths_by_columns) > 1:
+        columns = "; ".join(f"{paths[0]}: {names}" for names, paths in paths_by_columns.items())
+        notify(f"{output}: has the columns of the first model, because they differ ({columns})")

@@ -79,7 +79,7 @@ def read_sources(names: Iterable[str], binary: bool = True) -> Iterator[SourceMe
         for message in messages(name):
             content = message.content
             problem = ""
-            if not binary and isinstance(content, bytes):
+            if not binary and isinstance(content, bytes) and content:
                 if message.name == name and name.lower().endswith(TABLE_SUFFIXES):
                     problem = (
                         "a table; train on it with `streamnb fit`, or add --binary to read the "

@@ -93,9 +93,10 @@ def open_delimited(
         () if any(not name.isdecimal() for name in names) else (LABEL_COLUMNS, TEXT_COLUMNS),
         [name for name in names if not name.isdecimal()],
     )
-    table, label_index, text_index = _choose_columns(table, label, text, has_header)
-    if learned is not None:
-        check_learned_columns(table, learned, wanted)
+    table, label_index, text_index = _choose_columns(
+        table, label, text, has_header, learned, wanted
+    )
+    check_learned_columns(table, learned, wanted)
     _check_columns(table, label_index, text_index, text is not None)
     if table.quoting != "csv" and text_index == len(table.names) - 1:
         table = replace(table, is_last_wide=True)
@@ -159,10 +160,10 @@ def has_learned_columns(table: Table, learned: DataFormat, wanted: Sequence[str]
     return has_numbers and len(table.names) == len(learned.names) > 2
 
 
-def check_learned_columns(table: Table, learned: DataFormat, wanted: Sequence[str]) -> None:
+def check_learned_columns(table: Table, learned: DataFormat | None, wanted: Sequence[str]) -> None:
     """Raise CorpusError if a table with a header lacks one of the learned columns `wanted`."""
     missing = [name for name in wanted if not has_name(table.names, name)]
-    if table.has_header and learned.has_header and missing:
+    if table.has_header and learned is not None and learned.has_header and missing:
         raise CorpusError(
             f"{table.path}:1: no column {' or '.join(f'{name!r:.80}' for name in missing)} as in "
             f"the training data of the model; there are {printable(', '.join(table.names)[:200])}; "
@@ -248,7 +249,12 @@ def _is_known_header(names: Sequence[str]) -> bool:
 
 
 def _choose_columns(
-    table: Table, label: str | None, text: str | None, has_header: bool | None
+    table: Table,
+    label: str | None,
+    text: str | None,
+    has_header: bool | None,
+    learned: DataFormat | None,
+    wanted: Sequence[str],
 ) -> tuple[Table, int, int]:
     """Return the table, and the indices of the columns of labels and texts.
 
@@ -277,6 +283,7 @@ def _choose_columns(
         detected = detect_columns(without_header(table))
         if detected is not None:
             return detected
+    check_learned_columns(table, learned, wanted)
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "
         f"(columns: {printable(', '.join(table.names)[:200])}); set corpus.label_column and "

@@ -92,6 +92,15 @@ def test_bad_input_is_one_line_that_names_it(inputs, name, bad):
     assert (error.count("\n"), bad in error, status in (2, 3, 4)) == (1, True, True), error
 
 
+def test_an_empty_file_with_a_suffix_is_empty(inputs, tmp_path):
+    (tmp_path / "new.csv").touch()
+    learned = streamnb_command("learn", "ham", tmp_path / "new.csv", "--db", "mail.db", cwd=inputs)
+    assert learned[0] == 3
+    assert "not learned: it is empty" in learned[2]
+    judged = streamnb_command("classify", tmp_path / "new.csv", "--db", "mail.db", cwd=inputs)
+    assert (judged[0], "a table" in judged[2]) == (2, False)
+
+
 @pytest.mark.parametrize(
     "words",
     [

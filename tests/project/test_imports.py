@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "corpus": ("data_format", "errors", "limits", "mail"),
     "evaluate": ("_core", "errors", "markup", "scores"),
     "tables": ("_core", "counts", "errors", "features", "naive_bayes", "parameters", "scores", "storage"),
-    "any_model": ("classifier", "errors", "naive_bayes", "tables"),
+    "any_model": ("classifier", "data_format", "errors", "naive_bayes", "tables"),
     "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "header_fields", "limits", "locks", "mail", "naive_bayes", "patterns", "scores", "storage", "tables", "transactions"),
     "web": ("classifier", "errors", "evaluate", "features", "mail", "mailbox"),
     "config": ("classifier", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),

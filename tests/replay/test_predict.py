@@ -82,6 +82,25 @@ def test_columns_are_found_by_the_names_that_the_model_learned(model, tmp_path, 
     )
 
 
+@pytest.mark.parametrize(
+    ("header", "options", "missing"),
+    [
+        ("id,body,queue", [], "'topic' or 'text'"),
+        ("id,text,queue", [], "'topic'"),
+        ("id,body,topic", [], "'text'"),
+        ("id,text,queue", ["--text-column", "text"], "'topic'"),
+        ("id,body,topic", ["--label-column", "topic"], "'text'"),
+        ("id,text,class", [], "'topic'"),
+    ],
+)
+def test_a_missing_column_has_one_text(model, tmp_path, header, options, missing):
+    (tmp_path / "new.csv").write_text(f"{header}\n" + "1,wrong password,login\n" * 9)
+    status, _, error = streamnb_command("evaluate", model, tmp_path / "new.csv", *options)
+    names = header.replace(",", ", ")
+    assert f"no column {missing} as in the training data of the model; there are {names}" in error
+    assert (status, error.count("\n")) == (3, 1)
+
+
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 @pytest.mark.parametrize("is_piped", [False, True])
 def test_a_table_without_the_learned_columns_is_refused(model, tmp_path, command, is_piped):
@@ -107,6 +126,19 @@ def test_models_of_differently_named_columns_can_be_merged(model, tmp_path):
     assert streamnb_command("fit", tmp_path / "b.csv", *columns, "-o", path)[0] == 0
     assert Classifier.load(path).data_format.text_column == "body"
     status, _, error = streamnb_command("merge-models", model, path, "-o", tmp_path / "c.snb")
+    assert (status, error.count("\n")) == (0, 1)
+    assert f"{model}: label 'topic', text 'text'; {path}: label 'queue', text 'body'" in error
+    assert Classifier.load(tmp_path / "c.snb").data_format.text_column == "text"
+    status, _, error = streamnb_command("merge-models", path, path, "-o", tmp_path / "c.snb")
+    assert (status, error) == (0, "")
+
+
+def test_a_merged_model_has_the_columns_of_the_first_model_with_columns(model, tmp_path):
+    classifier = Classifier.load(model)
+    classifier.data_format = None
+    classifier.save(tmp_path / "folder.snb")
+    names = (tmp_path / "folder.snb", model, "-o", tmp_path / "c.snb")
+    status, _, error = streamnb_command("merge-models", *names)
     assert (status, error) == (0, "")
     assert Classifier.load(tmp_path / "c.snb").data_format.text_column == "text"
 

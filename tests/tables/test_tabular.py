@@ -786,7 +786,9 @@ def test_an_explanation_adds_up_to_the_scores(name, data):
         assert explanation.scores == model.joint_log_likelihood(x)
         assert explanation.contributions.keys() <= x.keys()
         sums = {
-            label: math.fsum([start, *(by[label] for by in explanation.contributions.values())])
+            label: math.fsum(
+                [start, *(gains[label] for gains in explanation.contributions.values())]
+            )
             for label, start in explanation.base.items()
         }
         assert sums == pytest.approx(explanation.scores, rel=1e-9, abs=1e-9)
