@@ -444,6 +444,21 @@ def _own_signature(cls: type[Any]) -> inspect.Signature | None:
     return inspect.signature(constructor) if is_own else None
 
 
+def _copy_changes(source: ParametersMixin, original: Any, target: Any) -> None:
+    """Set the parameters, also nested ones, in which an object differs from its original."""
+    for name in source.parameter_table:
+        values = [getattr(owner, name) for owner in (source, original, target)]
+        nested = [value if isinstance(value, list) else [value] for value in values]
+        kinds = [list(map(type, members)) for members in nested]
+        is_nested = any(isinstance(member, ParametersMixin) for member in nested[0])
+        if is_nested and kinds[0] == kinds[1] == kinds[2]:
+            for members in zip(*nested, strict=True):
+                _copy_changes(*members)
+        elif values[0] != values[1]:
+            own = values[0]
+            setattr(target, name, own.clone() if hasattr(own, "clone") else copy.deepcopy(own))
+
+
 class ParametersMixin:
     """An object with declared parameters, which are checked at each assignment.
 
@@ -518,26 +533,21 @@ class ParametersMixin:
 
         With `include_attributes` it is a copy that includes the learned state.
         """
-        if not include_attributes:
-            params = translate_names(type(self), new_params or {})
-            has_own = _own_signature(type(self)) is not None
-            accepted = set(self._constructor_names()) if has_own else params.keys()
-            cloned = super().clone(  # type: ignore[misc]  # of river's base classes
-                {name: value for name, value in params.items() if name in accepted}
-            )
-            if has_own:
-                plain = (type(None), bool, int, float, str, tuple, Mapping)
-                values = {name: getattr(self, name) for name in self.parameter_table} | params
-                for name, value in values.items():
-                    is_missed = name in params and name not in accepted
-                    is_plain = name not in params and isinstance(value, plain)
-                    if is_missed or (is_plain and value != getattr(cloned, name)):
-                        setattr(cloned, name, value)
-            return cloned
-        same = copy.deepcopy(self)
-        for name, value in translate_names(type(self), new_params or {}).items():
-            setattr(same, name, value)
-        return same
+        params = translate_names(type(self), new_params or {})
+        if include_attributes:
+            cloned = copy.deepcopy(self)
+        elif _own_signature(type(self)) is None:
+            return super().clone(params)  # type: ignore[misc]  # of river's base classes
+        else:
+            arguments = {
+                name: params.pop(name) for name in self._constructor_names() if name in params
+            }
+            original = super().clone()  # type: ignore[misc]
+            cloned = super().clone(arguments) if arguments else original  # type: ignore[misc]
+            _copy_changes(self, original, cloned)
+        for name, value in params.items():
+            setattr(cloned, name, value)
+        return cloned
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, as scikit-learn reads them.
