@@ -14,7 +14,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.text_input import NO_EXAMPLES, frame_of, refuse_set
+from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame, refuse_set
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -30,7 +30,6 @@ from streamnb.naive_bayes.mini_batches import (
     PredictManyMixin,
     as_classes,
     as_weights,
-    is_frame,
     labels_of_rows,
 )
 from streamnb.naive_bayes.model_files import not_ours, read, save

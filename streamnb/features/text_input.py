@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +74,9 @@ def _single_column(X: Any) -> list[Any]:
     if isinstance(X, np.ndarray):
         is_column = X.ndim == 1 or X.shape[1:] == (1,)
         return X.ravel().tolist() if is_column and X.dtype.kind in "OUST" else []
-    if hasattr(X, "columns"):
-        return _frame_column(X)
+    if is_frame(X):
+        columns = list(frame_of(X).iter_columns())
+        return columns[0].to_list() if len(columns) == 1 else []
     for method in ("to_pylist", "to_list"):
         if hasattr(X, method):
             return list(getattr(X, method)())
@@ -88,10 +88,21 @@ def _single_column(X: Any) -> list[Any]:
     return values
 
 
-def is_record_batch(X: Any) -> bool:
-    """Return whether X is a RecordBatch of Arrow, which narwhals does not support."""
-    pyarrow = sys.modules.get("pyarrow")
-    return pyarrow is not None and isinstance(X, pyarrow.RecordBatch)
+def is_frame(X: Any) -> bool:
+    """Return whether X has columns: a frame that narwhals supports, or data in Arrow's form.
+
+    Examples of the latter are a RecordBatch of pyarrow and a relation of DuckDB.
+    """
+    if isinstance(X, (np.ndarray, list)) or hasattr(X, "tocsr"):
+        return False
+    from narwhals.dependencies import is_into_dataframe
+
+    return is_into_dataframe(X) or _has_arrow_columns(X)
+
+
+def _has_arrow_columns(X: Any) -> bool:
+    is_arrow = hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__")
+    return is_arrow and hasattr(X, "columns")
 
 
 def frame_of(X: Any) -> narwhals.DataFrame[Any]:
@@ -103,35 +114,32 @@ def frame_of(X: Any) -> narwhals.DataFrame[Any]:
         If two columns have the same name.
     """
     import narwhals.stable.v2 as narwhals
+    from narwhals.dependencies import is_into_dataframe
     from narwhals.exceptions import DuplicateError
 
-    if is_record_batch(X):
-        X = sys.modules["pyarrow"].Table.from_batches([X])
+    if _has_arrow_columns(X) and not is_into_dataframe(X):
+        import pyarrow
+
+        X = pyarrow.table(X)
     try:
         return narwhals.from_native(X, eager_only=True)
     except DuplicateError as error:
         raise ValueError(f"column names: {' '.join(str(error).split())}") from error
 
 
-def _frame_column(frame: Any) -> list[Any]:
-    columns = list(frame_of(frame).iter_columns())
-    return columns[0].to_list() if len(columns) == 1 else []
-
-
 def read_column(X: Any, on: str) -> Any:
-    """Return the column `on` of a frame, a table of pyarrow or a structured array.
+    """Return the column `on` of a frame or a structured array.
 
     Raises
     ------
     ValueError
         If X has no such column; the message names its columns.
     """
-    names = getattr(X, "column_names", getattr(X, "columns", None))
-    if names is None:
-        names = getattr(getattr(X, "dtype", None), "names", None) or ()
-    if on not in list(names):
-        raise ValueError(f"on: X has no column {on!r:.80}; it has {list_names(names)}")
-    return X[on]
+    frame = frame_of(X) if is_frame(X) else None
+    names = getattr(getattr(X, "dtype", None), "names", None) if frame is None else frame.columns
+    if on not in (names or ()):
+        raise ValueError(f"on: X has no column {on!r:.80}; it has {list_names(names or ())}")
+    return X[on] if frame is None else frame.get_column(on).to_list()
 
 
 def list_names(names: Iterable[Any]) -> str:

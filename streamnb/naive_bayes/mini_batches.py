@@ -15,7 +15,7 @@ from river import base
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, Label, check_labels, checked_weight
-from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_record_batch, refuse_set
+from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame, refuse_set
 from streamnb.features.token_counts import CountedFrameMixin, CountedMessages, TokenCounts
 from streamnb.naive_bayes.priors import check_whole_prior
 from streamnb.scores import best_columns
@@ -198,15 +198,6 @@ def check_column_names(
             UserWarning,
             stacklevel=2,
         )
-
-
-def is_frame(X: Any) -> bool:
-    """Return whether X is a data frame that narwhals supports, without importing a library."""
-    if isinstance(X, (np.ndarray, list)) or hasattr(X, "tocsr"):
-        return False
-    from narwhals.dependencies import is_into_dataframe
-
-    return is_into_dataframe(X) or is_record_batch(X)
 
 
 def is_matrix(X: Any) -> bool:

@@ -11,7 +11,14 @@ from sklearn.utils import validation
 
 from streamnb import _core, naive_bayes
 from streamnb.counts.protocol import Floats, Label
-from streamnb.features.text_input import as_sequence, as_texts, frame_of, list_names, read_column
+from streamnb.features.text_input import (
+    as_sequence,
+    as_texts,
+    frame_of,
+    is_frame,
+    list_names,
+    read_column,
+)
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
@@ -21,7 +28,6 @@ from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.mini_batches import (
     NamedMatrix,
     as_list,
-    is_frame,
     refuse_mask,
 )
 from streamnb.naive_bayes.multinomial import MultinomialParameters

@@ -10,7 +10,16 @@ import pyarrow
 import pytest
 from sklearn.base import clone as clone_by_sklearn
 
-from streamnb import GaussianNB, MixedNB, MultinomialNB, TextClassifier
+from streamnb import (
+    Classifier,
+    ComplementNB,
+    GaussianNB,
+    MixedNB,
+    MultinomialNB,
+    TextClassifier,
+    Tokenizer,
+    ViewsNB,
+)
 from streamnb.errors import OutputError
 from streamnb.sklearn import MixedNB as MixedEstimator
 from streamnb.sklearn import MultinomialNB as MultinomialEstimator
@@ -74,6 +83,44 @@ def test_a_subclass_can_be_cloned_and_printed(subclass):
         model.set_params(smoothing=2)
 
 
+def test_a_clone_with_a_new_argument_has_what_its_constructor_makes():
+    assert Renamed(0.25).clone({"smoothing": 0.5}).alpha == 0.5
+    model = Renamed(0.25)
+    model.length_norm = 2
+    assert model.clone({"smoothing": 0.5}).length_norm == 2
+    model.alpha = 3
+    assert model.clone({"smoothing": 0.5}).alpha == 3
+
+
+class Grams(Classifier):
+    def __init__(self, n=1):
+        super().__init__(Tokenizer(ngrams=(1, n)), MultinomialNB())
+
+
+class Pair(ViewsNB):
+    def __init__(self, alpha=1):
+        super().__init__([MultinomialNB(alpha=alpha), MultinomialNB(alpha=alpha)])
+
+
+def test_a_clone_keeps_changes_of_nested_parameters():
+    classifier = Grams(2)
+    assert classifier.clone({"n": 3}).tokenizer.ngrams == (1, 3)
+    classifier.model.alpha = 3
+    classifier.learn_one("free pills", "spam")
+    for cloned in (classifier.clone(), classifier.clone({"n": 3})):
+        assert (cloned.model.alpha, cloned.labels) == (3, [])
+    assert classifier.clone({"n": 3}).tokenizer.ngrams == (1, 3)
+    views = Pair()
+    views.models[1].alpha = 5
+    views.learn_one(({"a": 1}, {"b": 1}), "spam")
+    assert [model.alpha for model in views.clone({"alpha": 3}).models] == [3, 5]
+    assert views.clone().labels == []
+    classifier = Grams(2)
+    classifier.model = ComplementNB(alpha=5)
+    assert repr(classifier.clone().model) == repr(classifier.model)
+    assert classifier.clone().model is not classifier.model
+
+
 @pytest.mark.parametrize("subclass", SUBCLASSES)
 def test_a_subclass_can_be_pickled_but_not_saved(subclass):
     model = make_trained(subclass)
@@ -92,7 +139,35 @@ def test_a_pickle_of_another_version_is_refused(subclass):
         subclass.__new__(subclass).__setstate__(state)
 
 
-@pytest.mark.parametrize("make", [pyarrow.table, pyarrow.record_batch])
+class ArrowColumns:
+    """A table of a library that streamnb does not know, such as a relation of DuckDB."""
+
+    def __init__(self, columns):
+        self._table = pyarrow.table(columns)
+        self.columns = self._table.column_names
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+ARROW = [pyarrow.table, pyarrow.record_batch, ArrowColumns]
+
+
+@pytest.mark.parametrize("make", ARROW)
+def test_a_column_of_arrow_has_a_name(make):
+    columns = make({"text": ["free pills", "lunch at noon"], "n": [1, 2]})
+    for classifier in (TextClassifier(on="text"), TextEstimator(on="text")):
+        assert list(map(str, classifier.fit(columns, ["spam", "ham"]).predict(columns))) == [
+            "spam",
+            "ham",
+        ]
+    model = MultinomialEstimator(tokenizer=Tokenizer(on="text")).fit(columns, ["spam", "ham"])
+    assert list(map(str, model.predict(columns))) == ["spam", "ham"]
+    table = make({"a": [1.0, 5.0], "b": [0.0, 3.0]})
+    assert GaussianNB().fit(table, ["p", "q"]).predict_many(table) is not None
+
+
+@pytest.mark.parametrize("make", ARROW)
 def test_a_column_of_arrow_is_a_list_of_texts(make):
     column = make({"text": ["free pills", "lunch at noon"]})
     classifier = TextClassifier().fit(column, ["spam", "ham"])
