@@ -228,7 +228,7 @@ def watch(
     another program put it there. The first scan of a run also finds moves made since the last run.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
-    status`). SIGTERM ends the command.
+    status`). SIGTERM ends the command, and so does the end of the program that reads its output.
 
     \b
     Example:
@@ -236,6 +236,7 @@ def watch(
       streamnb watch imaps://ann@mail.example.org --move --password-command 'pass show mail'
       streamnb watch ~/Maildir --folders work=Work,spam=Junk --unsure Look --move --create
     """  # noqa: D301 (\b tells click to keep the lines)
+    from streamnb.mailbox.service.line_writer import has_reader
     from streamnb.mailbox.watch.watcher import Watcher
 
     if duplicates := set(pinned) & set(never):
@@ -261,8 +262,16 @@ def watch(
         if create:
             for folder in set(plan.all_folders) - {inbox}:
                 account.create_folder(folder)
-        watcher = Watcher(mailbox, account, plan, report, lambda: bool(signals))
-        _run(watcher, account, every, scans_once, signals, bool(others))
+
+        def should_stop() -> bool:
+            if not scans_once and not has_reader(sys.stdout):
+                signals.append(signal.SIGPIPE)
+            return bool(signals)
+
+        watcher = Watcher(mailbox, account, plan, report, should_stop)
+        _run(watcher, account, every, scans_once, bool(others))
+        if signal.SIGPIPE in signals:
+            raise BrokenPipeError
         if signals:
             report("stopped")
 
@@ -337,16 +346,15 @@ def _run(
     account: Account,
     every: float,
     scans_once: bool,
-    signals: list[int],
     has_fixed_folders: bool,
 ) -> None:
-    """Scan and wait until a signal arrives. After an error, pause and try again."""
+    """Scan and wait until the watcher must stop. After an error, pause and try again."""
     from streamnb.mailbox.rebuild import is_due, rebuild
     from streamnb.mailbox.watch.account import pause
 
     pause_s = 0.0
     is_started = False
-    while not signals:
+    while not watcher.should_stop():
         try:
             if not has_fixed_folders:
                 others = tuple(account.folder_names())
@@ -363,16 +371,16 @@ def _run(
             if scans_once and (is_second_scan or not watcher.has_copies):
                 return
             if scans_once:
-                pause(_MOVE_S, lambda: bool(signals))
+                pause(_MOVE_S, watcher.should_stop)
                 continue
-            account.wait(watcher.plan.inbox, every, lambda: bool(signals))
+            account.wait(watcher.plan.inbox, every, watcher.should_stop)
         except (MailServerError, BusyError, OutputError, CorpusError, OSError) as error:
             if scans_once or not is_started:
                 raise
             pause_s = min(max(2 * pause_s, 1.0), _MAX_PAUSE_S)
             reason = describe_os_error(error) if isinstance(error, OSError) else error
             watcher.report(f"{reason}; again in {pause_s:g} s")
-            pause(pause_s, lambda: bool(signals))
+            pause(pause_s, watcher.should_stop)
 
 
 def _print_not_ready(watcher: Watcher) -> None:

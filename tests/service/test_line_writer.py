@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from commands import STREAMNB
 from maildirs import UserMaildir
-from serving import HAM, Serving, poll
+from serving import HAM, Serving, poll, port_of
 
 from streamnb import Mailbox
 from streamnb.mailbox.service.line_writer import MAX_WAITING, LineWriter
@@ -70,6 +70,31 @@ def test_a_reader_that_has_gone_stops_nothing():
         assert writer._dropped_count == 1
 
 
+def test_lines_that_wait_at_the_end_are_counted():
+    with small_pipe() as (reader, end):
+        writer = LineWriter(end, str)
+        for _ in range(5):
+            writer.write("x" * 2 * PIPE_BYTES)
+        poll(lambda: writer._lines.qsize() == 4)
+        writer.close()
+        assert writer._dropped_count == 5
+        writer._dropped_count = 0
+        for _ in range(5):
+            reader.readline()
+        writer._thread.join()
+
+
+def test_the_number_of_dropped_lines_is_written_at_the_end():
+    with small_pipe() as (reader, end):
+        writer = LineWriter(end, lambda line: f"notice: {line}")
+        write = writer._write
+        writer._write = lambda line: line.startswith("notice") and write(line)
+        writer.write("x")
+        writer.write("x")
+        writer.close()
+        assert reader.readline().startswith("notice: 2 lines were dropped")
+
+
 def test_a_server_whose_log_is_not_read_passes_all_mail(trained_db, smtp_sink):
     message_count = 40
     process = Serving("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address,
@@ -85,6 +110,31 @@ def test_a_server_whose_log_is_not_read_passes_all_mail(trained_db, smtp_sink):
     assert {entry["action"] for entry in entries} == {"marked"}
     process.stop()
     process.process.stderr.close()
+
+
+def test_a_watcher_ends_when_the_reader_of_its_output_ends(tmp_path):
+    """It ends in order, after its current message, although it writes no more line."""
+    UserMaildir(tmp_path / "Maildir")
+    database = tmp_path / "mail.db"
+    command = [*STREAMNB, "watch", tmp_path / "Maildir", "--spam-folder", "Junk", "--db", database]
+    with subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == ""
+
+
+def test_a_server_passes_mail_after_the_reader_of_its_log_has_ended(trained_db, smtp_sink):
+    process = Serving("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address,
+                      "--log", "text")  # fmt: skip
+    process.process.stderr.close()
+    with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=60) as client:
+        client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
+    assert len(smtp_sink.messages) == 1
+    process.process.terminate()
+    assert process.process.wait(60) == 0
 
 
 def test_a_watcher_whose_output_is_not_read_classifies_all_mail(tmp_path):

@@ -376,13 +376,15 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, cap
     stopped = []
     monkeypatch.setattr(scene.watcher, "scan", scan)
     monkeypatch.setattr("streamnb.mailbox.watch.account.pause", lambda *_: None)
-    _run(scene.watcher, scene.account, 0, False, stopped, True)
+    monkeypatch.setattr(scene.watcher, "should_stop", lambda: bool(stopped))
+    _run(scene.watcher, scene.account, 0, False, True)
     assert len(looks) == 4
     assert any("no folder 'Junk'" in line for line in scene.report_lines)
     assert "Maildir: No such file or directory; again in 2 s" in scene.report_lines
     (scene.dir.root / ".Junk").rename(scene.dir.root / ".Junk_")
+    stopped.clear()
     with pytest.raises(CorpusError, match="no folder 'Junk'"):  # at first it is a slip
-        _run(scene.watcher, scene.account, 0, False, [], True)
+        _run(scene.watcher, scene.account, 0, False, True)
 
 
 def test_items_that_are_not_files_are_not_classified(scene):

@@ -15,11 +15,19 @@ MAX_WAITING = 1000
 _CLOSE_S = 1.0  # seconds to write the last lines when the process ends
 
 
+def has_reader(stream: TextIO | None) -> bool:
+    """Return False if a stream is a pipe whose reader has closed it."""
+    poll = select.poll()
+    if stream is not None:
+        poll.register(stream, 0)
+    return not any(events & select.POLLERR for _, events in poll.poll(0))
+
+
 class LineWriter:
     """Writes lines to a stream in a thread, in their order.
 
     A line is dropped if `MAX_WAITING` lines wait, or if the stream reports an error, such as a full
-    disk. Their number is written when the stream accepts lines again.
+    disk. Their number is written when the stream accepts lines again, at the latest by `close`.
 
     Parameters
     ----------
@@ -49,9 +57,13 @@ class LineWriter:
             self._drop(1)
 
     def close(self) -> None:
-        """Wait until all lines are written, for at most a second."""
+        """Wait until all lines are written, for at most a second; drop the others."""
         self._lines.put(None)
         self._thread.join(_CLOSE_S)
+        if self._thread.is_alive():
+            self._drop(self._lines.qsize())  # with the end for the line that is being written
+        if self._dropped_count and select.select([], [self._descriptor], [], 0)[1]:
+            self._write_notice()
 
     def _drop(self, count: int) -> None:
         with self._lock:
@@ -62,10 +74,14 @@ class LineWriter:
             if not self._write(line):
                 self._drop(1)
             # a reader that stays slow gets no notice after each line
-            elif (count := self._dropped_count) and self._lines.qsize() <= MAX_WAITING // 2:
-                notice = f"{count:,} lines were dropped, because they could not be written"
-                if self._write(self._format_line(notice)):
-                    self._drop(-count)
+            elif self._dropped_count and self._lines.qsize() <= MAX_WAITING // 2:
+                self._write_notice()
+
+    def _write_notice(self) -> None:
+        count = self._dropped_count
+        notice = f"{count:,} lines were dropped, because they could not be written"
+        if self._write(self._format_line(notice)):
+            self._drop(-count)
 
     def _write(self, line: str) -> bool:
         """Write a line, and return whether the stream accepted it."""
