@@ -14,7 +14,7 @@ from streamnb.classifier.verdict import Costs, Reason, Verdict
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame, refuse_set
+from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame, refuse_set, single_column
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -639,14 +639,10 @@ def as_messages(X: Any, by_name: bool) -> list[Any]:
     if isinstance(X, Mapping):
         raise TypeError("a dict is no list of messages: pass list(X.values())")
     refuse_set(X)
-    if is_frame(X):
-        frame = frame_of(X)
-        if by_name or frame.shape[1] != 1:
-            return list(frame.rows(named=True))
-        return list(frame[:, 0].to_list())
-    if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
-        X = X.ravel()
-    return list(X.to_pylist() if hasattr(X, "to_pylist") else X)
+    frame = frame_of(X) if is_frame(X) else None
+    if frame is not None and (by_name or frame.shape[1] != 1):
+        return list(frame.rows(named=True))
+    return single_column(X) or ([] if frame is not None else list(X))
 
 
 def _chances_of_others(

@@ -58,7 +58,7 @@ def as_texts(X: Any) -> list[Any] | None:
     """
     if isinstance(X, (str, bytes)):
         raise ValueError(f"X is one {type(X).__name__}: pass a list of texts, even for one text")
-    values = _single_column(X)
+    values = single_column(X)
     if not any(isinstance(value, (str, bytes)) for value in values):
         return None
     for row, value in enumerate(values):
@@ -69,11 +69,11 @@ def as_texts(X: Any) -> list[Any] | None:
     return values
 
 
-def _single_column(X: Any) -> list[Any]:
+def single_column(X: Any) -> list[Any]:
     """Return the values of a sequence or a single column; [] for other values."""
     if isinstance(X, np.ndarray):
         is_column = X.ndim == 1 or X.shape[1:] == (1,)
-        return X.ravel().tolist() if is_column and X.dtype.kind in "OUST" else []
+        return np.asarray(X).ravel().tolist() if is_column and X.dtype.kind in "OUST" else []
     if is_frame(X):
         columns = list(frame_of(X).iter_columns())
         return columns[0].to_list() if len(columns) == 1 else []

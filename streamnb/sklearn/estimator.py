@@ -85,18 +85,21 @@ def _keep_labels(y: Any) -> Any:
     """Return labels as an array of Python values if numpy would change them, else unchanged.
 
     numpy drops a mask, and reads the nullable numbers and truth values of pandas as floats. It
-    cannot read an iterator.
+    cannot read an iterator. It truncates the members of an enum of texts to their first letters.
     """
     if hasattr(y, "dtype"):
         is_numpy = isinstance(y.dtype, np.dtype) and y.dtype.kind != "T"
         # scikit-learn does not know the type of an array of objects, such as truth values
         is_changed = not is_numpy or isinstance(y, np.ma.MaskedArray) or y.dtype == object
     elif isinstance(y, (list, tuple)):
-        is_changed = False
+        is_changed = any(isinstance(label, str) and type(label) is not str for label in y)
     else:
         has_values = hasattr(y, "to_pylist") or is_frame(y)
         is_changed = has_values or (isinstance(y, Iterable) and not hasattr(y, "__array__"))
-    return as_array(as_labels(y)) if is_changed else y
+    if not is_changed:
+        return y
+    labels = as_labels(y)
+    return as_array([str.__str__(label) if isinstance(label, str) else label for label in labels])
 
 
 def _check_one_type(classes: list[Any], y: Any) -> None:
@@ -280,7 +283,9 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         weights = as_weights(sample_weight, n)
         if not weights.any():
             raise ValueError("all weights are zero; at least one must be above zero")
-        declared = np.unique(labels if classes is None else as_classes(classes)).tolist()
+        declared = np.unique(
+            labels if classes is None else _keep_labels(as_classes(classes))
+        ).tolist()
         if reset and isinstance(getattr(self, "prior", None), Mapping):
             check_whole_prior(self.prior, declared)
         model = self._new_model(declared) if reset else self._fitted_model()

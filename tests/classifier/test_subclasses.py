@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow
@@ -172,6 +173,11 @@ def test_a_column_of_arrow_is_a_list_of_texts(make):
     column = make({"text": ["free pills", "lunch at noon"]})
     classifier = TextClassifier().fit(column, ["spam", "ham"])
     assert list(map(str, classifier.predict_many(column))) == ["spam", "ham"]
+    for rows in (
+        [["free pills"], ["lunch at noon"]],
+        np.array([["free pills"], ["lunch at noon"]]),
+    ):
+        assert list(map(str, classifier.predict_many(rows))) == ["spam", "ham"]
     estimator = TextEstimator().fit(column, ["spam", "ham"])
     assert list(estimator.predict(column)) == ["spam", "ham"]
 

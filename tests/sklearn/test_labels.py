@@ -1,6 +1,7 @@
 """Labels, weights and values that numpy would change: each estimator learns or refuses them."""
 
 import decimal
+import enum
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,10 @@ def rows_of(estimator):
     return TEXTS if type(estimator).__name__ in TEXTUAL else ROWS
 
 
+class Kind(str, enum.Enum):  # noqa: UP042 (the older way)
+    SPAM, HAM = "spam", "ham"
+
+
 # Containers of labels, and the type that predictions have.
 LABELS = {
     "nullable integers": (lambda: pd.Series([1, 0] * 6, dtype="Int64"), int),
@@ -43,6 +48,8 @@ LABELS = {
     ),
     "texts": (lambda: pd.Series(["x", "y"] * 6, dtype="string"), str),
     "numpy texts": (lambda: np.array(["x", "y"] * 6, dtype=np.dtypes.StringDType()), str),
+    "enum of texts": (lambda: [Kind.SPAM, Kind.HAM] * 6, str),
+    "series of an enum of texts": (lambda: pd.Series([Kind.SPAM, Kind.HAM] * 6, dtype=object), str),
     "polars": (lambda: polars.Series([True, False] * 6), bool),
     "polars categories": (lambda: polars.Series(["x", "y"] * 6, dtype=polars.Categorical), str),
     "pyarrow": (lambda: pyarrow.array([True, False] * 6), bool),
@@ -60,6 +67,12 @@ def test_labels_of_each_container_keep_their_type(estimator, method, kind):
     predicted = estimator.predict(X).tolist()
     assert {type(label) for label in predicted} == {label_type}
     assert {type(label) for label in estimator.classes_.tolist()} == {label_type}
+    assert len(estimator.classes_) == 2
+
+
+def test_declared_classes_can_be_an_enum_of_texts(estimator):
+    estimator.partial_fit(rows_of(estimator), [Kind.HAM, Kind.SPAM] * 6, classes=list(Kind))
+    assert estimator.classes_.tolist() == ["ham", "spam"]
 
 
 def test_declared_classes_have_a_column(estimator):
