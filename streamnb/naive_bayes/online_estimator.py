@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
 
+from streamnb.naive_bayes.receipt import has_only_numbers, is_bounded
+
 LARGEST_NUMBER = 1e15  # a state or receipt with larger numbers is refused
 MAX_VIEWS = 1 << 10  # a state with more views is refused
 
@@ -68,8 +70,10 @@ def remap_values(values: Sequence[Number], index_map: IndexMap, initial: Number)
 
 def check_numbers(numbers: Any) -> None:
     """Raise ValueError unless `numbers` is a list of finite numbers, each at most 1e15 in size."""
-    if not isinstance(numbers, (list, tuple)) or not all(
-        type(x) in (int, float) and abs(x) <= LARGEST_NUMBER for x in numbers
+    if (
+        not isinstance(numbers, (list, tuple))
+        or not has_only_numbers(numbers)
+        or not is_bounded(numbers, LARGEST_NUMBER)
     ):
         raise ValueError("receipt: not a list of finite numbers")
 

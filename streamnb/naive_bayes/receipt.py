@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _NO_DELTAS: Mapping[str, Any] = {}
@@ -63,12 +64,12 @@ class Receipt(NamedTuple):
         deltas = {name: delta for name, delta in pairs if delta is not None}
         for named in items[3 + len(_POSITIONAL) :]:
             deltas |= named
-        numbers = [class_weight, *view_weights, *_flatten(deltas.values())]
+        numbers = _flatten([class_weight, *view_weights, *deltas.values()])
         if type(halvings) is not int or halvings < 0:
             raise ValueError(
                 "the receipt is damaged: its number of halvings is not an integer >= 0"
             )
-        if not all(abs(float(number)) <= _MAX_VALUE for number in numbers):
+        if not is_bounded(numbers, _MAX_VALUE):
             raise ValueError("the receipt is damaged: a number is not finite, or above 1e100")
         weights = tuple(map(float, view_weights))
         return cls(halvings, float(class_weight), weights, deltas or _NO_DELTAS)
@@ -79,12 +80,23 @@ class Receipt(NamedTuple):
         return cls.from_json(json.loads(text))
 
 
+def has_only_numbers(items: Iterable[Any]) -> bool:
+    """Return whether all items are integers or floats. With 300 classes, a receipt has 1,300."""
+    return {int, float}.issuperset(map(type, items))
+
+
+def is_bounded(numbers: Sequence[float], limit: float) -> bool:
+    """Return whether all numbers are finite and at most `limit` in size."""
+    # `max` can miss NaN, and the sum cannot.
+    return max(map(abs, numbers), default=0) <= limit and not math.isnan(sum(numbers))
+
+
 def _flatten(items: Iterable[Any]) -> list[float]:
     """Return all numbers in lists of lists."""
     numbers: list[float] = []
     for item in items:
         if isinstance(item, list):
-            numbers += _flatten(item)
+            numbers += item if has_only_numbers(item) else _flatten(item)
         else:
             numbers.append(float(item))
     return numbers
