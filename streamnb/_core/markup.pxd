@@ -6,17 +6,24 @@ from libc.string cimport memchr
 from streamnb._core.buffers cimport Buffer, begins, is_letter, is_space, lowered
 
 
-cdef inline bint has_encoded_word(bytes value) noexcept:
-    """Return True if a value contains `=?`. (CPython's `in` is slower: it raises a TypeError first.)"""
+cdef inline bint has_pair(bytes value, uint8_t first, uint8_t second) noexcept:
+    """Return True if a value contains two bytes in a row. (CPython's `in` is slower: it raises a TypeError first.)"""
     cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(value)
     cdef const uint8_t *end = p + len(value)
     while True:
-        p = <const uint8_t *> memchr(p, c"=", end - p)
+        p = <const uint8_t *> memchr(p, first, end - p)
         if p == NULL:
             return False
         p += 1
-        if p < end and p[0] == c"?":
+        if p < end and p[0] == second:
             return True
+
+
+cdef inline bint is_encoded(bytes value) noexcept:
+    """Return True if a value contains encoded words, or escapes of ISO-2022 or HZ."""
+    if has_pair(value, c"=", c"?") or has_pair(value, c"~", c"{"):
+        return True
+    return memchr(PyBytes_AS_STRING(value), 0x1B, len(value)) != NULL
 
 
 cdef inline bytes slice_of(const uint8_t *p, Py_ssize_t begin, Py_ssize_t end):

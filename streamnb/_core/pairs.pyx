@@ -12,7 +12,7 @@ from libc.string cimport memcpy
 from streamnb._core.arrays cimport grown, new_array, new_ones
 from streamnb._core.buffers cimport buffer_room, lowered
 from streamnb._core.hashing cimport clear_slots, enter_hash, read_key, slot_mask, snb_siphash13_many, utf8
-from streamnb._core.markup cimport has_encoded_word
+from streamnb._core.markup cimport is_encoded
 from streamnb._core.table cimport GOLDEN
 
 cnp.import_array()
@@ -214,7 +214,7 @@ cdef class PairScanner:
             if reads_field(name) if decision is None else decision:
                 self.add(name)
                 self.add(b":")
-                self.add(utf8(decode(value)) if has_encoded_word(value) else value)
+                self.add(utf8(decode(value)) if is_encoded(value) else value)
 
     def finish(self):
         """Return fingerprints, counts (all 1), names and name ends of the tokens, and clear the scanner."""

@@ -21,7 +21,7 @@ from streamnb._core.buffers cimport (
 )
 from streamnb._core.hashing cimport PyUnicode_IS_ASCII, read_key, snb_copy, snb_siphash13, snb_siphash13_padded, utf8
 from streamnb._core.markup cimport (
-    Attribute, Quotes, comment_end, find_bytes, has_encoded_word, lowered_bytes, read_attribute,
+    Attribute, Quotes, comment_end, find_bytes, is_encoded, lowered_bytes, read_attribute,
     read_entity, slice_of, unescaped,
 )
 from streamnb._core.table cimport table_find, table_free, table_row
@@ -633,13 +633,11 @@ cdef class Scanner:
         skips the field. Values other than plain ASCII are decoded by decode(value).
         """
         cdef bytes value, name
-        cdef bint is_escaped
         for name, value in fields:
             prefix = prefixes[name] if name in prefixes else prefix_of(name)
             if prefix is None:
                 continue
-            is_escaped = memchr(PyBytes_AS_STRING(value), 0x1B, len(value)) != NULL  # by ISO-2022
-            if is_escaped or has_encoded_word(value) or not value.isascii():
+            if is_encoded(value) or not value.isascii():
                 self.scan(decode(value), prefix, False)
             else:
                 self.scan(value, prefix, False)

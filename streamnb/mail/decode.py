@@ -17,8 +17,10 @@ from streamnb.mail.charsets import decode_text, guess_fallback
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.patterns import lazy_pattern
 
+# An encoded word. Some programs cut its end; it then ends at a blank.
 _ENCODED_WORD = lazy_pattern(
-    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?((?:[^?=\n]|=(?!\?(?!=))|\?(?!=))*+)\?="
+    rb"=\?([^?*\s]{1,64})(?:\*[^?\s]*)?\?([bBqQ])\?"
+    rb"((?:[^?=\n]|=(?!\?(?!=))|\?(?!=))*+(?=\?=)|[^?\s]++(?=\??(?!\S)))\??=?"
 )
 _CUT_BYTE = lazy_pattern(rb"=[0-9A-Fa-f]?\Z")  # an encoded byte whose digits are in the next word
 _SOFT_BREAK = lazy_pattern(rb"=\n[ \t]++")
@@ -271,7 +273,7 @@ def decode_transfer(data: bytes, encoding: bytes) -> bytes:
 
 
 def _plain(text: bytes) -> bool:
-    return text.isascii() and b"=?" not in text and b"\n" not in text and b"\x1b$" not in text
+    return text.isascii() and not any(mark in text for mark in (b"=?", b"\n", b"\x1b$", b"~{"))
 
 
 def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:

@@ -8,6 +8,7 @@ import pytest
 from webencodings.labels import LABELS
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB
+from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import Limits, parse
 from streamnb.mail.charsets import _codec, decode_part, decode_text, is_informative
 from streamnb.mail.decode import decode_words
@@ -319,10 +320,12 @@ SHORT = {
     "big5": ["會議通知", "明天的時間", "免費廣告信", "公司開發票 2024", "[廣告] 貸款"],
     "cp949": ["회의 일정", "무료 상담", "내일 저녁 약속", "(광고) 대출"],
     "gb18030": ["会议通知", "公司开发票", "明天的时间 2024", "代开增值税发票"],
-    "cp1255": ["פגישה מחר בבוקר", "הצעה מיוחדת בשבילך", "הנחה על תרופות"],
-    "cp1251": ["Привет!", "Встреча завтра", "СРОЧНО: кредит"],
-    "koi8-r": ["Привет!", "Встреча завтра", "СРОЧНО: кредит"],
-    "cp1253": ["Καλημέρα", "Δωρεάν δώρο"],
+    "cp1255": ["פגישה מחר בבוקר", "הצעה מיוחדת בשבילך", "הנחה על תרופות", "שלום", "תודה", "בית"],
+    "cp1251": ["Привет!", "Встреча завтра", "СРОЧНО: кредит", "Мир", "Банк"],
+    "koi8-r": ["Привет!", "Встреча завтра", "СРОЧНО: кредит", "Мир", "Банк"],
+    "koi8-u": ["Чавінь", "лібідо"],
+    "cp1253": ["Καλημέρα", "Δωρεάν δώρο", "Όχι", "Γεια"],
+    "cp1256": ["عرض", "هدية"],
     "cp1252": ["déjà vu", "“quoted”", "« à »", "Größe: ÄÖÜ", "più è già", "AÇÃO E NÃO"],
 }
 
@@ -341,9 +344,12 @@ def test_latin_texts_in_other_charsets_are_no_other_script():
         "Příliš žluťoučký kůň",
         "číslo částí",
         "Árvíztűrő tükörfúrógép",
+        "«\u00a0%s\u00a0» : nom inconnu",
+        "vers «\u00a0%s\u00a0»\u00a0: %s",
     ):
-        for codec in ("cp1250", "iso8859-2"):
-            assert decode_text(text.encode(codec)) == text.encode(codec).decode("cp1252", "replace")
+        for codec in ("cp1250", "iso8859-2", "mac-roman"):
+            data = text.encode(codec, "replace")
+            assert decode_text(data) == data.decode("cp1252", "replace")
 
 
 @pytest.mark.parametrize("label", ["", "utf-8", "us-ascii", "iso-8859-1"])
@@ -455,3 +461,10 @@ def test_escapes_of_iso_2022_in_header_fields_are_decoded(label):
         tokens.append({token for token in MailTokenizer().transform_one(message) if "会" in token})
     assert tokens[0] == tokens[1] >= {"subject:会議", "from:会議"}
     assert keys[0] == keys[1]
+
+
+def test_escapes_of_hz_in_header_fields_are_decoded():
+    message = b"Subject: ~{<:Ky2;S{~}\nContent-Disposition: attachment; filename=~{<:Ky~}.pdf\n\nx"
+    assert "subject:己所" in MailTokenizer().transform_one(message)
+    assert "己" in "".join(WordPairs().transform_one(message))
+    assert parse(message).parts[0].filename == "己所.pdf"

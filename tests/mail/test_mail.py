@@ -60,7 +60,7 @@ def test_headers_however_they_end(data, headers, text, defect):
         ("=?no-such?q?abc?=", "abc"),
         ("=?utf-8?x?abc?=", "=?utf-8?x?abc?="),
         ("=?utf-8?b?!!!?=", ""),
-        ("=?utf-8?q?a", "=?utf-8?q?a"),
+        ("=?utf-8?q?a", "a"),
         ("=?idna?q?a?=", "a"),
         ("=?iso-2022-jp?b?GyRCRnxLXBsoQg==?=", "日本"),
     ],

@@ -403,7 +403,7 @@ def test_all_types_of_html_are_read_as_html(kind):
         ("=?utf-8?q?via=\n gra=\n\t_now?=", "viagra now"),
         ("1 +=\n 1 =?utf-8?q?is?= 1 =\n 1", "1 += 1 is 1 = 1"),
         ("a?b=\n c =?utf-8?b?ZA==?=\n e=\n f", "a?b= c d e= f"),
-        ("=?utf-8?q?a?=\n =?utf-8?q?b=\n c", "a =?utf-8?q?b= c"),
+        ("=?utf-8?q?a?=\n =?utf-8?q?b=\n c", "ab= c"),
     ],
 )
 def test_soft_line_breaks_are_within_encoded_words(subject, text):
@@ -518,6 +518,16 @@ def test_other_files_with_the_name_of_a_message_are_attachments(content, name):
     assert [(part.content_type, part.filename) for part in mail.parts] == [
         ("application/octet-stream", name)
     ]
+
+
+@pytest.mark.parametrize("tail", ["", " a", "\n a", "\n =?utf-8?b?IGE=?="])
+@pytest.mark.parametrize("end", ["", "?"])
+@pytest.mark.parametrize(
+    "word", ["=?utf-8?B?R3LDvMOfZQ==", "=?utf-8?B?R3LDvMOfZQ", "=?utf-8?q?Gr=C3=BC=C3=9Fe"]
+)
+def test_encoded_words_without_their_end_end_at_a_blank(word, end, tail):
+    subject = parse(f"Subject: {word}{end}{tail}\n\n".encode()).get("subject")
+    assert subject == "Grüße" + " a" * bool(tail)
 
 
 @pytest.mark.parametrize("text", ["a = b", "x=_= y", "1 + 1 = 2"])
