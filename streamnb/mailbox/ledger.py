@@ -22,6 +22,7 @@ from streamnb.naive_bayes.text_model import TextModel
 from streamnb.transactions import Transactions
 
 HUMAN, PROGRAM, IMPORT, RETIRED = "human", "program", "import", "retired"
+ERASED = "erased"  # source of a row whose message was erased after its features were dropped
 LABELLERS = (HUMAN, PROGRAM, IMPORT, RETIRED)
 _COMMANDS = "commands"  # name of the stored time spans of commands
 # number of recent commands that `undo --last` can undo; each takes 40 bytes
@@ -143,7 +144,7 @@ def _receipt_text(receipt: Receipt) -> str:
 
 
 def row_of(columns: Sequence[Any], features_at: FeaturesAt) -> Row:
-    """Return the row for the columns of the table. Raise any exception if they are damaged."""
+    """Return the row for columns of the table; damage raises an exception of any type."""
     *plain, receipt, tokens = columns
     if not all(isinstance(x, kind) for x, kind in zip(plain, _TYPES, strict=True)):
         raise ValueError("a column has the wrong type")

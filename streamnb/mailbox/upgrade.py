@@ -10,6 +10,7 @@ from streamnb.classifier.presets import PresetClassifier
 from streamnb.errors import StateError
 from streamnb.features.views import tokenizer_config
 from streamnb.mailbox.digest import digest
+from streamnb.mailbox.ledger import ERASED, IS_RETIRED
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import Outcome
@@ -64,9 +65,10 @@ def copy_label(old: Mailbox, new: Mailbox, message: bytes) -> Outcome:
 
 def count_missing(old: Mailbox, new: Mailbox) -> int:
     """Return the number of messages that only the old mailbox has learned."""
-    find = "SELECT digest FROM ledger WHERE removed_at IS NULL"
+    # Neither sums of old messages nor erased rows have the digest of a message.
+    find = f"SELECT digest FROM ledger WHERE removed_at IS NULL AND NOT {IS_RETIRED}"  # noqa: S608
     with old.reading(), new.reading():
-        keys = old.database.connection.execute(find)
+        keys = old.database.connection.execute(f"{find} AND source <> ?", (ERASED,))
         return sum(new.ledger.label_of(key) is None for (key,) in keys)
 
 

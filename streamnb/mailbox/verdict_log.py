@@ -22,7 +22,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import Row
+from streamnb.mailbox.ledger import ERASED, Row
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.response import Response
@@ -198,7 +198,7 @@ class VerdictLog:
 
     @staticmethod
     def _expiry(connection: Any, limits: LogLimits) -> float | None:
-        """Return the time before which entries are too old; None if the first entry is not.
+        """Return the time before which entries are too old; None if no entry is too old.
 
         Entries with a time in the future, from a clock that was ahead, are ignored. As the first
         entry, such an entry would keep all later ones.
@@ -378,8 +378,8 @@ def _erase_row(mailbox: Mailbox, row: Row) -> None:
     if row.removed_at is None and row.tokens is None:
         # The sums of `compact` include a dropped message. Its row stays, without its identity.
         mailbox.database.connection.execute(
-            "UPDATE ledger SET digest = ?, source = 'erased', predicted = NULL WHERE id = ?",
-            (os.urandom(32), row.id),
+            "UPDATE ledger SET digest = ?, source = ?, predicted = NULL WHERE id = ?",
+            (os.urandom(32), ERASED, row.id),
         )
         return
     if row.removed_at is None:

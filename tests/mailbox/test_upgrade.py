@@ -172,6 +172,24 @@ def test_runs_of_single_commands_are_rebuilt_too(sample, tmp_path):
         assert mailbox.verify() == []
 
 
+def test_upgrade_misses_no_sums_of_old_messages_and_no_erased_ones(sample, tmp_path):
+    trained = mails(sample, 4)
+    folder = tmp_path / "mail"
+    folder.mkdir()
+    with Mailbox(tmp_path / "old.db") as old:
+        for number, (message, label) in enumerate(trained):
+            old.learn(message, label, timestamp=1.0)
+            (folder / f"{number}.eml").write_bytes(message)
+        assert compact(old, rare_days=None, ledger=1).retired == 4
+    (folder / "0.eml").unlink()
+    command = ("upgrade", tmp_path / "new.db", folder, "--db", tmp_path / "old.db")
+    code, _, err = streamnb_command(*command)
+    assert (code, "not found in the sources: 1 message of" in err) == (4, True)
+    with Mailbox(tmp_path / "old.db") as old:
+        assert VerdictLog(old).erase([digest(trained[0][0])]) == 1
+    assert streamnb_command(*command)[0] == 0
+
+
 def test_upgrade_skips_unreadable_messages(sample, tmp_path):
     db = tmp_path / "mail.db"
     spam, ham = kinds(sample)
