@@ -45,7 +45,7 @@ def best_label(scores: Mapping[LabelT, float]) -> LabelT | None:
 def best_columns(scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return `best_index` of each row of scores (n, K)."""
     if not scores.shape[1]:
-        raise ValueError("cannot choose a class: there are no classes")
+        raise ValueError("cannot choose a class, because no class was learned")
     return np.array([_core.best_index(row) for row in scores.tolist()], dtype=np.intp)
 
 

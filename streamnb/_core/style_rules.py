@@ -124,7 +124,7 @@ class StyleRules:
         self._check_cost = 1  # cost of comparing a rule with an element
 
     def add_sheet(self, sheet: bytes) -> bool:
-        """Add the rules of a style sheet, up to the page's limit; return True if there are any."""
+        """Add the rules of a style sheet, up to the page's limit; return True if it has rules."""
         sheet = sheet[: self._size_left]
         self._size_left -= len(sheet)
         self._sheets_left -= 1

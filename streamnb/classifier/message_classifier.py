@@ -559,7 +559,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     @classmethod
     def from_settings(cls, model: TextModel, settings: Any) -> Classifier:
-        """Return the classifier of a model and `settings`. Raise any exception if damaged."""
+        """Return a model's classifier by `settings`; damage raises an exception of any type."""
         tokenizer = tokenizer_from_config(settings["tokenizer"])
         _check_views(tokenizer, model)
         positive, on = settings["positive"], settings["on"]
@@ -579,7 +579,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def _of_settings(
         cls, tokenizer: Any, model: TextModel, settings: Any, decision: dict[str, Any]
     ) -> Classifier:
-        """Return a preset classifier from its parts, its `settings` and decision parameters."""
+        """Return a preset classifier of a tokenizer, a model and the saved `settings`."""
         raise NotImplementedError
 
     @classmethod

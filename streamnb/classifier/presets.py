@@ -52,7 +52,7 @@ class PresetParameters(DecisionParameters):
     preset: str = parameter(
         Choice(("default", "small")),
         "counts",
-        'The views if `views` is None. "default" has all; "small" leaves out pairs of tokens, '
+        'The views if `views` is None. "default" has all views; "small" has no pairs of tokens, '
         "takes two thirds of the time and less than half of the memory.",
         default="default",
     )
@@ -136,7 +136,7 @@ class PresetClassifier(PresetParameters, Classifier):
         )
 
     def _names_in(self, model: type[TextModel]) -> list[str]:
-        """Return the parameters that are those of a model, too."""
+        """Return the names of parameters that this class shares with a model."""
         return [name for name in self.parameter_table if name in model.parameter_table]
 
     @property
@@ -145,7 +145,7 @@ class PresetClassifier(PresetParameters, Classifier):
         return self._chosen
 
     def _member(self, view: str) -> MultinomialNB:
-        """The model of a view."""
+        """Return an untrained model for a view."""
         has_contexts = view == "bytes" and self.ngram_step
         discriminative = ContextNB if has_contexts else DiscriminativeMultinomialNB
         model_class = discriminative if self.discriminative else MultinomialNB
@@ -156,7 +156,7 @@ class PresetClassifier(PresetParameters, Classifier):
         return model_class(**shared)
 
     def _views(self, words: MailTokenizer | Tokenizer) -> Views:
-        """Return the tokenizers of the chosen views, given that of the words."""
+        """Return the tokenizers of the chosen views, given the tokenizer of words."""
         mail = isinstance(words, MailTokenizer)
         step = self.ngram_step if self.discriminative else 0
         if step and (self.ngram_max > 6 or self.ngram_max % step) and "bytes" in self._chosen:

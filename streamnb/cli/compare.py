@@ -49,7 +49,7 @@ def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_js
     from streamnb.evaluate.compare import read_run
 
     if len(runs) < 2:
-        raise click.UsageError("name at least two runs")
+        raise click.UsageError("name at least two runs, such as folders that `replay --out` wrote")
     comparison = compare_runs([read_run(run, positive) for run in runs])
     if plot is not None:
         from streamnb.pictures import draw_comparison

@@ -171,7 +171,7 @@ def top(
     )
     classes += [] if label is None else [label]
     if len(classes) > 1:
-        raise click.UsageError(f"{' and '.join(map(repr, classes))}: name one class")
+        raise click.UsageError(f"name only one class, not {' and '.join(map(repr, classes))}")
     with _open_classifier(model_file) as (name, opened):
         classifier = opened if isinstance(opened, Classifier) else opened.classifier
         all_labels = classifier.models[0].counts.labels

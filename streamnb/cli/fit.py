@@ -55,11 +55,11 @@ def fit(
     one of texts. `streamnb predict` then labels new messages, and `streamnb evaluate` measures the
     model on labelled ones.
 
-    If the columns of a table are not named label and text, or similarly, name them with
+    If streamnb does not recognise the columns of a table by their names, name them with
     --label-column and --text-column.
 
     --jobs processes read the messages, and one model learns them one after the other, shuffled.
-    The result does not depend on their number. Use --jobs for 10,000 mails or more; for short texts
+    The result does not depend on --jobs. Use --jobs for 10,000 mails or more; for short texts
     it saves no time.
 
     \b

@@ -140,8 +140,9 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     SOURCE is a message file, an mbox, a Maildir, a folder of those, imap://USER@HOST/FOLDER, or -
     for standard input.
 
-    Learn several classes in one command, as LABEL=SOURCE: their messages are then mixed. If you
-    learn one class after the other, streamnb learns all messages again in mixed order at the end.
+    Learn several classes in one command, as LABEL=SOURCE: their messages are then mixed. If
+    many messages of one class come in a row, the command learns all messages of the database again
+    at its end, in mixed order.
 
     Messages are committed in groups of a few hundred, then reported. A message that has this label
     already is not learned again. If it has another label, that label is removed first.
@@ -276,7 +277,7 @@ def forget(
     Example:
       streamnb forget message.eml
 
-    Exit status with --erase: 4 if the database has none of the messages.
+    Exit status with --erase: 4 if the database has none of the named messages.
     """  # noqa: D301 (\b tells click to keep the lines)
     if sender is not None and not erase:
         raise click.UsageError("--sender needs --erase")

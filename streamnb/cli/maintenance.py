@@ -345,8 +345,9 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 
 def _result_line(result: MergeResult) -> str:
     return (
-        f"added {result.rows_added:,}, unchanged {result.unchanged:,}, label replaced "
-        f"{result.overruling:,}, another label kept {result.overruled:,}"
+        f"rows of the ledger: {result.rows_added:,} added, {result.unchanged:,} known already, "
+        f"{result.overruling:,} with another label replaced, "
+        f"{result.overruled:,} with another label kept"
     )
 
 

@@ -62,7 +62,7 @@ class MailCommand(click.Command):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; options that exclude each other raise UsageError likewise."""
+        """Run the command, with the work of `on_usage_error` if options exclude each other."""
         with self._own_status():
             return super().invoke(ctx)
 

@@ -79,8 +79,8 @@ def predict(
     """Label new data with a model that `streamnb fit` or `replay --save` wrote.
 
     DATA is a table (CSV, JSON Lines, Parquet), lines of text, a folder, an mbox, a Maildir, a
-    mail, or - for standard input. The texts of a table are in the column of that name that `fit`
-    used; case does not matter. Several files must have the same columns. All columns are kept, and
+    mail, or - for standard input. The column with the texts of a table has the name that it
+    had for `fit`, in any case. Several files must have the same columns. All columns are kept, and
     three are added: label, probability (of that label) and unsure. If DATA has a column of that
     name, the new one is called predicted_label, predicted_probability or predicted_unsure.
 

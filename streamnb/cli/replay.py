@@ -127,7 +127,7 @@ def replay(
     mbox, a Maildir, or a TREC index; - is standard input. The format is detected and printed.
     Several corpora are read one after the other.
 
-    If the columns of a table are not named label and text, or similarly, name them with
+    If streamnb does not recognise the columns of a table by their names, name them with
     --label-column and --text-column. --out writes results.txt, checkpoints.jsonl, summary.json,
     tokens.json and config.yaml.
 

@@ -186,7 +186,7 @@ def _read_config(config_file: str, settings: tuple[str, ...], *required: str) ->
     for key in required:
         section, _, name = key.partition(".")
         if getattr(getattr(config, section), name) is None:
-            raise ConfigError(f"{config_file}: {key}: missing")
+            raise ConfigError(f"{config_file}: {key}: missing; this command needs it")
     if config.spark.rounds and not config.spark.shards:
         raise ConfigError(f"{config_file}: spark.rounds: set spark.shards too")
     return config, config.spark

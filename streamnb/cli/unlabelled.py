@@ -146,7 +146,10 @@ def open_unlabelled(
     path = as_regular_file(name)
     if path.is_dir():
         if text_column is not None:
-            raise ConfigError(f"--text-column {text_column}: {path} is a folder")
+            raise ConfigError(
+                f"--text-column {text_column}: {path} is a folder, which has no columns; "
+                "leave the option out"
+            )
         return _open_messages(name) if is_mail else _open_text_files(path)
     head = read_head(path)
     if not head:

@@ -147,7 +147,8 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     metavar="LABEL=FOLDER,...",
     callback=_parse_folders,
     help="The folder of each class. LABEL=INBOX sets the inbox's class, ?=INBOX sets no class. "
-    "Default: ham=INBOX, and for spam Junk, or the folder that the server marks as such.",
+    "Default: ham=INBOX, and spam=Junk; if Junk is missing, the folder that the server marks as "
+    "the one for spam.",
 )
 @click.option("--spam-folder", metavar="NAME", help="Short for --folders spam=NAME,ham=INBOX.")
 @click.option(
@@ -159,7 +160,9 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     "except those that a server marks as trash, drafts or sent.",
 )
 @click.option(
-    "--unsure", metavar="FOLDER", help="Folder for unsure mail of classes that are ready."
+    "--unsure",
+    metavar="FOLDER",
+    help="With --move: folder for unsure mail whose most probable class is ready.",
 )
 @click.option(
     "--pin",
@@ -221,11 +224,12 @@ def watch(
     \b
     You move a message        streamnb
     into a class's folder     learns it as that class, or corrects its label
-    from there to the inbox   removes the label; without one, learns the inbox's class (ham)
+    from there to the inbox   removes its label; if it has none, learns the inbox's class (ham)
     anywhere else             learns nothing
 
-    Mail in a class's folder is learned only if an earlier scan saw it in another folder. Otherwise
-    another program put it there. The first scan of a run also finds moves made since the last run.
+    Mail in a class's folder is learned only if an earlier scan saw it in another folder. A
+    program put other mail there, so it is ignored. The first scan of a run also finds moves made
+    since the last run.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
     status`). SIGTERM ends the command, and so does the end of the program that reads its output.

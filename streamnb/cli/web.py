@@ -89,8 +89,8 @@ def web(account: str | None, listen: str) -> None:
     "--find",
     "text",
     metavar="TEXT",
-    help="List the stored verdicts whose sender, subject, queue id or Message-ID has TEXT. Exit "
-    "status 1 if there is none.",
+    help="List the stored verdicts whose sender, subject, queue id or Message-ID contains "
+    "TEXT. Exit status 1 if there is none.",
 )
 @database_options
 @json_option

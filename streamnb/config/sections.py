@@ -202,7 +202,7 @@ def assign_key(data: dict[str, Any], key: str, value: Any) -> None:
             data[section] = {}
         data = data[section]
         if not isinstance(data, dict):
-            raise ValueError(f"{section} is not a section with keys")
+            raise ValueError(f"{key}: {section} has one value, so it has no key {last_key}")
     data[last_key] = value
 
 

@@ -198,7 +198,7 @@ def apply_settings(data: dict[str, Any], settings: dict[str, Any]) -> dict[str, 
         elif isinstance(keys, dict):
             keys[last_key] = value
         else:
-            raise ConfigError(f"sweep.{key}: {section} is not a section with keys")
+            raise ConfigError(f"sweep.{key}: {section} has one value, so it has no key {last_key}")
     return copy
 
 

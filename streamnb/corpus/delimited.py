@@ -150,7 +150,7 @@ def find_learned_delimiter(head: bytes, learned: DataFormat) -> str | None:
 
 
 def has_learned_columns(table: Table, learned: DataFormat, wanted: Sequence[str]) -> bool:
-    """Return whether a table has the columns `wanted` of those that a model was trained on.
+    """Return whether a table has the columns `wanted`, which a model was trained on.
 
     Two columns without header are detected by their content.
     """
@@ -319,7 +319,7 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
 
 
 def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
-    """Return whether a header of two columns, one of them known, determines the other.
+    """Return whether the known name of one of two columns shows that the first row is a header.
 
     The first line may be data if its unknown name repeats below, or its known name is a letter.
     """

@@ -153,7 +153,7 @@ class _Opener:
         return corpus
 
     def open_file(self, path: Path) -> Corpus | None:
-        """Return the corpus in a file; None if it is of another kind or of none."""
+        """Return the corpus in a file; None if it is no corpus of the wanted kind."""
         kind = self.kind
         head = read_head(path)
         if not head:
@@ -189,7 +189,7 @@ class _Opener:
         )
 
     def open_folder(self, path: Path) -> Corpus | None:
-        """Return the corpus in a folder; None if it is of another kind or of none."""
+        """Return the corpus in a folder; None if it is no corpus of the wanted kind."""
         kind = self.kind
         for index in (path / "index", path / "full" / "index"):
             if kind in (None, "trec") and index.is_file():

@@ -333,9 +333,9 @@ def normalize_names(names: Iterable[str]) -> list[str]:
 
 
 def find_name(names: Sequence[str], name: str) -> int | None:
-    """Return the index of a column: of that name, or else of that name in any case; None if none.
+    """Return the index of the column with a name; None if there is none.
 
-    Blanks around names are ignored, too.
+    If no name is the same, case and the blanks around names are ignored.
     """
     if name in names:
         return names.index(name)

@@ -238,7 +238,7 @@ class _FromUtf16(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with bytes that are decoded, or else with the next part."""
+        """Fill the buffer with converted bytes; convert the next part if there are none."""
         while not self._decoded:
             part = self._stream.read(len(buffer))
             self._decoded = self._decoder.decode(part, final=not part).encode("utf-8", "replace")
@@ -276,7 +276,7 @@ def _decompressor(file: BinaryIO, suffix: str, path: Path) -> BinaryIO:
 
 
 def _describe_archive(members: list[ZipInfo]) -> str:
-    """Return what a zip archive is, if not that of one readable file, and what to do."""
+    """Return the kind of a zip archive that cannot be read as one file, and advice."""
     names = {member.filename for member in members}
     if "header.npy" in names:
         return "a model, not data; name the model first, then the data"
@@ -342,7 +342,7 @@ def decode_line(line: bytes) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield lines with their numbers, without byte order mark; long lines are truncated."""
+    """Yield numbered lines as text, without byte order mark, each of at most `MAX_ROW` bytes."""
     with open_decompressed(path) as file:
         for number, line in enumerate_whole_lines(file):
             yield number, decode_line(line)

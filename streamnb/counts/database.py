@@ -38,7 +38,7 @@ def today() -> int:
 
 
 def is_rare(usage: NDArray[np.uint32], day: float) -> Bools:
-    """Return whether each feature was in at most one message, before that day (`Page.usage`)."""
+    """Return whether each feature was last learned before `day`, and in at most one message."""
     return (usage[:, 0] <= 1) & (usage[:, 1].astype(np.int64) < day)
 
 
@@ -80,7 +80,7 @@ class SqlCounts(Places):
         }
 
     def load(self, state: Any) -> None:
-        """Restore from the result of `state`. Raise any exception if it is damaged."""
+        """Restore from the result of `state`. Damaged data raises an exception of any type."""
         self.labels = [label_from_json(pair) for pair in state["labels"]]
         self.weights = [float(x) for x in state["weights"]]
         self.totals = [float(x) for x in state["totals"]]
@@ -295,7 +295,7 @@ class SqlCounts(Places):
         self._mark_changed()
 
     def drop(self, fingerprints: Keys, day: float) -> int:
-        """Drop features that only one message had, before that day; return their number."""
+        """Drop features that only one message had, learned before `day`; return their number."""
         located = self._read(fingerprints)
         page, rows = located.page, located.rows
         rows = rows[is_rare(page.usage[rows], day) & page.cells.is_counted[rows]]

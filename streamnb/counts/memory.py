@@ -257,7 +257,9 @@ class MemoryCounts:
     def check_merge(self, other: Counts) -> None:
         """Raise ValueError if other counts cannot be added to these."""
         if self.scale != other.scale or self.decay_halvings != other.decay_halvings:
-            raise ValueError("cannot merge: the counts have different decay")
+            raise ValueError(
+                "cannot merge: the counts have different decay; merge models with the same decay"
+            )
 
     def file_parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the state as JSON values and arrays in the order of fingerprints.
@@ -284,7 +286,7 @@ class MemoryCounts:
         }, arrays
 
     def load(self, header: Any, array: Callable[..., Any]) -> None:
-        """Restore from the result of `file_parts`. Raise any exception if it is damaged.
+        """Restore from the result of `file_parts`. Damaged data raises an exception of any type.
 
         Parameters
         ----------

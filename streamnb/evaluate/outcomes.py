@@ -206,7 +206,7 @@ class Outcomes:
     def _indicators(self) -> tuple[NDArray[np.int64], ...]:
         """Return four arrays of 0 and 1: negatives, positives, false positives, false negatives."""
         if self.positive is None or self.predicted_positive is None:
-            raise ValueError("this figure needs exactly two classes")
+            raise ValueError("figures of a ranking, such as (1-ROCA)%, need exactly two classes")
         indicators = (
             ~self.positive,
             self.positive,

@@ -143,7 +143,7 @@ def learn_batch(
 def _prepare(
     mailbox: StoredClassifier, labelled: MessageAndLabel, search_ledger: bool
 ) -> _Prepared:
-    """Prepare a labelled message; with `search_ledger`, skip its features if the ledger has it."""
+    """Prepare a labelled message; with `search_ledger`, compute no features of a known message."""
     example = LabelledMessage(*labelled)
     example = example._replace(label=check_label(example.label))
     key = digest(example.message)

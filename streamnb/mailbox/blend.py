@@ -51,9 +51,9 @@ Evidence = dict[str, tuple[float, float]]
 
 
 class Opinion(NamedTuple):
-    """The scores of a model for a message, its messages of each class, and its ready classes.
+    """The scores of a message by a model, and the model's numbers of messages and ready classes.
 
-    For the site's model, also its version.
+    The opinion of the site's model also has the version of the model.
     """
 
     scores: Mapping[str, float]

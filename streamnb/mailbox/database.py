@@ -178,14 +178,14 @@ class Database(Transactions):
         run("COMMIT")
         if (application, version) == (0, 0):
             if tables:
-                raise StateError(f"{self.path}: the file is a database of another program")
+                raise StateError(f"{self.path}: a database of another program; name another file")
             if not create:
                 raise StateError(
                     f"{self.path}: the file is empty; create a database in it with `streamnb learn`"
                 )
             self._make_tables()
         elif application != _APPLICATION:
-            raise StateError(f"{self.path}: the file is a database of another program")
+            raise StateError(f"{self.path}: a database of another program; name another file")
         else:
             self._check_version()
         # FULL: committed transactions survive a power failure.

@@ -301,7 +301,10 @@ class PostgresDatabase(Transactions):
             "SELECT count(*) FROM pg_tables WHERE schemaname = %s", (self._schema,)
         )
         if others:
-            raise StateError(f"{self.path}: schema {self._schema!r} has tables of another program")
+            raise StateError(
+                f"{self.path}: schema {self._schema!r} has tables of another program; name "
+                "another schema, such as options=-csearch_path%3Dmail"
+            )
         return False
 
     def _create_schema(self) -> None:
@@ -423,7 +426,10 @@ class PostgresDatabase(Transactions):
                 "may not be committed; check with `streamnb status` before you try again"
             ) from error
         if done.statusmessage != "COMMIT":  # a statement of the transaction failed
-            raise StateError(f"{self.path}: the server rolled the transaction back")
+            raise StateError(
+                f"{self.path}: the server rolled the transaction back, so nothing "
+                "changed; try again"
+            )
 
     def _roll_back(self, durable: bool) -> None:
         real = self.connection.real

@@ -284,7 +284,7 @@ def _read_places(database: Database, view: int) -> tuple[Sequence[int], Sequence
 
 
 def _unanimous_places(places: Sequence[int], keys: Sequence[int]) -> tuple[Ints, Keys]:
-    """Return the places with one fingerprint in all pairs, sorted, and these fingerprints."""
+    """Return the sorted places that all pairs give one fingerprint, and these fingerprints."""
     pairs = np.unique(
         np.column_stack((np.array(places, np.int64), np.array(keys, np.uint64).view(np.int64))),
         axis=0,

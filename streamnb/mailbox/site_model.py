@@ -152,7 +152,7 @@ class SiteModel:
             raise
 
     def opinion(self, message: bytes) -> Opinion | None:
-        """Return the opinion on a message; without scores before anything was learned.
+        """Return the opinion on a message; it has no scores if the model has learned nothing.
 
         If the model cannot be read and `warn` was given, return None.
 

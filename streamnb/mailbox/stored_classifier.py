@@ -49,7 +49,7 @@ def _short_hash(text: str) -> str:
 
 
 def classifier_of(identity: Any) -> Classifier:
-    """Return the classifier of a description, without counts. Raise any exception if damaged."""
+    """Return a described classifier without counts; damage raises an exception of any type."""
     model = TextModel.from_header(identity["model"])
     return Classifier.from_settings(model, identity["settings"])
 

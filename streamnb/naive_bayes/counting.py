@@ -441,7 +441,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             self.counts.add_matrix(rows.features, sums, distinct, class_weights)
 
     def _check_columns(self, rows: Rows, is_learning: bool) -> None:
-        """Check that columns have names if the learned ones have names, else numbers."""
+        """Raise ValueError if columns have names and the learned ones numbers, or the reverse."""
         counts = self.counts
         if not counts.features or not len(rows.features):
             return

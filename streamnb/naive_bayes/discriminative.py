@@ -58,8 +58,8 @@ class DiscriminativeParameters(CountingParameters):
     length_norm: float | None = parameter(
         Number(MIN_POSITIVE, none=True),
         "training",
-        "As for `MultinomialNB`. It keeps probabilities below 1. A message whose class has the "
-        "probability 1 is not learned.",
+        "As for `MultinomialNB`. Without it, most probabilities are near 1, and the model learns "
+        "nothing of a message that it predicts with probability 1.",
         default=0.8,
     )
     length_norm_power: float = parameter(

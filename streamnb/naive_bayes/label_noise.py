@@ -215,7 +215,7 @@ class LabelNoise(OnlineEstimator):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Create the estimate from `state`. Raise any exception if it is not valid."""
+        """Create the estimate from `state`. Invalid state raises an exception of any type."""
         values = state["noise"]
         rates, labels, fixed = values["rates"], values["labels"], values["fixed"]
         check_numbers(rates)

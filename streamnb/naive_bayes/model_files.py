@@ -47,7 +47,7 @@ class SaveLoadMixin:
 
     @classmethod
     def _from_file(cls, header: Any, array: ReadArray) -> Self:
-        """Return the model of a file. Raise any exception if it is damaged."""
+        """Return the model of a file. Damaged data raises an exception of any type."""
         raise NotImplementedError
 
     def save(self, path: str | Path | BinaryIO) -> None:

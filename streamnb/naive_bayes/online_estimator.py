@@ -39,7 +39,7 @@ class OnlineEstimator:
         """Return the updates with class indices changed.
 
         Class k had index `index_map[k]` before, or is new if that is None. This method is for
-        updates in the form of a state.
+        estimators whose updates have the form of a state.
         """
         if self.delta_names[0] not in deltas:
             return deltas
@@ -59,7 +59,7 @@ class OnlineEstimator:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Create the estimator from `state`. Raise any exception if it is not valid."""
+        """Create the estimator from `state`. Invalid state raises an exception of any type."""
         raise NotImplementedError
 
 
@@ -145,13 +145,13 @@ class ClassSums(OnlineEstimator):
         return copied
 
     def state(self) -> dict[str, Any]:
-        """Return the header and the rows as JSON values."""
+        """Return the header, then index and sums of each class with a sum other than 0."""
         rows = [[k, *sums] for k, sums in enumerate(self._sums) if any(sums)]
         return {self.delta_names[0]: [*self._header, *chain.from_iterable(rows)]}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Create the sums from `state`. Raise any exception if it is not valid."""
+        """Create the sums from `state`. Invalid state raises an exception of any type."""
         changes = state[cls.delta_names[0]]
         check_numbers(changes)
         estimator = cls(*changes[: cls.header_size])

@@ -303,7 +303,7 @@ class Recalibration:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Create the recalibration from `state`. Raise any exception if it is not valid."""
+        """Create the recalibration from `state`. Invalid state raises an exception of any type."""
         values = state["recalibration"]
         shared = CalibrationWeights.from_state(values)
         recalibration = cls(len(shared.slopes), float(values["rate"]))

@@ -234,7 +234,7 @@ class SystemPool(OnlineEstimator):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """Create the pool from `state`. Raise any exception if it is not valid."""
+        """Create the pool from `state`. Invalid state raises an exception of any type."""
         values = state["recalibration"]
         systems = [
             Recalibration.from_state(values["systems"][str(s)])

@@ -299,8 +299,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             )
         if receipt.deltas:
             raise ValueError(
-                f"the receipt has changes of {', '.join(sorted(receipt.deltas))}, "
-                "which this model does not have"
+                f"the receipt comes from another kind of model: it has changes of "
+                f"{', '.join(sorted(receipt.deltas))}"
             )
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:

@@ -119,7 +119,9 @@ class WindowNB(TextModel):
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError: windows over different streams cannot be merged."""
-        raise ValueError("windows over different streams cannot be merged")
+        raise ValueError(
+            "a WindowNB cannot be merged, because each window unlearns its own messages"
+        )
 
     def check_storable(self) -> None:
         """Raise ValueError: a window cannot be stored in a database."""

@@ -110,7 +110,9 @@ def join(tables: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
     for other, _ in tables:
         is_same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
         if not is_same or other["first_positions"] != header["first_positions"]:
-            raise ModelFileError("cannot join partial counts: their labels or weights differ")
+            raise ModelFileError(
+                "cannot join partial counts of different messages; join the parts of one `merge`"
+            )
         totals += other["sum"]["totals"]
     joined = {}
     for name in tables[0][1]:

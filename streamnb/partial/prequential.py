@@ -162,7 +162,10 @@ def prefix_sums(spec: str, partial_counts: Iterable[PartialCounts]) -> Iterator[
         header, arrays = unpack(spec, item.data)
         block, view, part = key = header.get("block", -1), header["view"], header["part"]
         if total is not None and (block <= previous[0] or key[1:] != previous[1:]):
-            raise ModelFileError("blocks must be in order, and all from one view and part")
+            raise ModelFileError(
+                f"block {block}, view {view}, part {part}: expected blocks in ascending order, "
+                "all of one view and part"
+            )
         previous = key
         if total is None:
             total = MergedCounts(empty_counts(spec, view), FirstPositions())
@@ -231,7 +234,7 @@ class _PrefixCounts(SubsetCounts):
             )
 
     def count_histogram(self) -> tuple[Floats, Floats]:
-        """Return the counts that occur (m,), and the features with each in each class (m, K)."""
+        """Return the distinct counts (m,), and the number of features with each by class (m, K)."""
         histogram = self.table.count_histogram()
         if self._unloaded_histogram is None:
             return histogram
@@ -314,7 +317,9 @@ def replay_block(
     ordered = sorted(rows, key=lambda row: row.position)
     for row, following in itertools.pairwise(ordered):
         if row.position == following.position:
-            raise CorpusError(f"two messages have the position {row.position}")
+            raise CorpusError(
+                f"position {row.position}: two messages have it; renumber the messages"
+            )
     features = {row.position: features_of(row.x) for row in ordered}
     # At each position, the message is classified (0) before the due label is learned (1).
     events = [(row.position, 0, row) for row in ordered if row.position // layout.size == block]

@@ -151,7 +151,10 @@ def merge_shards(classifier: Classifier, partial_counts: Iterable[PartialCounts]
     states = [item.data for item in items if item.view == STATE]
     unpacked = [unpack(spec, item.data) for item in items if item.view != STATE]
     if len(states) != 1 or not unpacked:
-        raise ModelFileError("expected the counts of all shards, and the state of one shard")
+        raise ModelFileError(
+            f"found {len(unpacked)} partial counts and {len(states)} states; pass the "
+            "counts of all shards, and the state of one"
+        )
     for view, parts in enumerate(group_by_view(unpacked, len(classifier.models))):
         added: Any = load_counts(*join_parts(parts), empty_counts(spec, view)).counts
         classifier.models[view].counts.merge(added)

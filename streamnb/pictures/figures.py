@@ -126,7 +126,7 @@ def show_results(folder: str, title: str = "") -> Html:
 
 
 def draw_run(folder: str, title: str, path: str) -> bool:
-    """Draw a replay, read from its folder, to a file; return whether letters are missing."""
+    """Draw a replay, read from its folder, to a file. Return True if its font lacks letters."""
     run = read_folder(folder)
     if not isinstance(run, ReadRun):
         return False
@@ -135,14 +135,14 @@ def draw_run(folder: str, title: str, path: str) -> bool:
 
 
 def draw_comparison(folders: list[str], path: str) -> bool:
-    """Draw runs over one stream to a file; return whether letters are missing."""
+    """Draw runs over one stream to a file. Return True if its font lacks letters."""
     runs = [run for folder in folders if isinstance(run := read_folder(folder), ReadRun)]
     with apply_style():
         return save(_panel(pictures_of_comparison(runs), "Runs side by side"), path)
 
 
 def draw_experiment(experiment: dict[str, Any], path: str) -> bool:
-    """Draw an experiment to a file; return whether letters are missing."""
+    """Draw an experiment to a file. Return True if its font lacks letters."""
     title = f"{experiment['name']}, {experiment['kind']} splits"
     with apply_style():
         return save(_panel(pictures_of_experiment(experiment), title), path)

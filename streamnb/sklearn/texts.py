@@ -46,7 +46,7 @@ class _TextEstimator(PresetParameters, Estimator):
         if texts is None:
             raise ValueError(
                 f"a {type(self).__name__} takes texts: a list, an array of shape (n,) or (n, 1), "
-                "or a frame with one column; for a frame with more set on= to the column"
+                "or a frame with one column; for several columns, set on= to the name of one"
             )
         return texts
 

@@ -158,7 +158,9 @@ def check_ascending(rows: Iterable[LabelledRow]) -> Iterator[LabelledRow]:
     last: int | None = None
     for row in rows:
         if last is not None and row.position <= last:
-            raise CorpusError(f"two messages have the position {row.position}")
+            raise CorpusError(
+                f"position {row.position}: two messages have it; renumber the messages"
+            )
         last = row.position
         yield row
 

@@ -190,7 +190,9 @@ def fit_each(frame: DataFrame, learner: Any, group: str) -> DataFrame:
     partial.new_model(spec)
     group_field = arrow_io.get_field(frame, group, LABEL_TYPES)
     if group in ("messages", "model", POSITION, MESSAGE):
-        raise ValueError(f"group: the name {group!r} is taken; rename the column")
+        raise ValueError(
+            f"group: {group!r} is the name of a column of the result; rename the column"
+        )
     rows = arrow_io.select_rows(frame, learner, extra=(group,))
     schema = StructType(
         [group_field, StructField("messages", LongType()), StructField("model", BinaryType())]

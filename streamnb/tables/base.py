@@ -88,7 +88,7 @@ class Statistics(Protocol):
         """Return the whole state: JSON values and arrays."""
 
     def restore(self, described: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore what `state` returned. Raise any exception if it is damaged."""
+        """Restore what `state` returned. Damaged data raises an exception of any type."""
 
 
 class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
@@ -180,7 +180,10 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         self, rows: Any, labels: list[Label], weights: Floats, classes: Iterable[Label]
     ) -> None:
         if weights[weights < SMALLEST_WEIGHT].any():
-            raise ValueError(f"a weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100")
+            row = int(np.argmax((weights > 0) & (weights < SMALLEST_WEIGHT)))
+            raise ValueError(
+                f"row {row}: the weight is neither 0 nor from {SMALLEST_WEIGHT:g} to 1e100"
+            )
         coming = [*classes, *labels]
         check_prior(self.prior, coming)
         self._declare(coming)
@@ -294,7 +297,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         return self._score(self.statistics.read(table))
 
     def _check_columns(self, table: Columns, is_learning: bool) -> None:
-        """Check that columns have names if the learned ones have names, else numbers."""
+        """Raise ValueError if columns have names and the learned ones numbers, or the reverse."""
         known_names = self.statistics.feature_names()
         if known_names and table.names:
             has_known = not known_names.isdisjoint(table.names)

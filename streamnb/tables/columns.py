@@ -143,8 +143,12 @@ def _cells_of_lists(X: Any) -> NDArray[Any]:
         rows = [list(row) for row in X]
     except TypeError:
         return np.asarray(X)
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError("the rows have different lengths")
+    for i, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"rows of different lengths: row 0 has {len(rows[0])} values, and row {i} "
+                f"has {len(row)}"
+            )
     values = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
     for i, row in enumerate(rows):
         values[i, :] = row

@@ -65,7 +65,9 @@ class WindowOfRows(LevelCounts):
                 if self.rows[i] == (row, place, weight):
                     break
             else:
-                raise ValueError("cannot unlearn: this row is not among the last examples")
+                raise ValueError(
+                    f"cannot unlearn: this row is not among the last {self.size:,} examples"
+                )
             super().unlearn(rows, place, weight, remaining_weight)
             del self.rows[i]
 

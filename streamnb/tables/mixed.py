@@ -163,9 +163,9 @@ class MixedStatistics(Statistics):
                 odd_level = int(np.argmin(is_number))
                 raise ValueError(
                     f"row {int(np.argmax(places == odd_level))}, {name!r:.80}: "
-                    f"{levels[odd_level]!r:.80} is not a number, as {number_count:,} of "
-                    f"{len(row_levels):,} values are; correct it (NaN if it is missing) and "
-                    f"convert the column to float, {advice}"
+                    f"{levels[odd_level]!r:.80} is not a number, but {number_count:,} of "
+                    f"{len(row_levels):,} values of the column are; correct the value (NaN if it "
+                    f"is missing) and convert the column to float, {advice}"
                 )
             if are_measured(levels):
                 raise ValueError(

@@ -56,7 +56,8 @@ class NumericSums(Statistics):
             feature_count = len(self.features.keys() | set(names))
             if feature_count > MAX_PAIRED_FEATURES:
                 raise ValueError(
-                    f"{feature_count:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired"
+                    f"{feature_count:,} features: at most {MAX_PAIRED_FEATURES:,} can be paired; "
+                    "select features, or use GaussianNB"
                 )
 
     def _enter(self, names: list[Hashable]) -> None:

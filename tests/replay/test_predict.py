@@ -520,8 +520,8 @@ def test_top_takes_a_class_or_a_model_in_any_place(mail_model, tmp_path, monkeyp
         (["eggs"], 2, "'eggs' is neither a class of"),
         (["eggs", "--model", mail_model], 2, "classes: spam, ham"),
         (["none.snb"], 4, "none.snb: the model cannot be read"),
-        (["spam", "--class", "ham"], 2, "name one class"),
-        (["spam", mail_model, "ham"], 2, "'spam' and 'ham': name one class"),
+        (["spam", "--class", "ham"], 2, "name only one class"),
+        (["spam", mail_model, "ham"], 2, "name only one class, not 'spam' and 'ham'"),
         ([mail_model, "eggs"], 2, "'eggs' is neither a class of"),
     ):
         options = [] if {mail_model, "none.snb"} & set(arguments) else db

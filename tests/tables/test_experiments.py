@@ -472,7 +472,7 @@ def test_an_odd_cell_among_numbers_is_refused(tmp_path, cell, delimiter):
     lines.insert(5, cell + delimiter + "p")
     config = written(tmp_path / "t.csv", "\n".join(lines) + "\n")
     with pytest.raises(
-        CorpusError, match=r"t\.csv:6: .* in the column 'a' is not a number"
+        CorpusError, match=r"t\.csv:6: .* is not a number, but in the column 'a' "
     ) as error:
         read_examples(config)
     assert "8 of 9 cells are" in str(error.value)
@@ -607,8 +607,8 @@ def test_a_column_that_is_all_missing(tmp_path):
 BAD_TABLES = {
     "missing": (None, "no such file"),
     "empty": ("", "empty"),
-    "header only": ("a,y\n", "0 rows"),
-    "one row": ("a,y\n1,p\n", "1 rows"),
+    "header only": ("a,y\n", "rows: 0; a split needs at least 2"),
+    "one row": ("a,y\n1,p\n", "rows: 1; a split needs at least 2"),
     "one column": ("a\n1\n", "one column"),
     "ragged": ("a,y\n1,p\n1,2,3\n", ":3: more columns"),
     "twice": ("a,a,y\n1,2,p\n", "'a' occurs twice"),
@@ -638,8 +638,8 @@ def test_columns_that_are_not_there(tmp_path):
         ({"columns": ("b",)}, "no column 'b'"),
         ({"text": ("b",)}, "no column 'b'"),
         ({"columns": ("y",)}, "is the label column and cannot be a feature"),
-        ({"columns": ("a", "a")}, "names that are all different"),
-        ({"columns": ()}, "names that are all different"),
+        ({"columns": ("a", "a")}, "at least one name, and each only once"),
+        ({"columns": ()}, "at least one name, and each only once"),
         ({"bins": 2, "scale": "min-max"}, "data.scale"),
         ({"classes": ("p", "r")}, "'r' is none of the labels"),
     ):

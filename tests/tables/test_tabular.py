@@ -1023,7 +1023,7 @@ def test_a_column_of_many_numbers_as_text_is_not_categorical(texts):
 
 def test_the_odd_cell_among_numbers_is_named():
     frame = pd.DataFrame({"size": [*map(str, range(30)), "unknown", "5"]})
-    with pytest.raises(ValueError, match="row 30, 'size': 'unknown' is not a number, as 31 of 32"):
+    with pytest.raises(ValueError, match="row 30, 'size': 'unknown' is not a number, but 31 of 32"):
         MixedNB().fit(frame, ["p", "q"] * 16)
 
 

@@ -280,8 +280,8 @@ class _Connection(SMTP):
         """Answer the received commands, because a client can close its sending side first.
 
         The library would drop them, and a whole message with them. If the client leaves while the
-        next hop receives the message, it sends it again, so the relay cuts it. TLS has no
-        half-closed state.
+        next hop receives a message, the client will send the message again. So the relay aborts
+        the transfer. TLS has no half-closed state.
         """
         is_tls = self.session is None or self.session.ssl is not None
         if is_tls or self._waiting_data is not None or self.event_handler.is_handing_on:

@@ -102,7 +102,7 @@ def file_digest(path: str) -> bytes:
 
 
 def split_names(view: int, fingerprints: Any, text: bytes, ends: Any) -> Names:
-    """Yield the named features of a view from their concatenated names and the names' ends."""
+    """Yield view, fingerprint and name of each feature; a name ends in `text` at its end."""
     start = 0
     for fingerprint, end in zip(fingerprints.tolist(), ends.tolist(), strict=True):
         yield view, fingerprint, text[start:end]
@@ -190,10 +190,12 @@ def _naming_import(origin: str) -> Iterator[None]:
         yield
     except StateError as error:
         if isinstance(error.__cause__, sqlite3.IntegrityError):
-            raise StateError(f"{origin}: inconsistent rows ({error.__cause__})") from None
+            raise StateError(
+                f"{origin}: inconsistent rows ({error.__cause__}); use another backup"
+            ) from None
         if "the database is damaged: its state" not in str(error):
             raise
-        raise StateError(f"{origin}: inconsistent rows") from None
+        raise StateError(f"{origin}: inconsistent rows; use another backup") from None
 
 
 def _check_same(mailbox: Mailbox, export: LedgerExport) -> None:

@@ -476,11 +476,17 @@ class ImapAccount:
         copies = client.fetch(new_uids, items) if new_uids else {}
         identity = _identity(original)
         if not any(_identity(copy) == identity for copy in copies.values()):
-            raise MailCopyError(f"{self.name}: {target}: the copy of {folder}/{uid} is missing")
+            raise MailCopyError(
+                f"{self.name}: {target}: the copy of {folder}/{uid} is missing; "
+                f"the message stays in {folder}"
+            )
         uid_validity = self._uid_validity
         self._select(folder, writable=True)
         if self._uid_validity != uid_validity:
-            raise MailCopyError(f"{self.name}: {folder}: its UIDs changed during the move")
+            raise MailCopyError(
+                f"{self.name}: {folder}: the server renumbered the messages during a "
+                f"move; one message can be in {folder} and in {target}"
+            )
         client.add_flags([uid], [b"\\Deleted"], silent=True)
         if client.has_capability("UIDPLUS"):
             client.uid_expunge([uid])

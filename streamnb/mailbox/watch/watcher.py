@@ -97,7 +97,10 @@ class Watcher:
         """List all folders once, and learn, classify and move what changed."""
         now = self._now()
         if self.mailbox.database.is_replaced():
-            raise StateError(f"{self.mailbox.path}: the database was removed or replaced")
+            raise StateError(
+                f"{self.mailbox.path}: the database was removed or replaced; "
+                "start `streamnb watch` again"
+            )
         if not self.locations.has_keywords():
             self.locations.set_keywords_unknown()
         arrivals: dict[tuple[str, str], MessageLocation] = {}

@@ -100,7 +100,9 @@ def read_examples(config: TableConfig | IdxConfig | BundledConfig) -> Examples:
     if config.scale == "min-max":
         examples = replace(examples, prepare=scale_values)
     if len(examples.labels) < 2:
-        raise CorpusError(f"{examples.name}: {len(examples.labels)} rows, too few to split")
+        raise CorpusError(
+            f"{examples.name}: rows: {len(examples.labels)}; a split needs at least 2"
+        )
     if len(examples.classes) < 2:
         raise CorpusError(
             f"{examples.name}: all labels are {examples.labels[0]!r:.80}; add rows of another class"
@@ -200,7 +202,7 @@ def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tup
     if config.columns is not None:
         names = config.columns
         if not names or len(set(names)) != len(names):
-            raise ConfigError("data.columns: expected names that are all different")
+            raise ConfigError("data.columns: expected at least one name, and each only once")
     for key, wanted in (("label", (label,)), ("columns", names), ("text", config.text)):
         for name in wanted:
             if name not in known_names:
@@ -285,9 +287,11 @@ def _transpose(
 ) -> _Cells:
     """Return the cells of a table that has a feature in each row and an example in each column."""
     features = [row[0] for row in rows]
-    if len(set(features)) != len(features) or names[0] in features:
+    repeated = {name for name in features if features.count(name) > 1} | {names[0]} & {*features}
+    if repeated:
         raise CorpusError(
-            f"{path}: a name in the first column of the transposed table occurs twice"
+            f"{path}: the name {min(repeated)!r:.80} occurs twice in the first column of the "
+            "transposed table; rename one"
         )
     examples = [[row[j] for row in rows] + [names[j]] for j in range(1, len(names))]
     return _Cells(
@@ -387,16 +391,18 @@ class _Column:
     def _refuse(self, row: int) -> None:
         name, cell = self.cells.names[self.index], self.column[row]
         raise CorpusError(
-            f"{self.cells.location(row, self.index)}: {cell!r:.80} in the column {name!r:.80} is "
-            f"not a number, as {self.number_count:,} of {self.present_count:,} cells are; correct "
-            f"it, list {cell!r:.40} in data.missing, or list {name!r:.40} in data.text to read the "
-            "column as text"
+            f"{self.cells.location(row, self.index)}: {cell!r:.80} is not a number, but in the "
+            f"column {name!r:.80} {self.number_count:,} of {self.present_count:,} cells are; "
+            f"correct the cell, add {cell!r:.40} to data.missing, or add {name!r:.40} to data.text"
         )
 
 
 def _read_idx(config: IdxConfig) -> Examples:
     if len(config.images) != len(config.labels):
-        raise ConfigError("data.labels: expected as many files as in data.images")
+        raise ConfigError(
+            f"data.labels has {len(config.labels)} files, and data.images {len(config.images)}; "
+            "name a file of labels for each file of images"
+        )
     parts = [
         (_idx(Path(images), 3), _idx(Path(labels), 1))
         for images, labels in zip(config.images, config.labels, strict=True)
@@ -404,8 +410,11 @@ def _read_idx(config: IdxConfig) -> Examples:
     for (images, labels), path in zip(parts, config.labels, strict=True):
         if len(images) != len(labels):
             raise CorpusError(f"{path}: {len(labels)} labels, but {len(images)} images")
-    if len({images.shape[1:] for images, _ in parts}) > 1:
-        raise CorpusError(f"{config.images[1]}: images of another size")
+    for (images, _), path in zip(parts, config.images, strict=True):
+        if images.shape[1:] != parts[0][0].shape[1:]:
+            raise CorpusError(
+                f"{path}: its images have another size than those of {config.images[0]}"
+            )
     images = np.concatenate([images for images, _ in parts])
     labels = np.concatenate([labels for _, labels in parts]).tolist()
     _, height, width = images.shape

@@ -62,7 +62,10 @@ class _ScikitLearner(Learner):
     def learn(self, model: Any, rows: Columns, labels: list[Any], classes: list[Any]) -> Any:
         model = self.create_model() if model is None else model
         if not hasattr(model, "partial_fit"):
-            raise ValueError(f"scikit-learn's {type(model).__name__} has no partial_fit")
+            raise ValueError(
+                f"scikit-learn's {type(model).__name__} cannot learn row by row; "
+                "choose other splits"
+            )
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             return model.partial_fit(rows.values, np.array(labels), np.array(classes))
 

@@ -78,7 +78,10 @@ def split_rows(
         groups = [np.flatnonzero(row_classes == k) for k in range(len(class_indices))]
     sizes = [_learned_count(len(group), fraction) for group in groups]
     if sum(sizes) == len(labels):
-        raise ConfigError("splits.kind: 'stratified' has nothing to test: every class has one row")
+        raise ConfigError(
+            "splits.kind: 'stratified' has nothing to test, because each class has only one "
+            "row; add rows, or set splits.kind to random"
+        )
     for _ in range(max(trial_counts(config))):
         orders = [rng.permutation(group) for group in groups]
         learned = np.concatenate([order[:n] for order, n in zip(orders, sizes, strict=True)])
@@ -146,5 +149,7 @@ def scale_values(learned: Columns) -> Transform:
     numbers = learned.values[~np.isnan(learned.values)]
     low, high = (numbers.min(), numbers.max()) if len(numbers) else (0.0, 0.0)
     if not high > low:
-        raise ConfigError("data.scale: all values are equal")
+        raise ConfigError(
+            "data.scale: all values are equal, so they cannot be scaled; set data.scale to none"
+        )
     return lambda table: Columns(table.names, (table.numbers() - low) / (high - low))
