@@ -80,7 +80,7 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
     own, site
         The opinions of the user's mailbox and of the site.
     positive
-        The class that cannot be a host.
+        The class that is never a host, such as spam.
 
     Examples
     --------

@@ -311,7 +311,7 @@ def test_prequential_beside_scikit_learn(experiments):
     assert means["their bernoulli"] == pytest.approx(means["bernoulli"], abs=0.01)
     for value in results.models.values():
         assert min(value.fit_seconds, value.predict_seconds) > 1e-5
-    with pytest.raises(ConfigError, match="LinearDiscriminantAnalysis has no partial_fit"):
+    with pytest.raises(ConfigError, match="LinearDiscriminantAnalysis cannot learn row by row"):
         prequential(experiments, {"lda": {**scikit, "estimator": "LinearDiscriminantAnalysis"}})
 
 
