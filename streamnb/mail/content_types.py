@@ -19,7 +19,8 @@ _TYPE_BYTES = 400  # bytes of a Content-Type that are searched for the type
 ENRICHED_TYPES = frozenset(("text/enriched", "text/richtext"))
 _HTML = ENRICHED_TYPES | {"text/html", "application/xhtml+xml", "image/svg+xml"}
 CALENDAR_TYPES = frozenset((
-    "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory"
+    "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory",
+    "text/x-vcalendar",
 ))  # fmt: skip
 FORMATTED_TYPES = ENRICHED_TYPES | CALENDAR_TYPES  # `text_formats` converts them
 # Reports are fields that mail programs show as text; application/ics is text/calendar by Google.
@@ -38,7 +39,7 @@ _COMMON_TYPES = frozenset((
 # Types that are vague, misspelled, or often wrong for text. File name and content then decide.
 _VAGUE_TYPE = lazy_pattern(
     r"[^/]*/(?:x-)?(?:octet-?stream|unknown|binary|(?:force-)?download|attachment|default)"
-    r"|application/(?:x-)?(?:text|plain|html|txt)"
+    r"|application/(?:x-)?(?:text|plain|html|txt|eml|mimearchive)"
     r"|(?!(?:text|image|audio|video|font|model|application|message|multipart)/).*"
 )
 # Types that may be HTML. If the content is not HTML, the declared type is used.

@@ -58,7 +58,7 @@ _OPAQUE = {
 _Slice = tuple[bytes, int, int, int, str, str]
 # Attached messages; some programs attach only the header.
 _MESSAGES = frozenset((
-    "message/rfc822", "message/global", "message/news", "message/partial",
+    "message/rfc822", "message/x-rfc822", "message/global", "message/news", "message/partial",
     "text/rfc822-headers", "text/rfc822-header", "text/rfc822", "message/rfc822-headers",
     "message/global-headers",
 ))  # fmt: skip
@@ -68,6 +68,7 @@ _ENCODED_BODY = lazy_pattern(
     rb"^content-transfer-encoding[ \t]*:[ \t]*(?:base64|quoted)", re.I | re.M
 )
 _FIELD = lazy_pattern(rb"\s*[!-9;-~]+[ \t]*:")
+_ANY_ZLIB = 47  # gzip or zlib, with the largest window
 _VISIBLE = lazy_pattern(rb"\S")
 # A picture embedded in a page. Its data is not text, and must not use up the budget.
 _DATA_URI = lazy_pattern(rb"(?<=[\"'(=])data:[^,\"'<>]{0,100};base64,[\w/+%=\s-]++", re.I)
@@ -283,7 +284,9 @@ class _Parser:
                 wrapper = "S/MIME"
             part.read_as = guess_text_type(part.content_type, part.filename, sample)
         if part.is_text:
-            if part.is_html and size > self.limits.size // 4:
+            if b"content-encoding" in part.index and (text := self.expanded(part, content)):
+                data, start, size = text, 0, len(text)
+            elif part.is_html and size > self.limits.size // 4:
                 data = _without_pictures(data[start:end], part)
                 start, size = 0, len(data)
             granted = self.spend(size, part.role)
@@ -292,6 +295,25 @@ class _Parser:
         self.mail.parts.append(part)
         if wrapper and not self.add_wrapped(part, content, wrapper):
             self.add_defect(f"{wrapper} content is not read")
+
+    def expanded(self, part: Part, content: _Slice) -> bytes:
+        """Return a compressed text without its encodings; b"" if it is too large or damaged."""
+        import zlib  # here: few mails need it
+
+        data, start, end, *_ = content
+        decoder = zlib.decompressobj(_ANY_ZLIB)
+        try:
+            text = decoder.decompress(
+                decode_transfer(data[start:end], transfer_encoding(part.index)),
+                self.expansion_budget + 1,
+            )
+        except zlib.error:
+            return b""
+        self.expansion_budget = max(self.expansion_budget - len(text), 0)
+        if not decoder.eof or not self.expansion_budget:
+            return b""
+        part.index = {**part.index, b"content-transfer-encoding": b"8bit"}
+        return _with_lf(text)
 
     def add_wrapped(self, part: Part, content: _Slice, wrapper: str) -> bool:
         """Put the entities in an opaque part on the stack; return False if it has none."""

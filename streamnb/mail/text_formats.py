@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Mapping
 
+from streamnb.mail.charsets import decode_text
 from streamnb.mail.content_types import CALENDAR_TYPES, ENRICHED_TYPES
 from streamnb.patterns import lazy_pattern
 
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
+# A property of vCard 2.1 or vCalendar 1.0; a line that ends with "=" continues.
+_QUOTED = lazy_pattern(
+    rb"^([^:\n]*;(?:encoding=)?quoted-printable\b[^:\n]*:)((?:[^\n]*=\r?\n)*+[^\n]*)", re.I | re.M
+)
+_CHARSET = lazy_pattern(rb";charset=([\w-]{1,40})", re.I)
 _ENRICHED = lazy_pattern(rb"&|<<|<lt>|<(/?)(param|comment|nl|np)>", re.I)
 _SIGNATURE = b"-- "
 
@@ -26,10 +33,19 @@ def convert_format(content: bytes, content_type: str, parameters: Mapping[str, s
     b'<color><template> red</template>1 &lt; 2</color>'
     """
     if content_type in CALENDAR_TYPES:  # RFC 5545, 3.1 and 3.3.11
+        content = _QUOTED.sub(_decode_property, content)
         return _FOLD.sub(b"", content).replace(b"\\n", b"\n").replace(b"\\N", b"\n")
     if content_type in ENRICHED_TYPES:
         return _enriched_to_html(content)
     return _join_lines(content) if parameters.get("delsp", "").lower() == "yes" else content
+
+
+def _decode_property(match: re.Match[bytes]) -> bytes:
+    """Return a quoted-printable property, decoded; in UTF-8 if it declares its charset."""
+    value = binascii.a2b_qp(match[2])
+    if charset := _CHARSET.search(match[1]):
+        value = decode_text(value, charset[1].decode("latin-1")).encode("utf-8", "replace")
+    return match[1] + value
 
 
 def _enriched_to_html(content: bytes) -> bytes:

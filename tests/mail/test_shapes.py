@@ -5,8 +5,10 @@ import binascii
 import email
 import email.policy
 import functools
+import gzip
 import itertools
 import quopri
+import zlib
 
 import pytest
 
@@ -435,6 +437,40 @@ def test_folded_words_are_one(kind, body, line_end, encoding):
     assert {"Via", "gra"} <= set(MailTokenizer().transform_one(flowed))
 
 
+@pytest.mark.parametrize("kind", ["text/x-vcard", "text/vcard", "text/x-vcalendar"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("charset", ["", ";CHARSET=UTF-8", ";CHARSET=windows-1251"])
+@pytest.mark.parametrize("name", ["ENCODING=QUOTED-PRINTABLE", "QUOTED-PRINTABLE"])
+def test_properties_in_quoted_printable_are_decoded(name, charset, line_end, kind):
+    codec = "cp1251" if "1251" in charset else "utf-8"
+    digits = "".join(f"={byte:02X}" for byte in "Привет".encode(codec))
+    lines = ["BEGIN:X", f"N;{name}{charset}:{digits[:9]}=", f"{digits[9:]};=", "b=3D", "NOTE:a=3D"]
+    raw = f"Content-Type: {kind}\n\n" + line_end.join(lines)
+    assert parse(raw.encode()).text.splitlines()[1:] == [
+        f"N;{name}{charset}:Привет;b=",
+        "NOTE:a=3D",
+    ]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
+@pytest.mark.parametrize("kind", [b"text/plain", b"text/html"])
+def test_compressed_text_is_read(kind, compress):
+    head = b"Content-Type: %b\nContent-Encoding: gzip\nContent-Transfer-Encoding: base64\n\n" % kind
+    raw = head + base64.encodebytes(compress(b"<p>Visible</p>\r\nwords\r\n"))
+    assert parse(raw).text == "<p>Visible</p>\nwords\n"
+    damaged = head + base64.encodebytes(compress(b"Visible words")[:-9])
+    assert "Visible" not in parse(damaged).text
+
+
+def test_compressed_parts_share_a_limit():
+    bomb = base64.encodebytes(gzip.compress(bytes(600_000), mtime=0))
+    head = (
+        b"Content-Type: text/plain\nContent-Encoding: gzip\nContent-Transfer-Encoding: base64\n\n"
+    )
+    sizes = [len(part.content) for part in parse(mixed(*[head + bomb] * 5)).parts]
+    assert sum(size > 500_000 for size in sizes) == 1
+
+
 @pytest.mark.parametrize("content_type", [
     "html", "text\\html", "text.html", "'text/html'", "<text/html>", "txt/html", "test/html",
     "=?utf-8?q?text/html?=", "type=text/html", "text", "/html", "charset=utf-8; text/html",
@@ -492,14 +528,23 @@ def test_encoded_words_have_any_length():
 
 
 @pytest.mark.parametrize("encoding", ["8bit", "base64"])
-@pytest.mark.parametrize("name", ["a.eml", "Fwd.EML"])
-def test_attached_files_of_messages_are_read_as_messages(name, encoding):
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "application/octet-stream",
+        "application/eml",
+        "application/x-mimearchive",
+        "message/x-rfc822",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.eml", "Fwd.EML", "page.mht"])
+def test_attached_files_of_messages_are_read_as_messages(name, kind, encoding):
     inner = b"Subject: inner\nContent-Type: text/html\n\n<p>Shown</p>\n"
     body = base64.encodebytes(inner) if encoding == "base64" else inner
     message = (
         b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"
-        b"Content-Type: application/octet-stream; name=%b\nContent-Transfer-Encoding: %b\n\n%b\n--b--"
-        % (name.encode(), encoding.encode(), body)
+        b"Content-Type: %b; name=%b\nContent-Transfer-Encoding: %b\n\n%b\n--b--"
+        % (kind.encode(), name.encode(), encoding.encode(), body)
     )
     tokens = set(MailTokenizer().transform_one(message))
     assert "Shown" in tokens
