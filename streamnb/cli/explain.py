@@ -19,8 +19,9 @@ from streamnb.cli.options import (
     open_mailbox,
     shared_value,
 )
+from streamnb.cli.quick import TABLE_SUFFIXES
 from streamnb.cli.tables import new_console, new_table
-from streamnb.errors import ModelFileError, printable
+from streamnb.errors import CorpusError, ModelFileError, printable
 from streamnb.mailbox.sources import read_one
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
         )
         raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
     content = read_one(messages[0])
+    if content and messages[0].lower().endswith(TABLE_SUFFIXES):
+        raise CorpusError(
+            f"{messages[0]}: not a message: a table; label its rows with `streamnb predict`"
+        )
     with _open_classifier(model_file) as (name, classifier):
         verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:

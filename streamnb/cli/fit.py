@@ -130,6 +130,7 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     from streamnb.any_model import merge_files
     from streamnb.naive_bayes.model_files import save
 
+    check_outputs([output], models)
     model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))

@@ -89,7 +89,9 @@ def check_text(path: Path, head: bytes) -> None:
             'or in pandas with to_json(orient="records", lines=True)'
         )
     elif control_characters >= max(4, len(head) / 50):
-        problem = "not text: it has many control characters"
+        problem = (
+            "not text: it has many control characters; convert it to CSV, JSON Lines or Parquet"
+        )
     if problem:
         raise CorpusError(f"{path}: {problem}")
 
@@ -126,7 +128,8 @@ def as_regular_file(name: str | Path, head: bytes = b"") -> Path:
     path = Path(name)
     is_input = str(name) == "-"
     if not is_input and not path.exists():
-        raise CorpusError(f"{path}: no such file or folder")
+        remedy = "; download it first, because streamnb reads files" if "://" in str(name) else ""
+        raise CorpusError(f"{name}: no such file or folder{remedy}")
     if not is_input and (path.is_dir() or path.is_file()):
         return path
     if not is_input and not path.is_fifo():

@@ -92,6 +92,22 @@ def test_bad_input_is_one_line_that_names_it(inputs, name, bad):
     assert (error.count("\n"), bad in error, status in (2, 3, 4)) == (1, True, True), error
 
 
+@pytest.mark.parametrize("words", ["explain table.csv --db mail.db", "explain model.snb table.csv"])
+def test_a_table_is_not_explained_as_a_message(inputs, words):
+    status, out, error = streamnb_command(*words.split(), cwd=inputs)
+    assert (status, out) == (3, "")
+    assert "table.csv: not a message: a table; label its rows with `streamnb predict`" in error
+
+
+@pytest.mark.parametrize("words", ["fit URL -o new", "predict model.snb URL", "replay URL"])
+def test_an_address_is_not_a_file(inputs, words):
+    url = "https://example.org/a.csv"
+    status, _, error = streamnb_command(*words.replace("URL", url).split(), cwd=inputs)
+    assert (status, f"{url}: no such file or folder; download it first" in error) == (3, True), (
+        error
+    )
+
+
 def test_an_empty_file_with_a_suffix_is_empty(inputs, tmp_path):
     (tmp_path / "new.csv").touch()
     learned = streamnb_command("learn", "ham", tmp_path / "new.csv", "--db", "mail.db", cwd=inputs)

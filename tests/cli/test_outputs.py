@@ -26,6 +26,7 @@ REPLACING = {
     "evaluate --out": (["evaluate", "m.snb", "results.txt", "--out", "."], "results.txt"),
     "predict --out": (["predict", "m.snb", "data.csv", "--out", "data.csv"], "data.csv"),
     "predict, model": (["predict", "m.snb", "data.csv", "--out", "m.snb"], "m.snb"),
+    "merge-models": (["merge-models", "m.snb", "m.snb", "-o", "m.snb"], "m.snb"),
     "experiment": (["experiment", "e.yaml", "--out", "."], "rows.csv"),
     "fit, message of a class": (["fit", "mails", "-o", "mails/spam/1.eml"], "mails/spam/1.eml"),
     "fit, link to a folder": (["fit", "box", "-o", "mails/spam/1.eml"], "mails/spam/1.eml"),

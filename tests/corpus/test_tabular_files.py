@@ -478,7 +478,7 @@ def test_options_of_tables_are_refused_for_mail(tmp_path, options):
         ("a.tar.gz", gzip.compress(tar()), "a tar archive"),
         ("a.csv", random.Random(1).randbytes(3000), "control characters"),
         ("a.jsonl", random.Random(1).randbytes(3000), "control characters"),
-        ("a.csv.gz", gzip.compress(b"\x7fELF\0\0\0\0" * 9), "control characters"),
+        ("a.csv.gz", gzip.compress(b"\x7fELF\0\0\0\0" * 9), "characters; convert it to CSV"),
         ("box.gz", gzip.compress(MBOX_OF_THREE), "the mbox is compressed"),
         ("box.mbox", bz2.compress(MBOX_OF_THREE), "the mbox is compressed"),
         ("a.parquet", parquet()[:-9], "cannot be read"),

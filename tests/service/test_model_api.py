@@ -80,6 +80,21 @@ def test_rows_are_predicted_by_a_model_of_rows(predicting, tmp_path, kind, label
         "predictions": [prediction] * 3
     }
     assert web("POST", "/predict", json.dumps({"text": "x"}))[0] == 400
+    reasons = web("POST", "/predict", json.dumps({"row": row, "reasons": 1}))[1].pop("reasons")
+    pairs = model.explain_one(row).top_features(prediction["label"])
+    feature, log_odds = max(pairs, key=lambda pair: abs(pair[1]))
+    assert reasons == [{"feature": feature, "log_odds": pytest.approx(log_odds)}]
+
+
+def test_impossible_levels_are_reasons_without_a_number(predicting, tmp_path):
+    model = CategoricalNB(alpha=0)
+    for level, label in (("red", "a"), ("blue", "b")):
+        model.learn_one({"colour": level}, label)
+    model.save(tmp_path / "rows.snb")
+    body = json.dumps({"row": {"colour": "red"}, "reasons": 5})
+    status, prediction = predicting(tmp_path / "rows.snb")("POST", "/predict", body)
+    assert (status, prediction["label"]) == (200, "a")
+    assert prediction["reasons"] == [{"feature": "colour", "log_odds": None}]
 
 
 @pytest.mark.parametrize("kind", [CategoricalNB, GaussianNB, MixedNB, AODE])
@@ -137,6 +152,14 @@ def test_an_error_of_the_api_names_the_json_type_of_a_value(predicting, tmp_path
     body = f'{{"text": {value}}}'.encode()
     _, answer = predicting(tmp_path / "tickets.snb")("POST", "/predict", body)
     assert answer["error"] == f"text: expected a string, not {kind}"
+    model = CategoricalNB()
+    model.learn_one({"a": 1}, "p")
+    model.save(tmp_path / "rows.snb")
+    web = predicting(tmp_path / "rows.snb")
+    error = web("POST", "/predict", f'{{"row": {value}}}')[1]["error"]
+    assert error == f"row: expected an object, not {kind}"
+    nested = web("POST", "/predict", b'{"row": {"a": []}}')[1]["error"]
+    assert nested == "row: 'a': expected a scalar, not an array"
 
 
 def test_odd_texts_are_answered(predicting, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -17,15 +17,27 @@ from starlette.routing import Route
 
 from streamnb import __version__
 from streamnb.classifier import Classifier
+from streamnb.classifier.verdict import finite_or_none
 from streamnb.errors import UnexpectedError
 from streamnb.mailbox.service.api import RequestError, RequestMetrics
 from streamnb.mailbox.service.monitor import Monitor
+from streamnb.scores import best_label
 
 _MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
 _SCALARS = (str, int, float, bool, type(None))
-# JSON's names of Python's types; values of other types are numbers.
-_JSON_KINDS = {type(None): "null", bool: "a boolean", list: "an array", dict: "an object"}
+_JSON_KINDS = {
+    type(None): "null",
+    bool: "a boolean",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+def _json_kind(value: Any) -> str:
+    """Return JSON's name of a value's type."""
+    return _JSON_KINDS.get(type(value), "a number")
 
 
 class Predictor(Protocol):
@@ -57,17 +69,14 @@ class TextPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, whether it is unsure, and the probability of each class."""
         if not isinstance(example, str):
-            kind = _JSON_KINDS.get(type(example), "a number")
-            raise RequestError(f"text: expected a string, not {kind}")
+            raise RequestError(f"text: expected a string, not {_json_kind(example)}")
         # JSON can contain half a surrogate pair
         text = example.encode("utf-8", "replace").decode()
         verdict = self.classifier.classify(text, reasons=reasons)
         prediction = _prediction(verdict.label, verdict.probabilities) | {"unsure": verdict.unsure}
         if reasons:
-            prediction["reasons"] = [
-                {"feature": str(reason.feature), "log_odds": reason.log_odds}
-                for reason in verdict.reasons
-            ]
+            pairs = [(reason.feature, reason.log_odds) for reason in verdict.reasons]
+            prediction["reasons"] = _reasons(pairs)
         return prediction
 
 
@@ -93,22 +102,22 @@ class RowPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, and the probability of each class."""
         if not isinstance(example, dict):
-            raise RequestError(f"row: expected an object, not {type(example).__name__}")
+            raise RequestError(f"row: expected an object, not {_json_kind(example)}")
         for name, value in example.items():
             if not isinstance(value, _SCALARS):
-                raise RequestError(
-                    f"row: {name!r:.60}: expected a scalar, not {type(value).__name__}"
-                )
-        if reasons:
-            raise RequestError("reasons: only a model of texts gives reasons")
+                raise RequestError(f"row: {name!r:.60}: expected a scalar, not {_json_kind(value)}")
         if self._features is not None:
             example = {self._feature(name): value for name, value in example.items()}
         try:
             probabilities = self.model.predict_proba_one(example)
+            label = best_label(probabilities)
+            if not reasons:
+                return _prediction(label, probabilities)
+            pairs = self.model.explain_one(example).top_features(label, len(example))
         except (TypeError, ValueError) as error:
             raise RequestError(f"row: {error!s:.200}") from None
-        label = max(probabilities, key=probabilities.__getitem__, default=None)
-        return _prediction(label, probabilities)
+        pairs = sorted(pairs, key=lambda pair: -abs(pair[1]))[:reasons]
+        return _prediction(label, probabilities) | {"reasons": _reasons(pairs)}
 
     def _feature(self, key: str) -> Any:
         """Return the name of the model's feature with a key; RequestError if there is none."""
@@ -123,6 +132,14 @@ class RowPredictor:
             else f"it has {', '.join(sorted(features))[:200]}"
         )
         raise RequestError(f"row: the model has no feature {key!r:.60}; {hint}")
+
+
+def _reasons(pairs: Iterable[tuple[Any, float]]) -> list[dict[str, Any]]:
+    """Return features and their log-odds; null for infinite ones."""
+    return [
+        {"feature": str(feature), "log_odds": finite_or_none(log_odds)}
+        for feature, log_odds in pairs
+    ]
 
 
 def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
@@ -180,12 +197,9 @@ def openapi(predictor: Predictor) -> dict[str, Any]:
         "probabilities": {"type": "object", "additionalProperties": probability},
     }
     if key == "text":
-        reason = {"feature": {"type": "string"}, "log_odds": {"type": "number"}}
         properties["unsure"] = {"type": "boolean"}
-        properties["reasons"] = {
-            "type": "array",
-            "items": {"type": "object", "properties": reason},
-        }
+    reason = {"feature": {"type": "string"}, "log_odds": {"type": ["number", "null"]}}
+    properties["reasons"] = {"type": "array", "items": {"type": "object", "properties": reason}}
     prediction = {"type": "object", "properties": properties}
     many = {"type": "array", "items": predictor.schema, "maxItems": _MOST_EXAMPLES}
     request = {
