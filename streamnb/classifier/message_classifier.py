@@ -145,7 +145,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         default=None,
     )
     model: TextModel = parameter(
-        has_method("explain_views", "a model of texts"),
+        has_method("views_of", "a model of texts"),
         "counts",
         "A counting model, or a `ViewsNB` with a model for each view.",
         default=None,
