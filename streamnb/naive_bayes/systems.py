@@ -142,6 +142,7 @@ class SystemPool(OnlineEstimator):
         mix_weight: float = 1.0,
         length_bin: int | None = None,
         sampling_weight: float = 1.0,
+        predicted: int = 0,
     ) -> dict[str, Any]:
         """Take a gradient step of each system (`Recalibration.learn`), and return the changes."""
         steps: list[Any] = [
@@ -154,7 +155,7 @@ class SystemPool(OnlineEstimator):
                 mix_weight,
                 length_bin,
                 sampling_weight,
-                best_index(shares),
+                predicted,
                 target,
             )
             if error >= MIN_ERROR

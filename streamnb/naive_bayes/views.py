@@ -461,6 +461,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
                 mix_weight,
                 prediction.length_bin,
                 sampling_weight,
+                best,
             )
         if sampling_weight == 1:
             deltas |= self.noise.learn(posterior, active, position)

@@ -346,8 +346,7 @@ def slow_views(stream, bound=None, by_length=False, systems=1, rate=0.3, complem
                 error = shares - target
                 if abs(error).max() < 2**-9:
                     continue
-                first = int(np.flatnonzero(shares >= shares.max() - 1e-9)[0])
-                others = np.where(np.arange(len(classes)) == first, 0.0, shares)
+                others = np.where(np.arange(len(classes)) == best, 0.0, shares)
                 others = others / others.sum() if others.any() else truth
                 gradient = values[s] @ (
                     sampling * error + (1 - sampling) * trust * (others - truth)

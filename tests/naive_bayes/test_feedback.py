@@ -68,6 +68,21 @@ def test_known_feedback_is_not_inferred():
     assert model.feedback.state() == before
 
 
+@given(stream=streams)
+def test_corrections_of_two_classes_move_no_slope(stream):
+    """Given that the pool's prediction is wrong, the other class is certain for every system."""
+    model = new_model()
+    learn(model, [("ham", k, None) for k in [*WORDS, *WORDS]])
+    for words_of, label, _ in stream:
+        message = (dict.fromkeys(WORDS[words_of], 1), {words_of: 1})
+        is_correct = model.predict_one(message) == label
+        before = [system.slopes() for system in model.recalibration.systems]
+        model.learn_one(message, label, feedback="errors")
+        model.class_runs.credits[:] = [1.0, 1.0]  # no runs
+        if not is_correct:
+            assert [system.slopes() for system in model.recalibration.systems] == before
+
+
 @given(stream=streams, order=st.randoms(use_true_random=False))
 def test_learning_with_any_feedback_is_undone_exactly(stream, order):
     model = new_model()
