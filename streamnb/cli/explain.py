@@ -79,11 +79,11 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
         )
         raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
     content = read_one(messages[0])
-    if content and messages[0].lower().endswith(TABLE_SUFFIXES):
-        raise CorpusError(
-            f"{messages[0]}: not a message: a table; label its rows with `streamnb predict`"
-        )
     with _open_classifier(model_file) as (name, classifier):
+        if content and messages[0].lower().endswith(TABLE_SUFFIXES):
+            raise CorpusError(
+                f"{messages[0]}: not a message: a table; label its rows with `streamnb predict`"
+            )
         verdict = classifier.classify(content, max_tokens)
     if verdict.label is None:
         raise ModelFileError(f"{name}: no message was learned yet")

@@ -177,7 +177,9 @@ def open_unlabelled(
         line_labels = labels_of_lines(path) if delimiter is None else set()
         if delimiter is None and not (line_labels and line_labels <= labels):
             return _open_lines(path)
-    table = open_table(path, table_format or "csv", delimiter)
+    # as `fit` does, to find a header below other lines
+    known_names = () if text_column is not None else (LABEL_COLUMNS, TEXT_COLUMNS)
+    table = open_table(path, table_format or "csv", delimiter, known_names=known_names)
     return _open_columns(*_choose_text_column(table, text_column, learned))
 
 

@@ -101,6 +101,16 @@ def test_a_missing_column_has_one_text(model, tmp_path, header, options, missing
     assert (status, error.count("\n")) == (3, 1)
 
 
+@pytest.mark.parametrize("words", ["predict MODEL FILE", "evaluate MODEL FILE", "fit FILE -o new"])
+def test_a_header_below_a_comment_is_named(model, tmp_path, words):
+    path = tmp_path / "new.csv"
+    path.write_text("# exported by a program\nlabel,text\n" + "login,wrong password\n" * 9)
+    arguments = [{"MODEL": model, "FILE": path}.get(word, word) for word in words.split()]
+    status, out, error = streamnb_command(*arguments)
+    assert (status, out) == (3, "")
+    assert f"{path}:2: the names of the columns are on this line; delete the lines above" in error
+
+
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 @pytest.mark.parametrize("is_piped", [False, True])
 def test_a_table_without_the_learned_columns_is_refused(model, tmp_path, command, is_piped):
