@@ -1,7 +1,7 @@
 """Effects of HTML style sheets and style attributes on the visibility of text.
 
 The module reads the part of CSS that can hide text: a few properties. `style_rules.py` reads the
-rules of style sheets, `selectors.py` their selectors, and `markup.pyx` the page.
+rules of style sheets, and `markup.pyx` the page.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from streamnb._core.colours import COLOUR, read_colour
-from streamnb._core.selectors import unescape
 from streamnb._core.style_values import (
     BREAKS,
     CLIPS,
@@ -55,6 +54,9 @@ _MAX_RESOLVED = 2000  # styles of a page in which var() is replaced
 _MAX_REPLACED = 1 << 18  # bytes of values in which var() is replaced: about 50 ms
 _MAX_REPLACEMENTS = 8  # levels of custom properties that refer to others
 
+_ESCAPE = re.compile(rb"\\(?:([0-9a-f]{1,6})\s?|\n|(.)|\Z)", re.I | re.S)  # for example, \64 is d
+# An escaped character is text, not syntax. A byte that UTF-8 does not have marks it.
+_SYNTAX = re.compile(rb"[^\w\x80-\xff-]")
 _COMMENTS = re.compile(rb"(?:/\*(?:[^*]|\*(?!/))*+(?:\*/)?|<!--|-->)++")
 # The bytes around comments within a word, a number with its unit, or the name of a function.
 _NEIGHBOURS = re.compile(rb"[\w\\\x80-\xff#@+-][\w\\\x80-\xff(%-]")
@@ -137,6 +139,28 @@ def read_style(declarations: bytes) -> Style:
         if len(_styles) < _MAX_CACHED and len(declarations) <= _MAX_KEY:
             _styles[declarations] = style
     return style
+
+
+def identifier(name: bytes) -> bytes:
+    r"""Return the name of a class or an id in the form that `unescape` gives to names.
+
+    Examples
+    --------
+    >>> identifier(b"sm:w-full") == unescape(rb"sm\:w-full"), unescape(rb"\64 iv")
+    (True, b'div')
+    """
+    return _SYNTAX.sub(lambda match: b"\xff%c" % (match[0][0] | 0x80), name)
+
+
+def unescape(text: bytes) -> bytes:
+    """Return CSS without its escapes; escaped characters of the syntax are marked."""
+    return _ESCAPE.sub(_escaped_character, text)
+
+
+def _escaped_character(match: re.Match[bytes]) -> bytes:
+    if match[1] is None:
+        return identifier(match[2] or b"")
+    return identifier(chr(min(int(match[1], 16), 0x10FFFF)).encode("utf-8", "replace"))
 
 
 def without_comments(text: bytes) -> bytes:

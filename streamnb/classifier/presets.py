@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from streamnb.classifier.message_classifier import Classifier, DecisionParameters
-from streamnb.features.byte_grams import ByteGrams
-from streamnb.features.character_grams import CharacterGrams
+from streamnb.features.grams import ByteGrams, CharacterGrams
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import (
     OPTIONAL_TOKENIZER,

@@ -206,7 +206,7 @@ def evaluate(
     Exit status: 0 success, 2 wrong option or configuration, 3 the data cannot be read, 4 the model
     cannot be read, 5 results cannot be written, 130 interrupted.
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    from streamnb.replay.evaluate import evaluate_model
+    from streamnb.replay.run import evaluate_model
 
     config = make_config(targets, config_file, settings, options)
     kinds = tuple(section.kind for section in config.feedback)

@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb._core import SparseRows, read_blocks
-from streamnb.counts.blocks import BLOCK, LAST_DAY, Page, distinct, positions
-from streamnb.counts.part import BufferedCounts
-from streamnb.counts.places import MOST_PLACES, Places, locate_features
+from streamnb.counts.memory import BufferedCounts
+from streamnb.counts.places import (
+    BLOCK,
+    LAST_DAY,
+    MOST_PLACES,
+    Page,
+    Places,
+    distinct,
+    locate_features,
+    positions,
+)
 from streamnb.counts.protocol import (
     Bools,
     Counts,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamnb.features.byte_grams import ByteGrams
-from streamnb.features.callable_tokenizer import CallableTokenizer
-from streamnb.features.character_grams import CharacterGrams
+from streamnb.features.grams import ByteGrams, CharacterGrams
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.word_pairs import WordPairs
-from streamnb.features.words import ScanningTransformer, Tokenizer
+from streamnb.features.words import CallableTokenizer, ScanningTransformer, Tokenizer
 from streamnb.parameters import Constraint, parameters_from_json, parameters_to_json
 
 
@@ -28,7 +26,7 @@ class Views:
     Examples
     --------
     >>> from streamnb import Tokenizer
-    >>> from streamnb.features.byte_grams import ByteGrams
+    >>> from streamnb.features.grams import ByteGrams
     >>> from streamnb.features.views import Views
     >>> views = Views([Tokenizer(), ByteGrams(mail=False)], mail=False)
     >>> [len(view) for view in views.count("free offer")]

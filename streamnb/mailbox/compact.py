@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamnb.counts.blocks import positions
 from streamnb.counts.database import is_rare, today
 from streamnb.counts.memory import MemoryCounts, column_of
+from streamnb.counts.places import positions
 from streamnb.counts.protocol import Keys
-from streamnb.mailbox.ledger import IS_MESSAGE, IS_RETIRED, IS_SUM, RETIRED, Row
+from streamnb.mailbox.ledger import IS_MESSAGE, IS_RETIRED, IS_SUM, RETIRED, Row, pack_tokens
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.packed import pack_tokens
 from streamnb.naive_bayes.receipt import Receipt
 
 _PART_ROWS = 200  # rows of the ledger per transaction, which takes about .1 s

@@ -11,7 +11,7 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import StreamNBError
 from streamnb.mailbox.blend import Opinion, messages_of_both
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.naive_bayes.reliability import ClassReliability
+from streamnb.naive_bayes.online_estimator import ClassReliability
 
 _MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class ready
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from streamnb.classifier import Classifier
-from streamnb.counts.blocks import BLOCK, features_of, positions
+from streamnb.counts.places import BLOCK, features_of, positions
 from streamnb.counts.protocol import Ints, Keys, Label
 from streamnb.errors import BusyError, OutputError, StateError, convert_os_errors
 from streamnb.features.token_counts import TokenCounts

@@ -28,7 +28,7 @@ CREATE TABLE ledger(
     predicted {integer},         -- index of the class predicted before learning
     tokenizer TEXT NOT NULL,     -- identity of the tokenizer that made the tokens
     receipt TEXT NOT NULL,       -- the changes that learning made, which unlearning reverses
-    tokens {blob}                -- features of the message (`packed`); NULL if dropped
+    tokens {blob}                -- features of the message (`pack_tokens`); NULL if dropped
 );
 CREATE UNIQUE INDEX ledger_active ON ledger(digest) WHERE removed_at IS NULL;
 CREATE INDEX ledger_removed ON ledger(digest) WHERE removed_at IS NOT NULL;

@@ -22,9 +22,8 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import ERASED, Row
+from streamnb.mailbox.ledger import ERASED, Row, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.packed import pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.undo import undone_messages
@@ -45,7 +44,7 @@ CREATE TABLE IF NOT EXISTS verdicts(
     score {real} NOT NULL,
     probability {real} NOT NULL,
     tokenizer TEXT NOT NULL,        -- identity of the tokenizer that made the tokens
-    tokens {blob} NOT NULL,         -- features of the message (`packed`)
+    tokens {blob} NOT NULL,         -- features of the message (`pack_tokens`)
     names {blob} NOT NULL           -- names of the features, compressed; some views have none
 )
 """

@@ -43,7 +43,7 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     Examples
     --------
-    >>> from streamnb.features.byte_grams import ByteGrams
+    >>> from streamnb.features.grams import ByteGrams
     >>> from streamnb.naive_bayes.contexts import ContextNB
     >>> grams, model = ByteGrams(n=6, step=2, mail=False), ContextNB()
     >>> model.learn_one(grams.count("free offer"), "spam")

@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamnb.counts.memory import MemoryCounts
-from streamnb.counts.part import SubsetCounts
+from streamnb.counts.memory import MemoryCounts, SubsetCounts
 from streamnb.counts.protocol import Floats, Keys, Label
 from streamnb.errors import CorpusError, ModelFileError
 from streamnb.evaluate.metrics import RunningMetrics, ScoredPrediction
 from streamnb.evaluate.prequential import Example, PrequentialRun
-from streamnb.partial.arrays import Arrays, join
 from streamnb.partial.partial_counts import (
+    Arrays,
     FirstPositions,
     LabelledRow,
     MergedCounts,
@@ -26,6 +25,7 @@ from streamnb.partial.partial_counts import (
     convert_errors,
     empty_counts,
     group_by_view,
+    join,
     load_counts,
     pack_counts,
     split_counts,

@@ -1,8 +1,11 @@
-"""The labelled messages of a corpus, and the handling of unreadable ones."""
+"""The labelled messages of a corpus, the handling of unreadable ones, and Ctrl-C."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from streamnb.config import Config
 from streamnb.corpus import Corpus, open_corpus, order_entries
@@ -12,8 +15,44 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.evaluate import Example
 from streamnb.features.views import Views
 from streamnb.features.words import ScanningTransformer
-from streamnb.replay.interruption import Interruption
 from streamnb.replay.workers import stream_features
+
+
+class Interruption:
+    """Handler of Ctrl-C: the first ends the stream after a message, the second the program.
+
+    It raises no exception, because that could happen between recording a message and writing its
+    results.
+    """
+
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self.requested: bool = False
+        self._should_stop = should_stop
+        self._previous_handler: Any = None
+
+    def __enter__(self) -> Interruption:
+        is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as with nohup
+        if threading.current_thread() is threading.main_thread() and not is_ignored:
+            self._previous_handler = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._previous_handler is not None:
+            signal.signal(signal.SIGINT, self._previous_handler)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+    def until_interrupted(self, items: Iterable[Any]) -> Iterator[Any]:
+        """Yield the items until Ctrl-C, or until `should_stop` returns True."""
+        for item in items:
+            if self._should_stop():
+                self.requested = True
+            if self.requested:
+                return
+            yield item
 
 
 def open_configured_corpus(config: Config, learned: DataFormat | None = None) -> Corpus:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamnb._core.exact_sums import ExactSums
-from streamnb.tables.exact_products import cells_of_rows
+from streamnb.tables.numeric_sums import cells_of_rows
 
 # Bits below 2^-640 are cut off; products of these numbers have none.
 numbers = (

@@ -19,12 +19,12 @@ import streamnb.counts.places
 import streamnb.mailbox.recover
 from streamnb import Mailbox
 from streamnb._core import SparseRows, read_blocks, write_blocks
-from streamnb.counts.blocks import BLOCK, LAST_DAY, features_of
+from streamnb.counts.places import BLOCK, LAST_DAY, features_of
 from streamnb.errors import StateError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.packed import PLACED, pack_tokens, places_in, unpack_tokens
+from streamnb.mailbox.ledger import PLACED, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.rebuild import rebuild
 from streamnb.mailbox.recover import recover
 from streamnb.mailbox.undo import last_learned, redo, undo

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from river import checks
 
 from streamnb import Classifier, MailClassifier, TextClassifier
-from streamnb.features.character_grams import CharacterGrams
+from streamnb.features.grams import CharacterGrams
 
 SCRIPTS = st.sampled_from("ab .!\t\n\u00e9\u0301éßИи好吃กขবাংলা한글🙂\u200b\ud800")
 texts = st.text(SCRIPTS, max_size=60)

@@ -19,8 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import streamnb
 import streamnb.sklearn
-from streamnb.features.byte_grams import ByteGrams
-from streamnb.features.character_grams import CharacterGrams
+from streamnb.features.grams import ByteGrams, CharacterGrams
 from streamnb.features.word_pairs import WordPairs
 
 TOKENIZERS = {

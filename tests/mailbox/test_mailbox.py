@@ -27,9 +27,8 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.ledger import HUMAN, PROGRAM, pack_tokens, unpack_tokens
 from streamnb.mailbox.location import default_path
-from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.schema import SCHEMA
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.status import status

@@ -17,8 +17,8 @@ import streamnb
 import streamnb.cli.group
 from streamnb import naive_bayes, tables
 from streamnb.classifier import Classifier
-from streamnb.features.callable_tokenizer import CallableTokenizer
 from streamnb.features.views import TOKENIZERS
+from streamnb.features.words import CallableTokenizer
 
 # Spark's examples need Spark; tests/spark/test_spark.py reports that it is missing.
 MODULES = [

@@ -16,7 +16,7 @@ from commands import STREAMNB, streamnb_command
 from streamnb import Classifier, MultinomialNB, Tokenizer
 from streamnb.config import build
 from streamnb.replay import replay_corpus
-from streamnb.replay.evaluate import evaluate_model
+from streamnb.replay.run import evaluate_model
 
 LOGIN = ["cannot log in", "password reset does not work", "login page broken", "wrong password"]
 REFUND = ["please refund my order", "money back please", "refund for invoice", "I want my money"]

@@ -30,7 +30,7 @@ from streamnb.config.yaml_files import read_yaml
 from streamnb.errors import ConfigError, CorpusError
 from streamnb.tables.experiment import run
 from streamnb.tables.experiment.data import read_examples
-from streamnb.tables.experiment.preparation import holdout_fractions, split_rows
+from streamnb.tables.experiment.run import holdout_fractions, split_rows
 
 
 @pytest.fixture

@@ -20,9 +20,8 @@ import numpy as np
 from streamnb import _core
 from streamnb.corpus.entry import iterate_lines
 from streamnb.errors import StateError
-from streamnb.mailbox.ledger import Row, check_row
+from streamnb.mailbox.ledger import Row, check_row, pack_tokens, unpack_tokens
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.packed import pack_tokens, unpack_tokens
 from streamnb.mailbox.stored_classifier import classifier_of
 from streamnb.mailbox.transfer.ledger_export import LedgerExport, export_of_counts, file_digest
 from streamnb.naive_bayes.receipt import Receipt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,12 +18,6 @@ from streamnb.corpus.tabular import HEAD_ROWS, MISSING, Row, Table, find_name, o
 from streamnb.corpus.text_files import as_regular_file, open_decompressed
 from streamnb.errors import ConfigError, CorpusError, convert_os_errors, require_extra
 from streamnb.tables.columns import LARGEST, Columns
-from streamnb.tables.experiment.preparation import (
-    Preparation,
-    bin_values,
-    keep_values,
-    scale_values,
-)
 
 MAX_CELLS = 1 << 28
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
@@ -32,6 +26,72 @@ _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE]
 _QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' ]*([^\d.,]{0,4})")
 
 _ORDINALS = {"#", "st", "nd", "rd", "th"}  # signs of numbers that are names
+
+
+Transform = Callable[[Columns], Columns]
+Preparation = Callable[[Columns], Transform]  # fitted to the learned rows
+
+
+def keep_values(learned: Columns) -> Transform:
+    """Return the transform that changes nothing."""
+    return lambda table: table
+
+
+def bin_values(bins: int) -> Preparation:
+    """Return the preparation of numbers as levels: bins with equally many learned rows.
+
+    Examples
+    --------
+    >>> learned = Columns(["a"], np.array([[1.0], [2.0], [3.0], [4.0]]))
+    >>> halves = bin_values(2)(learned)
+    >>> halves(Columns(["a"], np.array([[2.4], [2.6], [9.0], [np.nan]]))).values.T.tolist()
+    [[0, 1, 1, None]]
+    """
+
+    def prepare(learned: Columns) -> Transform:
+        column_edges = [_bin_edges(column, bins) for column in learned.values.T]
+
+        def transform(table: Columns) -> Columns:
+            values = np.empty(table.values.shape, dtype=object)
+            for j, edges in enumerate(column_edges):
+                cells = table.values[:, j]
+                values[:, j] = cells if edges is None else _bin_indices(table, j, edges)
+            return Columns(table.names, values)
+
+        return transform
+
+    return prepare
+
+
+def _bin_edges(column: NDArray[np.float64], bins: int) -> NDArray[np.float64] | None:
+    """Return the upper ends of bins; None for a column that is not numeric."""
+    if not all(isinstance(value, float) for value in column.tolist()):
+        return None
+    numbers = column.astype(np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    if not len(numbers):
+        return np.empty(0)
+    return np.unique(np.quantile(numbers, np.arange(1, bins) / bins))
+
+
+def _bin_indices(table: Columns, j: int, edges: NDArray[np.float64]) -> list[int | None]:
+    numbers = Columns([table.names[j]], table.values[:, [j]]).numbers()[:, 0]
+    indices = np.searchsorted(edges, numbers, side="right").tolist()
+    is_missing = np.isnan(numbers).tolist()
+    return [None if missing else k for missing, k in zip(is_missing, indices, strict=True)]
+
+
+def scale_values(learned: Columns) -> Transform:
+    """Return the transform that maps the smallest and largest learned value to 0 and 1."""
+    if learned.values.dtype == object:
+        raise ConfigError("data.scale: only numbers can be scaled; the table contains text")
+    numbers = learned.values[~np.isnan(learned.values)]
+    low, high = (numbers.min(), numbers.max()) if len(numbers) else (0.0, 0.0)
+    if not high > low:
+        raise ConfigError(
+            "data.scale: all values are equal, so they cannot be scaled; set data.scale to none"
+        )
+    return lambda table: Columns(table.names, (table.numbers() - low) / (high - low))
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,176 @@
-"""The run of an experiment, with the same splits for all models."""
+"""The run of an experiment: splits, prepared values, trials and queries, equal for all models."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.config.experiment import (
     ExperimentConfig,
+    HoldoutFractions,
     NoSplitsConfig,
     PrequentialConfig,
     RandomConfig,
     StratifiedConfig,
 )
 from streamnb.errors import ConfigError
-from streamnb.tables.experiment.data import Examples, read_examples
+from streamnb.naive_bayes.mini_batches import log_normalised
+from streamnb.tables.columns import LARGEST, Columns
+from streamnb.tables.experiment.data import Examples, keep_values, read_examples
 from streamnb.tables.experiment.learners import Learner, create_learner, training_errors
-from streamnb.tables.experiment.preparation import (
-    holdout_fractions,
-    keep_values,
-    split_rows,
-    trial_counts,
+from streamnb.tables.experiment.results import (
+    Experiment,
+    ModelResult,
+    Point,
+    QueryAnswer,
+    summarize_trials,
 )
-from streamnb.tables.experiment.queries import answer_queries
-from streamnb.tables.experiment.results import Experiment, ModelResult, Point, summarize_trials
 from streamnb.tables.gaussian import GaussianNB
+
+Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def holdout_fractions(config: RandomConfig | StratifiedConfig) -> list[float]:
+    """Return the fractions of the rows to test.
+
+    Examples
+    --------
+    >>> from streamnb.config.experiment import RandomConfig
+    >>> holdout_fractions(RandomConfig(test=HoldoutFractions(first=0.01, last=0.98, steps=3)))
+    [0.01, 0.495, 0.98]
+    """
+    if isinstance(config.test, HoldoutFractions):
+        first, last, steps = config.test.first, config.test.last, config.test.steps
+        return [round(first + (last - first) * i / (steps - 1), 12) for i in range(steps)]
+    return [config.test] if isinstance(config.test, float) else list(config.test)
+
+
+def trial_counts(config: RandomConfig | StratifiedConfig) -> list[int]:
+    """Return the numbers of trials after which to report, ascending."""
+    return [config.trials] if isinstance(config.trials, int) else sorted(set(config.trials))
+
+
+def split_rows(
+    labels: Sequence[Any], config: RandomConfig | StratifiedConfig, fraction_index: int
+) -> Iterator[Split]:
+    """Yield two sorted arrays for each trial: the rows to learn and the rows to test.
+
+    The same seed gives the same splits on all machines. With n rows, n (1 - fraction) are learned,
+    halves rounded up: at least one row, and at most n - 1. In stratified splits, n is the number of
+    rows of a class; a class with one row is learned.
+
+    Parameters
+    ----------
+    labels
+        The label of each row.
+    config
+        Fractions, trials and seed.
+    fraction_index
+        The index of the fraction to test in `holdout_fractions(config)`.
+
+    Raises
+    ------
+    ConfigError
+        If no row can be tested, because each class of a stratified split has one row.
+
+    Examples
+    --------
+    >>> from streamnb.config.experiment import StratifiedConfig
+    >>> labels = ["no"] * 5 + ["yes"] * 9  # 4 and 6 to learn, 1 and 3 to test
+    >>> learned, tested = next(split_rows(labels, StratifiedConfig(test=0.3), 0))
+    >>> sum(learned < 5), sum(learned >= 5), sum(tested < 5), sum(tested >= 5)
+    (np.int64(4), np.int64(6), np.int64(1), np.int64(3))
+    """
+    fraction = holdout_fractions(config)[fraction_index]
+    rng = np.random.default_rng([config.seed, fraction_index])
+    groups = [np.arange(len(labels))]
+    if isinstance(config, StratifiedConfig):
+        class_indices = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+        row_classes = np.array([class_indices[label] for label in labels])
+        groups = [np.flatnonzero(row_classes == k) for k in range(len(class_indices))]
+    sizes = [_learned_count(len(group), fraction) for group in groups]
+    if sum(sizes) == len(labels):
+        raise ConfigError(
+            "splits.kind: 'stratified' has nothing to test, because each class has only one "
+            "row; add rows, or set splits.kind to random"
+        )
+    for _ in range(max(trial_counts(config))):
+        orders = [rng.permutation(group) for group in groups]
+        learned = np.concatenate([order[:n] for order, n in zip(orders, sizes, strict=True)])
+        tested = np.concatenate([order[n:] for order, n in zip(orders, sizes, strict=True)])
+        yield np.sort(learned), np.sort(tested)
+
+
+def _learned_count(n: int, fraction: float) -> int:
+    return max(1, min(n - 1, math.floor(n * (1 - fraction) + 0.5)))
+
+
+def answer_queries(
+    examples: Examples, learners: dict[str, Learner], queries: tuple[dict[str, Any], ...]
+) -> list[QueryAnswer]:
+    """Return the likelihoods and probabilities of each query by each model.
+
+    Raises
+    ------
+    ConfigError
+        If a query does not fit the table, or the table does not fit a model.
+    """
+    if not queries:
+        return []
+    transform = examples.prepare(examples.table)
+    rows, query_rows = transform(examples.table), transform(_query_rows(examples, queries))
+    answers = [QueryAnswer(dict(query), {}, {}) for query in queries]
+    for name, learner in learners.items():
+        with training_errors(name, examples):
+            model = learner.fit(rows, examples.labels)
+        try:
+            classes, joint = learner.joint(model, query_rows)
+        except ValueError as error:
+            raise ConfigError(f"models.{name}: queries: {str(error).splitlines()[0]}") from None
+        labels = [str(label) for label in classes]
+        probabilities = np.exp(log_normalised(joint))
+        for answer, scores, row in zip(answers, joint, probabilities, strict=True):
+            answer.likelihoods[name] = dict(zip(labels, np.exp(scores).tolist(), strict=True))
+            answer.probabilities[name] = dict(zip(labels, row.tolist(), strict=True))
+    return answers
+
+
+def _query_rows(examples: Examples, queries: tuple[dict[str, Any], ...]) -> Columns:
+    """Return queries as rows of the table; features without value are missing."""
+    names, values = examples.table.names, examples.table.values
+    cells = np.full((len(queries), len(names)), None, dtype=object)
+    for i, query in enumerate(queries):
+        for name, value in query.items():
+            if name not in names:
+                raise ConfigError(f"queries: {examples.describe_unknown(name)}")
+            j = names.index(name)
+            cells[i, j] = _query_value(f"queries: {name!r:.80}", value, values[:, j].tolist())
+    query_rows = Columns(names, cells)
+    return query_rows if values.dtype == object else Columns(names, query_rows.numbers())
+
+
+def _query_value(path: str, value: Any, column: list[Any]) -> Any:
+    """Return a value with the type of its column."""
+    if value is None:
+        return None
+    if all(isinstance(cell, float) for cell in column):
+        if isinstance(value, (bool, str)):
+            raise ConfigError(f"{path}: {value!r:.80} is not a number")
+        if not abs(value) <= LARGEST:
+            raise ConfigError(f"{path}: {value!r:.80} is larger than 1e100")
+        return float(value)
+    if not isinstance(value, str):
+        levels = ", ".join(sorted({cell for cell in column if cell is not None})[:20])
+        raise ConfigError(
+            f"{path}: {value!r:.80} is not text, but {levels} are text; put it in quotes"
+        )
+    return value
+
 
 OnTrial = Callable[[int, int], None]
 ClassIndices = NDArray[np.int64]

@@ -1,6 +1,6 @@
-"""N-grams of the first raw bytes of a message.
+"""N-grams of the first raw bytes of a message, or of the characters of a text beyond ASCII.
 
-They depend on no decoding and no word boundaries, so a sender can hardly evade them.
+Those of bytes depend on no decoding and no word boundaries, so a sender can hardly evade them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from streamnb.features.mail_words import MailTransformer
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ON, ScanningTransformer
 from streamnb.mail import Mail
+from streamnb.mail.normalization import normalize_nfc
 from streamnb.mail.parse import unwrap
 from streamnb.parameters import Boolean, Integer, parameter, parameter_class
 
@@ -47,7 +48,7 @@ class ByteGrams(InvertibleGrams, MailTransformer):
 
     Examples
     --------
-    >>> from streamnb.features.byte_grams import ByteGrams
+    >>> from streamnb.features.grams import ByteGrams
     >>> ByteGrams(n=3).transform_one(b"X-Spam-Flag: YES\n\nBuy")
     {b'\nbu': 1, b'buy': 1}
     """
@@ -94,4 +95,52 @@ class ByteGrams(InvertibleGrams, MailTransformer):
             )
         else:
             fingerprints, counts = self.scanner.scan(message)
+        return TokenCounts.unchecked(fingerprints, counts, None, None)
+
+
+@parameter_class()
+class CharacterGrams(InvertibleGrams):
+    r"""Distinct n-grams of 1 to 3 characters, one of them non-ASCII; a river transformer.
+
+    In UTF-8, four bytes hold four Latin letters, but two Cyrillic letters or one Han, Thai or
+    Bengali character. Many scripts have no spaces between words. So this view counts characters:
+    composed (NFC), with case folded, and with each run of white space as one space. An ASCII text
+    has none of these n-grams, because the views of words and bytes cover it. A text is a str, or
+    bytes in UTF-8.
+
+    Examples
+    --------
+    >>> from streamnb.features.grams import CharacterGrams
+    >>> list(CharacterGrams().transform_one("好吃!"))
+    ['好', '吃', '好吃', '吃!', '好吃!']
+    >>> CharacterGrams().transform_one("good food")
+    {}
+    """
+
+    n: int = parameter(
+        Integer(1, 3), "counts", "Length of the longest n-gram, in characters.", default=3
+    )
+    first: int = parameter(
+        Integer(1, 1 << 24),
+        "counts",
+        "Number of characters read from the start.",
+        default=1500,
+    )
+    on: str | None = ON
+
+    def name(self, fingerprint: int, stored_name: Any = None) -> str:
+        """Return `characters` and the n-gram in quotes, so that it differs from words."""
+        return f"characters '{self.scanner.name(fingerprint)}'"
+
+    def _new_scanner(self) -> _core.CharacterScanner:
+        return _core.CharacterScanner(self.n, self.first)
+
+    def _count(self, message: str | bytes) -> TokenCounts:
+        if not isinstance(message, (str, bytes)):
+            raise TypeError(f"a text must be a str or bytes, not {type(message).__name__}")
+        text = message[: 16 * self.first]  # runs of white space become shorter
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "surrogateescape")
+        text = "" if text.isascii() else " ".join(normalize_nfc(text).casefold().split())
+        fingerprints, counts = self.scanner.scan(text)
         return TokenCounts.unchecked(fingerprints, counts, None, None)
