@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import (
-    check_outputs,
-    json_object_option,
-    notify,
-    notify_missing_letters,
-    notify_similar_labels,
-    plot_option,
-    quiet_option,
-    set_option,
-)
+from streamnb.cli import options
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, abbreviate, printable
 
@@ -34,11 +25,11 @@ _MAX_LISTED = 20  # most rows or classes that a table lists one by one
 
 @click.command()
 @click.argument("config_file", metavar="CONFIG")
-@set_option("splits.seed=2")
+@options.set_option("splits.seed=2")
 @click.option("--out", metavar="DIR", help="Write experiment.json, config.yaml and rows.csv.")
-@plot_option("the figures")
-@json_object_option
-@quiet_option
+@options.plot_option("the figures")
+@options.json_object_option
+@options.quiet_option
 def experiment(
     config_file: str,
     settings: tuple[str, ...],
@@ -68,7 +59,7 @@ def experiment(
     config = _read_config(config_file, settings)
     if out is not None:
         paths = getattr(config.data, "path", ())
-        check_outputs(
+        options.check_outputs(
             [os.path.join(out, name) for name in RESULT_FILES],
             [config_file, *([paths] if isinstance(paths, str) else paths)],
         )
@@ -80,20 +71,20 @@ def experiment(
     except ConfigError as error:
         raise ConfigError(f"{config_file}: {error}") from None
     for note in result.notes:
-        notify(note)
-    notify_similar_labels(result.classes)
+        options.notify(note)
+    options.notify_similar_labels(result.classes)
     if out is not None:
         write_experiment(result, config, out)
     if plot is not None:
         from streamnb.pictures import draw_experiment
 
-        notify_missing_letters(plot, draw_experiment(result.as_dict(), plot))
+        options.notify_missing_letters(plot, draw_experiment(result.as_dict(), plot))
     if as_json:
         click.echo(json.dumps(result.as_dict()))
     elif not quiet:
         _print(result)
     if result.interrupted:
-        notify("interrupted: the figures cover the trials completed so far")
+        options.notify("interrupted: the figures cover the trials completed so far")
         sys.exit(130)
 
 

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import (
-    Command,
-    WholeRange,
-    database_options,
-    json_object_option,
-    load_classifier,
-    open_mailbox,
-    shared_value,
-)
+from streamnb.cli import options
 from streamnb.cli.quick import TABLE_SUFFIXES
 from streamnb.cli.tables import new_console, new_table
 from streamnb.errors import CorpusError, ModelFileError, printable
@@ -30,11 +22,11 @@ if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
 
 
-def _count_option(default: int) -> Callable[[Command], Command]:
+def _count_option(default: int) -> Callable[[options.Command], options.Command]:
     return click.option(
         "-n",
         "max_tokens",
-        type=WholeRange(1, 10000),
+        type=options.WholeRange(1, 10000),
         default=default,
         metavar="N",
         help=f"Number of tokens to show. Default: {default}.",
@@ -53,8 +45,8 @@ _model_option = click.option(
 @click.argument("names", metavar="[MODEL] MESSAGE", nargs=-1, required=True)
 @_model_option
 @_count_option(20)
-@json_object_option
-@database_options
+@options.json_object_option
+@options.database_options
 def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_json: bool) -> None:
     """Show how much each token of MESSAGE (a file, or - for standard input) added to its verdict.
 
@@ -146,8 +138,8 @@ def _print_verdict(verdict: Verdict) -> None:
 @click.option("--class", "label", metavar="CLASS", help="Show only this class.")
 @_model_option
 @_count_option(15)
-@json_object_option
-@database_options
+@options.json_object_option
+@options.database_options
 def top(
     names: tuple[str, ...],
     label: str | None,
@@ -261,11 +253,11 @@ def _open_classifier(model_file: str | None) -> Iterator[tuple[str, Classifier |
     """Yield the name and the classifier of a model file, or of the mailbox if it is None."""
     if model_file is not None:
         for name in ("user", "db", "base"):
-            if shared_value(name) is not None:
+            if options.shared_value(name) is not None:
                 raise click.UsageError(
                     f"--{name} and the model {model_file} cannot be combined; give one of them"
                 )
-        yield model_file, load_classifier(model_file)
+        yield model_file, options.load_classifier(model_file)
         return
-    with open_mailbox() as mailbox, mailbox.reading():
+    with options.open_mailbox() as mailbox, mailbox.reading():
         yield str(mailbox.path), mailbox

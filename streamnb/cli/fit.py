@@ -7,16 +7,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import (
-    WholeRange,
-    check_outputs,
-    json_object_option,
-    notify,
-    notify_similar_labels,
-    on_error_option,
-    quiet_option,
-    set_option,
-)
+from streamnb.cli import options
 from streamnb.cli.replay import column_options, make_config, print_skipped, range_options
 from streamnb.cli.tables import progress_bar
 from streamnb.errors import ConfigError, message_count, printable
@@ -26,7 +17,7 @@ from streamnb.errors import ConfigError, message_count, printable
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write the model to FILE.")
 @click.option("--config", "config_file", metavar="FILE", help="Read the settings from a YAML file.")
-@set_option("model.kind=multinomial")
+@options.set_option("model.kind=multinomial")
 @column_options
 @range_options
 @click.option(
@@ -36,10 +27,10 @@ from streamnb.errors import ConfigError, message_count, printable
     show_default=True,
     help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
 )
-@click.option("--jobs", type=WholeRange(1, 256), metavar="N", help="Use N processes.")
-@on_error_option
-@json_object_option
-@quiet_option
+@click.option("--jobs", type=options.WholeRange(1, 256), metavar="N", help="Use N processes.")
+@options.on_error_option
+@options.json_object_option
+@options.quiet_option
 def fit(
     corpora: tuple[str, ...],
     output: str,
@@ -47,7 +38,7 @@ def fit(
     settings: tuple[str, ...],
     as_json: bool,
     quiet: bool,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Train a model on labelled data and write it to a file.
 
@@ -74,8 +65,8 @@ def fit(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.fit import fit_corpora
 
-    check_outputs([output], [*corpora, config_file])
-    config = make_config((), config_file, settings, options)
+    options.check_outputs([output], [*corpora, config_file])
+    config = make_config((), config_file, settings, values)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or config.model.window or kinds != ("immediate",):
         raise ConfigError(
@@ -101,9 +92,9 @@ def fit(
         )
     print_skipped(fitted.skipped)
     labels = fitted.classifier.labels
-    notify_similar_labels(labels)
+    options.notify_similar_labels(labels)
     if len(labels) == 1:
-        notify(
+        options.notify(
             f"{output}: all messages have the label {labels[0]}, so the model predicts it for "
             "every message; add messages of another class"
         )
@@ -130,10 +121,12 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     from streamnb.any_model import merge_files
     from streamnb.naive_bayes.model_files import save
 
-    check_outputs([output], models)
+    options.check_outputs([output], models)
     model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))
     if len(paths_by_columns) > 1:
         columns = "; ".join(f"{paths[0]}: {names}" for names, paths in paths_by_columns.items())
-        notify(f"{output}: has the columns of the first model, because they differ ({columns})")
+        options.notify(
+            f"{output}: has the columns of the first model, because they differ ({columns})"
+        )

@@ -11,19 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from streamnb.cli.options import (
-    FiniteRange,
-    WholeRange,
-    database_options,
-    echo_err,
-    echo_result,
-    json_object_option,
-    notify,
-    open_mailbox,
-    parse_time,
-    shared_value,
-    warn_of_other_owner,
-)
+from streamnb.cli import options
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, message_count, printable
 
 if TYPE_CHECKING:
@@ -39,12 +27,12 @@ def _notify_of_damaged_site_model(mailbox: Mailbox) -> None:
         try:
             mailbox.base.check()
         except StreamNBError as error:
-            notify(f"the site's model cannot be used: {error}")
+            options.notify(f"the site's model cannot be used: {error}")
 
 
 @click.command()
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
@@ -60,7 +48,7 @@ def status(as_json: bool) -> None:
     from streamnb.mailbox.status import check_file
     from streamnb.mailbox.status import status as status_of
 
-    with open_mailbox() as mailbox:
+    with options.open_mailbox() as mailbox:
         check_file(mailbox)
         report = status_of(mailbox)
         missing = readiness_by_label(mailbox)
@@ -103,8 +91,8 @@ def status(as_json: bool) -> None:
 
 
 @click.command()
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def verify(as_json: bool) -> None:
     """Check that the counts are the sums over the ledger, which has a row for each message.
 
@@ -114,16 +102,16 @@ def verify(as_json: bool) -> None:
 
     Exit status: 0 they agree, 4 they differ.
     """  # noqa: D301 (\b tells click to keep the lines)
-    with open_mailbox() as mailbox:
+    with options.open_mailbox() as mailbox:
         problems = mailbox.verify()
         path = mailbox.path
     if as_json:
         click.echo(json.dumps({"path": str(path), "problems": problems}))
     for problem in problems:
         line = problem if problem.startswith(f"{path}: ") else f"{path}: {problem}"
-        echo_err(line)
+        options.echo_err(line)
     if problems:
-        notify(
+        options.notify(
             "the database is damaged; to copy the undamaged rows of its ledger to a new database, "
             "run `streamnb recover NEW.db`"
         )
@@ -142,8 +130,8 @@ def verify(as_json: bool) -> None:
     help="Name of a class. Repeat the option for all classes, in the order in which they were "
     "first learned. Needed only if the names in the database are damaged.",
 )
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     """Copy every undamaged row of a damaged database's ledger to the database NEW.
 
@@ -159,12 +147,12 @@ def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     from streamnb.mailbox.location import default_path
     from streamnb.mailbox.recover import recover as recover_rows
 
-    damaged = str(shared_value("db") or default_path())
-    recovered = recover_rows(damaged, new, classes, shared_value("wait"))
-    warn_of_other_owner(new)
+    damaged = str(options.shared_value("db") or default_path())
+    recovered = recover_rows(damaged, new, classes, options.shared_value("wait"))
+    options.warn_of_other_owner(new)
     for line in recovered.losses:
-        echo_err(f"{damaged}: left out: {line}")
-    echo_result(
+        options.echo_err(f"{damaged}: left out: {line}")
+    options.echo_result(
         as_json, recovered._asdict(), f"{new}: {message_count(recovered.rows_added)} copied"
     )
     if recovered.losses:
@@ -184,7 +172,7 @@ _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmati
     "--last",
     is_flag=False,
     flag_value=1,
-    type=WholeRange(1),
+    type=options.WholeRange(1),
     metavar="[N]",
     help="Undo the last N changes (default 1) of the last 100. A command, merge or import is one "
     "change.",
@@ -192,8 +180,8 @@ _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmati
 @click.option("--redo", is_flag=True, help="Reverse the last undo exactly.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_dry_run
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def undo(
     since: str | None, last: int | None, redo: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
@@ -214,8 +202,8 @@ def undo(
 
     if (since is not None) + (last is not None) + redo != 1:
         raise click.UsageError("give one of --since TIME, --last [N] and --redo")
-    since_s = None if since is None else parse_time(since)
-    with open_mailbox() as mailbox:
+    since_s = None if since is None else options.parse_time(since)
+    with options.open_mailbox() as mailbox:
         if redo:
             _print_redone(redo_last(mailbox), as_json)
             return
@@ -247,7 +235,9 @@ def undo(
 
 def _print_redone(redone: Redone, as_json: bool) -> None:
     text = f"{redone.learned:,} labels learned again, {redone.removed:,} earlier ones removed again"
-    echo_result(as_json, redone._asdict(), text if any(redone) else "there is nothing to redo")
+    options.echo_result(
+        as_json, redone._asdict(), text if any(redone) else "there is nothing to redo"
+    )
     if redone.unchanged and not as_json:
         click.echo(
             f"{redone.unchanged:,} labels unchanged, because their messages were labelled "
@@ -267,7 +257,7 @@ def _confirm(change: str) -> None:
 @click.option(
     "--rare",
     "rare_days",
-    type=FiniteRange(0),
+    type=options.FiniteRange(0),
     default=180,
     show_default=True,
     metavar="DAYS",
@@ -275,14 +265,14 @@ def _confirm(change: str) -> None:
 )
 @click.option(
     "--ledger",
-    type=FiniteRange(0),
+    type=options.FiniteRange(0),
     metavar="DAYS",
     help="Drop the stored features of messages learned more than DAYS ago; you cannot forget "
     "these messages afterwards. Default: keep all.",
 )
 @_dry_run
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool) -> None:
     """Drop features that only one message had, and shrink the file.
 
@@ -295,14 +285,14 @@ def compact(rare_days: float, ledger: float | None, dry_run: bool, as_json: bool
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.compact import compact as compact_database
 
-    with open_mailbox() as mailbox:
+    with options.open_mailbox() as mailbox:
         result = compact_database(mailbox, rare_days, ledger, dry_run)
     would = "would be " if dry_run else ""
     text = (
         f"{would}dropped: rare features {result.features:,}, features of old messages (you "
         f"cannot forget these messages) {result.retired:,}, earlier labels {result.history:,}"
     )
-    echo_result(as_json, result._asdict(), text)
+    options.echo_result(as_json, result._asdict(), text)
     if not (as_json or dry_run):
         click.echo(f"{result.before / 1e6:.1f} MB before, {result.after / 1e6:.1f} MB after")
 
@@ -322,7 +312,7 @@ _kind = click.option(
 @click.option(
     "--no-messages", is_flag=True, help="Export only the counts, without the ledger of messages."
 )
-@database_options
+@options.database_options
 def export(file: str, kind: str | None, no_messages: bool) -> None:
     """Write the database to FILE, or to standard output for -.
 
@@ -336,11 +326,11 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.transfer.formats import export as export_mailbox
 
-    with open_mailbox() as mailbox:
+    with options.open_mailbox() as mailbox:
         omitted = export_mailbox(mailbox, file, kind or "lines", not no_messages)
     if omitted:
         classes = ", ".join(f"{label} ({message_count(n)})" for label, n in sorted(omitted.items()))
-        notify(f"{file}: the format {kind} has only ham and spam; left out: {classes}")
+        options.notify(f"{file}: the format {kind} has only ham and spam; left out: {classes}")
 
 
 def _result_line(result: MergeResult) -> str:
@@ -360,8 +350,8 @@ def _result_line(result: MergeResult) -> str:
     help="Replace the earlier import of a file of this name. If only one file was imported, its "
     "name can differ. Use it for a newer word list of bogofilter.",
 )
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
     """Add the content of FILE: an export, a model file, or the output of `bogoutil -d`.
 
@@ -380,10 +370,10 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
 
     if file != "-" and not os.path.exists(file):
         raise CorpusError(f"{file}: no such file")
-    path = str(shared_value("db") or default_path())
+    path = str(options.shared_value("db") or default_path())
     is_new = not (is_url(path) or os.path.exists(path))
     try:
-        with open_mailbox(create=True) as mailbox:
+        with options.open_mailbox(create=True) as mailbox:
             result = import_file(mailbox, file, kind, replace)
             missing = readiness_by_label(mailbox)
     except BaseException:
@@ -403,8 +393,8 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
 
 @click.command()
 @click.argument("other")
-@database_options
-@json_object_option
+@options.database_options
+@options.json_object_option
 def merge(other: str, as_json: bool) -> None:
     """Add the messages of the database OTHER.
 
@@ -420,8 +410,8 @@ def merge(other: str, as_json: bool) -> None:
     from streamnb.mailbox.transfer.formats import merge as merge_mailboxes
 
     with (
-        Mailbox(other, create=False, wait=shared_value("wait")) as other_mailbox,
-        open_mailbox(create=True) as mailbox,
+        Mailbox(other, create=False, wait=options.shared_value("wait")) as other_mailbox,
+        options.open_mailbox(create=True) as mailbox,
     ):
         result = merge_mailboxes(mailbox, other_mailbox)
-    echo_result(as_json, result._asdict(), _result_line(result))
+    options.echo_result(as_json, result._asdict(), _result_line(result))

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from streamnb.cli.options import (
-    check_outputs,
-    current_judge_options,
-    judge_options,
-    load_classifier,
-    notify,
-    on_error_option,
-    quiet_option,
-    set_option,
-)
+from streamnb.cli import options
 from streamnb.cli.replay import (
     delimiter_option,
     make_config,
@@ -61,10 +52,10 @@ _OTHER_FORMATS = {
     help="Format of the output. Default: by the suffix of --out, else the format of DATA.",
 )
 @delimiter_option
-@judge_options
-@on_error_option
+@options.judge_options
+@options.on_error_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --format jsonl.")
-@quiet_option
+@options.quiet_option
 def predict(
     model_file: str,
     data: tuple[str, ...],
@@ -107,8 +98,8 @@ def predict(
     if as_json and output_format not in (None, "jsonl"):
         raise ConfigError(f"--json and --format {output_format} cannot be combined")
     data = data or ("-",)
-    check_outputs([output], [*data, model_file])
-    options = current_judge_options()
+    options.check_outputs([output], [*data, model_file])
+    judge_options = options.current_judge_options()
     classifier = _load_classifier(model_file)
     labels_of_model = set(map(str, classifier.labels))
     source = open_all_unlabelled(
@@ -130,8 +121,8 @@ def predict(
     ):
         write = make_writer(file, output_format, source)
         for item, text in _readable_items(source, on_error, skipped):
-            verdict = classifier.classify(text, 0, options.decision_costs)
-            is_unsure = verdict.unsure or not options.is_sure(verdict.probability)
+            verdict = classifier.classify(text, 0, judge_options.decision_costs)
+            is_unsure = verdict.unsure or not judge_options.is_sure(verdict.probability)
             write(item, verdict.label, verdict.probability, is_unsure)
             labels[str(verdict.label)] += 1
             unsure += is_unsure
@@ -173,7 +164,7 @@ def _readable_items(
 @click.command()
 @click.argument("model_file", metavar="MODEL")
 @click.argument("targets", nargs=-1, required=True, metavar="DATA...")
-@set_option("evaluate.positive=spam")
+@options.set_option("evaluate.positive=spam")
 @run_options
 def evaluate(
     model_file: str,
@@ -184,7 +175,7 @@ def evaluate(
     details: bool,
     quiet: bool,
     plot: str | None,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Measure a saved model on labelled data that it has not learned.
 
@@ -208,7 +199,7 @@ def evaluate(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay.run import evaluate_model
 
-    config = make_config(targets, config_file, settings, options)
+    config = make_config(targets, config_file, settings, values)
     kinds = tuple(section.kind for section in config.feedback)
     if config.sweep or kinds != ("immediate",):
         raise ConfigError(
@@ -236,7 +227,7 @@ def _notify_unknown_labels(report: Report, classifier: Classifier) -> None:
     }
     if unknown:
         names = ", ".join(map(abbreviate, list(unknown)[:10]))
-        notify(
+        options.notify(
             f"{sum(unknown.values()):,} of {report.summary.messages:,} messages count as errors: "
             f"their labels are not classes of the model ({names})"
         )
@@ -244,7 +235,7 @@ def _notify_unknown_labels(report: Report, classifier: Classifier) -> None:
 
 def _load_classifier(path: str) -> Classifier:
     """Return the classifier of a model file; ModelFileError if it has learned nothing."""
-    classifier = load_classifier(path)
+    classifier = options.load_classifier(path)
     if not any(classifier.messages().values()):
         raise ModelFileError(f"{path}: the model is not trained; train it with `streamnb fit`")
     return classifier

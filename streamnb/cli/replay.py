@@ -13,20 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from streamnb.cli.options import (
-    Decorator,
-    WholeRange,
-    check_outputs,
-    combine_options,
-    json_object_option,
-    notify,
-    notify_missing_letters,
-    notify_similar_labels,
-    on_error_option,
-    plot_option,
-    quiet_option,
-    set_option,
-)
+from streamnb.cli import options
 from streamnb.cli.summary import print_summary
 from streamnb.cli.tables import new_console, new_table, progress_bar
 from streamnb.errors import ConfigError, message_count, printable
@@ -49,43 +36,48 @@ def _read_delimiter(ctx: click.Context, param: click.Parameter, value: str | Non
     return delimiter
 
 
-delimiter_option: Decorator = click.option(
+delimiter_option: options.Decorator = click.option(
     "--delimiter",
     metavar="CHARACTER",
     callback=_read_delimiter,
     help="Delimiter of a CSV file, if streamnb detects a wrong one.",
 )
-column_options: Decorator = combine_options(
+column_options: options.Decorator = options.combine_options(
     click.option("--text-column", metavar="NAME", help="Column of the texts in a table."),
     click.option("--label-column", metavar="NAME", help="Column of the labels in a table."),
     delimiter_option,
 )
 
 
-range_options: Decorator = combine_options(
-    click.option("--limit", type=WholeRange(min=1), metavar="N", help="Stop after N messages."),
+range_options: options.Decorator = options.combine_options(
+    click.option(
+        "--limit", type=options.WholeRange(min=1), metavar="N", help="Stop after N messages."
+    ),
     click.option(
         "--skip",
-        type=WholeRange(min=0),
+        type=options.WholeRange(min=0),
         metavar="N",
         help="Leave out the first N messages of the order.",
     ),
 )
 # The options of `replay` and `evaluate`, in the reverse order of the help.
-run_options: Decorator = combine_options(
-    quiet_option,
+run_options: options.Decorator = options.combine_options(
+    options.quiet_option,
     click.option("--details", is_flag=True, help="Also print the reliability of probabilities."),
-    json_object_option,
+    options.json_object_option,
     click.option(
         "--intervals/--no-intervals",
         default=None,
         help="Compute 95 % intervals by resampling, or skip them.",
     ),
-    on_error_option,
-    plot_option("the figures"),
+    options.on_error_option,
+    options.plot_option("the figures"),
     click.option("--out", metavar="DIR", help="Write the results, for `compare` and `report`."),
     click.option(
-        "--jobs", type=WholeRange(1, 256), metavar="N", help="Read and tokenise in N processes."
+        "--jobs",
+        type=options.WholeRange(1, 256),
+        metavar="N",
+        help="Read and tokenise in N processes.",
     ),
     range_options,
     click.option(
@@ -102,7 +94,7 @@ run_options: Decorator = combine_options(
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@set_option("model.alpha=0.1")
+@options.set_option("model.alpha=0.1")
 @run_options
 @click.option(
     "--save",
@@ -118,7 +110,7 @@ def replay(
     details: bool,
     quiet: bool,
     plot: str | None,
-    **options: Any,
+    **values: Any,
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
 
@@ -142,7 +134,7 @@ def replay(
     """  # noqa: D301 (\b is click's mark for preformatted lines)
     from streamnb.replay import replay_corpus
 
-    config = make_config(targets, config_file, settings, options)
+    config = make_config(targets, config_file, settings, values)
     no_progress = as_json or quiet or not sys.stderr.isatty()
     if config.sweep:
         for name, is_given in (("--plot", plot is not None), ("--details", details)):
@@ -186,13 +178,13 @@ def run_and_print(
         title = f"{_path_text(config)}: {report.corpus}"
         print_summary(title, report.summary, _run_rows(report), details)
         if not no_progress and not report.interrupted:
-            notify(_next_command(config.output.folder))
+            options.notify(_next_command(config.output.folder))
     print_skipped(report.skipped)
     confusion = report.summary.confusion
-    notify_similar_labels(chain(confusion, *confusion.values()))
+    options.notify_similar_labels(chain(confusion, *confusion.values()))
     _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
-        notify(_INTERRUPTED)
+        options.notify(_INTERRUPTED)
         sys.exit(130)
     return report
 
@@ -230,7 +222,7 @@ def _draw(config: Config, report: Report, plot: str) -> None:
     ):
         report.not_written.append(f"{plot}: not drawn because the replay was interrupted")
     else:
-        notify_missing_letters(plot, draw_run(folder, _path_text(config), plot))
+        options.notify_missing_letters(plot, draw_run(folder, _path_text(config), plot))
 
 
 def _path_text(config: Config) -> str:
@@ -246,9 +238,9 @@ def print_skipped(errors: list[str]) -> None:
 
 def _print_notices(lines: list[str], summary: str) -> None:
     for line in lines[:_MAX_NOTICES]:
-        notify(line)
+        options.notify(line)
     if len(lines) > _MAX_NOTICES:
-        notify(summary.format(len(lines) - _MAX_NOTICES))
+        options.notify(summary.format(len(lines) - _MAX_NOTICES))
 
 
 # The configuration key of each option.
@@ -271,7 +263,7 @@ def make_config(
     targets: Sequence[str],
     config_file: str | None,
     settings: tuple[str, ...],
-    options: dict[str, Any],
+    option_values: dict[str, Any],
 ) -> Config:
     """Return the configuration of a command.
 
@@ -283,7 +275,7 @@ def make_config(
         The argument of --config.
     settings
         The arguments of --set.
-    options
+    option_values
         Values of the other options, by the names in `_KEYS`; None if not given.
     """
     from streamnb.config import build
@@ -308,7 +300,7 @@ def make_config(
     if config_file is not None and not targets:
         resolve_paths(data, "corpus", ("path",), config_file)
         resolve_paths(data, "spark", ("input",), config_file)
-    values = {_KEYS[name]: value for name, value in options.items() if value is not None}
+    values = {_KEYS[name]: value for name, value in option_values.items() if value is not None}
     if targets:
         values["corpus.path"] = targets[0] if len(targets) == 1 else list(targets)
     for key, value in values.items():
@@ -329,7 +321,9 @@ def _check_outputs(config: Config, config_file: str | None) -> None:
 
         outputs += [os.path.join(config.output.folder, name) for name in RESULT_FILES]
     path = config.corpus.path
-    check_outputs(outputs, [config_file, *([path] if isinstance(path, str) else path or ())])
+    options.check_outputs(
+        outputs, [config_file, *([path] if isinstance(path, str) else path or ())]
+    )
 
 
 def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) -> None:
@@ -366,7 +360,7 @@ def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) ->
     _print_notices(notices, "{} more files were not written")
     was_interrupted = any(result.report.interrupted for result in results)
     if len(results) < count_settings(config) or was_interrupted:
-        notify(_INTERRUPTED)
+        options.notify(_INTERRUPTED)
         sys.exit(130)
 
 

@@ -12,15 +12,8 @@ from typing import Any
 
 import click
 
+from streamnb.cli import options
 from streamnb.cli.group import ContextGroup
-from streamnb.cli.options import (
-    check_outputs,
-    combine_options,
-    echo_result,
-    json_object_option,
-    notify_similar_labels,
-    set_option,
-)
 from streamnb.errors import (
     ConfigError,
     CorpusError,
@@ -47,9 +40,9 @@ def spark() -> None:
     """  # noqa: D301 (\b is click's mark for preformatted lines)
 
 
-_config_options = combine_options(
-    json_object_option,
-    set_option("spark.parts=32"),
+_config_options = options.combine_options(
+    options.json_object_option,
+    options.set_option("spark.parts=32"),
     click.argument("config_file", metavar="CONFIG"),
 )
 
@@ -73,10 +66,10 @@ def fit(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         if not model.labels:
             raise CorpusError(f"{section.input}: there are no messages")
         model.save(config.output.model)
-    notify_similar_labels(model.labels)
+    options.notify_similar_labels(model.labels)
     name, messages, features = config.output.model, model.messages(), model.features
     classes = ", ".join(f"{n:,.0f} {y}" for y, n in messages.items())
-    echo_result(
+    options.echo_result(
         as_json,
         {"model": name, "classes": {str(y): n for y, n in messages.items()}, "features": features},
         f"{name}: {classes}, {features:,} features",
@@ -104,7 +97,7 @@ def score(config_file: str, settings: tuple[str, ...], as_json: bool) -> None:
         _write_table(frame, section)
         messages = session.read.format(section.format).load(section.output).count()
     result = {"output": section.output, "messages": messages}
-    echo_result(as_json, result, f"{section.output}: {message_count(messages)} scored")
+    options.echo_result(as_json, result, f"{section.output}: {message_count(messages)} scored")
 
 
 @spark.command()
@@ -160,7 +153,7 @@ def table(corpora: tuple[str, ...], output: str, order: str) -> None:
     Example:
       streamnb spark table corpora/sample -o mail.parquet
     """  # noqa: D301 (\b is click's mark for preformatted lines)
-    check_outputs([output], corpora)
+    options.check_outputs([output], corpora)
     with require_extra("spark", error_class=StreamNBError):
         from streamnb.replay.table import write_table
     messages = write_table(corpora, output, order)

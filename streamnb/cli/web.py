@@ -11,14 +11,7 @@ from typing import Any
 
 import click
 
-from streamnb.cli.options import (
-    FiniteRange,
-    WholeRange,
-    database_options,
-    echo_err,
-    json_option,
-    open_mailbox,
-)
+from streamnb.cli import options
 from streamnb.cli.sources import server_options
 from streamnb.errors import ConfigError, printable, require_extra
 
@@ -33,7 +26,7 @@ from streamnb.errors import ConfigError, printable, require_extra
     help="Address of the page; port 0 for any free port.",
 )
 @server_options
-@database_options
+@options.database_options
 def web(account: str | None, listen: str) -> None:
     """Serve a page for a browser on this machine, with mail to check, accuracy and words.
 
@@ -60,7 +53,7 @@ def web(account: str | None, listen: str) -> None:
     address = parse_address(listen)
     if not address.is_local or address.path is not None:
         raise ConfigError(f"{listen}: the page is only for this machine; listen on 127.0.0.1:PORT")
-    with open_mailbox(create=True) as mailbox:
+    with options.open_mailbox(create=True) as mailbox:
         token, session = database_token(mailbox.location), secrets.token_urlsafe(32)
         opened = None if account is None else open_account(account)[0]
         with nullcontext() if opened is None else closing(opened):
@@ -69,19 +62,19 @@ def web(account: str | None, listen: str) -> None:
             )
             listener = Listener("web", listening_at(address), http(guard))
             click.echo(f"http://{listener.address}/?token={token}")
-            serve(Mailboxes(mailbox), [listener], echo_err)
+            serve(Mailboxes(mailbox), [listener], options.echo_err)
 
 
 @click.command()
 @click.option(
     "--most",
-    type=WholeRange(0, 100_000),
+    type=options.WholeRange(0, 100_000),
     metavar="N",
     help="Change the largest number of stored verdicts; 0 stores none. A new database stores 500.",
 )
 @click.option(
     "--days",
-    type=FiniteRange(0, 36_500),
+    type=options.FiniteRange(0, 36_500),
     metavar="DAYS",
     help="Change how long verdicts are stored. A new database stores them for 30 days.",
 )
@@ -92,8 +85,8 @@ def web(account: str | None, listen: str) -> None:
     help="List the stored verdicts whose sender, subject, queue id or Message-ID contains "
     "TEXT. Exit status 1 if there is none.",
 )
-@database_options
-@json_option
+@options.database_options
+@options.json_option
 def verdicts(most: int | None, days: float | None, text: str | None, as_json: bool) -> None:
     """Show or set the limits of stored verdicts, or find verdicts.
 
@@ -109,9 +102,9 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.verdict_log import VerdictLog
 
-    options = {"most": most, "days": days}
-    changed: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    with open_mailbox() as mailbox:
+    limits = {"most": most, "days": days}
+    changed: dict[str, Any] = {name: value for name, value in limits.items() if value is not None}
+    with options.open_mailbox() as mailbox:
         record = VerdictLog(mailbox)
         if changed:
             record.limit(record.limits._replace(**changed))
@@ -127,5 +120,5 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
     else:
         click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")
     if text is not None and not entries:
-        echo_err(f"no stored verdict has {printable(text)!r:.100}")
+        options.echo_err(f"no stored verdict has {printable(text)!r:.100}")
         sys.exit(1)
