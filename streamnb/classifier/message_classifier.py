@@ -26,12 +26,8 @@ from streamnb.features.views import (
 from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.mini_batches import (
-    PredictManyMixin,
-    as_classes,
-    as_weights,
-    labels_of_rows,
-)
+from streamnb.naive_bayes.matrices import as_classes, as_weights, labels_of_rows
+from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt

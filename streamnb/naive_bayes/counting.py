@@ -19,8 +19,7 @@ from streamnb.naive_bayes.explanation import (
     TopFeatures,
     margin_over_runner_up,
 )
-from streamnb.naive_bayes.mini_batches import (
-    MiniBatchMixin,
+from streamnb.naive_bayes.matrices import (
     Rows,
     are_messages,
     as_list,
@@ -28,6 +27,7 @@ from streamnb.naive_bayes.mini_batches import (
     check_column_names,
     labels_of_rows,
 )
+from streamnb.naive_bayes.mini_batches import MiniBatchMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel

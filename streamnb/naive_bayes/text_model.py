@@ -14,14 +14,8 @@ from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.naive_bayes.explanation import Contributions, Explanation
-from streamnb.naive_bayes.mini_batches import (
-    PredictManyMixin,
-    Rows,
-    as_list,
-    as_weights,
-    is_matrix,
-    labels_of_rows,
-)
+from streamnb.naive_bayes.matrices import Rows, as_list, as_weights, is_matrix, labels_of_rows
+from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.scores import ScorerMixin

@@ -24,11 +24,7 @@ from streamnb.features.views import as_tokenizer
 from streamnb.features.words import Tokenizer
 from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
-from streamnb.naive_bayes.mini_batches import (
-    NamedMatrix,
-    as_list,
-    refuse_mask,
-)
+from streamnb.naive_bayes.matrices import NamedMatrix, as_list, refuse_mask
 from streamnb.naive_bayes.multinomial import ComplementParameters, MultinomialParameters
 from streamnb.parameters import Constraint, attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value

@@ -15,13 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
 from streamnb.features.text_input import is_frame
 from streamnb.foreign_names import translate_names, unknown_name_error
-from streamnb.naive_bayes.mini_batches import (
-    as_array,
-    as_classes,
-    as_labels,
-    as_weights,
-    log_normalised,
-)
+from streamnb.naive_bayes.matrices import as_array, as_classes, as_labels, as_weights
+from streamnb.naive_bayes.mini_batches import log_normalised
 from streamnb.naive_bayes.priors import check_whole_prior, log_prior
 from streamnb.parameters import Parameter
 from streamnb.scores import best_columns

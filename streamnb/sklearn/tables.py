@@ -14,7 +14,7 @@ from streamnb import tables
 from streamnb._core.exact_sums import normal_parameters
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.text_input import NO_EXAMPLES, as_sequence, frame_of, is_frame
-from streamnb.naive_bayes.mini_batches import as_array
+from streamnb.naive_bayes.matrices import as_array
 from streamnb.parameters import parameter_class
 from streamnb.sklearn.estimator import Estimator
 from streamnb.tables.aode import AODEParameters

@@ -19,13 +19,8 @@ from streamnb.counts.protocol import (
     label_error,
 )
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.mini_batches import (
-    MiniBatchMixin,
-    are_names,
-    as_weights,
-    check_column_names,
-    labels_of_rows,
-)
+from streamnb.naive_bayes.matrices import are_names, as_weights, check_column_names, labels_of_rows
+from streamnb.naive_bayes.mini_batches import MiniBatchMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from streamnb.counts.protocol import Floats, Ints, is_missing
 from streamnb.features.text_input import frame_of, is_frame
-from streamnb.naive_bayes.mini_batches import values_of
+from streamnb.naive_bayes.matrices import values_of
 
 LARGEST = 1e100  # largest value: squares and their sums stay finite
 _LARGEST_DENSE = 10**8  # maximum number of cells of a sparse matrix

@@ -26,7 +26,7 @@ from streamnb import (
     TextClassifier,
     TokenCounts,
 )
-from streamnb.naive_bayes.mini_batches import Rows
+from streamnb.naive_bayes.matrices import Rows
 
 MODELS = [MultinomialNB, BernoulliNB, ComplementNB]
 by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 
 import streamnb
 import streamnb.sklearn
-from streamnb.naive_bayes.mini_batches import as_classes
+from streamnb.naive_bayes.matrices import as_classes
 
 FRAME = pd.DataFrame(
     [[3, 0, 1], [0, 2, 1], [2, 1, 0], [0, 1, 3], [1, 0, 2]] * 4, columns=["b", "c", "a"]
