@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from streamnb import _core
@@ -19,34 +19,10 @@ _STEP = 2.0**-36
 _MAX_LENGTH_BINS = 64  # number of length bins: powers of two up to the longest message
 
 
-class WeightDelta(NamedTuple):
-    """The change that one message makes to `CalibrationWeights`."""
-
-    slopes: Sequence[float]
-    slope_squares: Sequence[float]
-    intercepts: Sequence[float]
-    intercept_squares: Sequence[float]
-
-    def remap(self, index_map: IndexMap) -> WeightDelta:
-        """Return the change with class indices changed, as in `OnlineEstimator.remap_deltas`."""
-        by_class = (self.intercepts, self.intercept_squares)
-        remapped = (tuple(remap_values(changes, index_map, 0.0)) for changes in by_class)
-        return WeightDelta(self.slopes, self.slope_squares, *remapped)
-
-    def check(self, n_views: int, n_classes: int) -> None:
-        """Raise ValueError if the change has other than `n_views` views, or too many classes."""
-        for numbers in self:
-            check_numbers(numbers)
-        if not len(self.slopes) == len(self.slope_squares) == n_views or not (
-            len(self.intercepts) == len(self.intercept_squares) <= n_classes
-        ):
-            raise ValueError("receipt: it comes from a model with other views or classes")
-
-
 class CalibrationWeights(NamedTuple):
     """A slope for each view and an intercept for each class, with sums of squared gradients.
 
-    The lists change in place.
+    The lists change in place. The change that a message makes to weights has the same fields.
     """
 
     slopes: list[float]
@@ -63,7 +39,7 @@ class CalibrationWeights(NamedTuple):
         """Return the intercept of a class, 0 for one that has none yet."""
         return self.intercepts[class_index] if class_index < len(self.intercepts) else 0.0
 
-    def apply(self, delta: WeightDelta, sign: int) -> None:
+    def apply(self, delta: CalibrationWeights, sign: int) -> None:
         """Apply a change (`sign` 1) or undo it (-1)."""
         self.widen(len(delta.intercepts))
         # A merged model can undo a receipt of a step that it did not take.
@@ -72,21 +48,33 @@ class CalibrationWeights(NamedTuple):
             for i, change in enumerate(changes):
                 numbers[i] = max(numbers[i] + sign * change, minimum)
 
-    def diff(self, before: CalibrationWeights) -> WeightDelta:
+    def diff(self, before: CalibrationWeights) -> CalibrationWeights:
         """Return the change from `before`, which has at most as many classes, to this state."""
         before = before.remap_classes(range(len(self.intercepts)))
         pairs = zip(self, before, strict=True)
-        return WeightDelta(
-            *(tuple(a - b for a, b in zip(new, old, strict=True)) for new, old in pairs)
+        return CalibrationWeights(
+            *([a - b for a, b in zip(new, old, strict=True)] for new, old in pairs)
         )
 
-    def remap_classes(self, index_map: IndexMap) -> CalibrationWeights:
-        """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`."""
+    def check_change(self, n_views: int, n_classes: int) -> None:
+        """Raise ValueError if a change has other than `n_views` views, or too many classes."""
+        for numbers in self:
+            check_numbers(numbers)
+        if not len(self.slopes) == len(self.slope_squares) == n_views or not (
+            len(self.intercepts) == len(self.intercept_squares) <= n_classes
+        ):
+            raise ValueError("receipt: it comes from a model with other views or classes")
+
+    def remap_classes(self, index_map: IndexMap, new_square: float = 1.0) -> CalibrationWeights:
+        """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`.
+
+        `new_square` is the sum of squares of a class that has none: 1, but 0 in a change.
+        """
         return CalibrationWeights(
             list(self.slopes),
             list(self.slope_squares),
             remap_values(self.intercepts, index_map, 0.0),
-            remap_values(self.intercept_squares, index_map, 1.0),
+            remap_values(self.intercept_squares, index_map, new_square),
         )
 
     def is_neutral(self) -> bool:
@@ -274,7 +262,7 @@ class Recalibration:
             weights = self.by_length[length_bin] = CalibrationWeights.constant(self.n_views, 0.0)
         return weights
 
-    def diff_at(self, length_bin: int, before: Recalibration) -> WeightDelta | tuple[()]:
+    def diff_at(self, length_bin: int, before: Recalibration) -> CalibrationWeights | tuple[()]:
         """Return the change of a length bin's weights from the state `before`; empty if none."""
         if length_bin not in self.by_length:
             return ()

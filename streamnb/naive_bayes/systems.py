@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from streamnb import _core
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator, check_numbers
-from streamnb.naive_bayes.recalibration import Recalibration, WeightDelta, check_length_bin
+from streamnb.naive_bayes.recalibration import CalibrationWeights, Recalibration, check_length_bin
 from streamnb.scores import best_index, probabilities
 
 # Probability per message that another system becomes the best one. Chosen on mail and texts; the
@@ -174,7 +174,7 @@ class SystemPool(OnlineEstimator):
         for length_bin, changes in _by_bin(deltas):
             for system, change in zip(self.systems, changes, strict=True):
                 if change:
-                    system.weights_of(length_bin).apply(WeightDelta(*change), sign)
+                    system.weights_of(length_bin).apply(CalibrationWeights(*change), sign)
         _core.add_scaled(self.log_weights, deltas.get("pool", ()), sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
@@ -186,13 +186,16 @@ class SystemPool(OnlineEstimator):
         if {len(deltas.get("pool", self.systems)), *map(len, parts)} != {len(self.systems)}:
             raise ValueError("receipt: it has another number of systems")
         for change in filter(None, itertools.chain.from_iterable(parts)):
-            WeightDelta(*change).check(self.n_views, n_classes)
+            CalibrationWeights(*change).check_change(self.n_views, n_classes)
 
     def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> dict[str, Any]:
         """Return the updates with class indices changed, as in `OnlineEstimator`."""
 
         def remap(changes: list[Any]) -> list[Any]:
-            return [change and WeightDelta(*change).remap(index_map) for change in changes]
+            return [
+                change and CalibrationWeights(*change).remap_classes(index_map, 0.0)
+                for change in changes
+            ]
 
         remapped = dict(deltas)
         if "recalibration" in deltas:
