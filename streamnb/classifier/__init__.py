@@ -1,8 +1,8 @@
 """Classifiers of messages: a tokenizer, a model and the costs of decisions."""
 
-from streamnb.classifier.message_classifier import COSTS, Classifier, as_messages
+from streamnb.classifier.message_classifier import Classifier
 from streamnb.classifier.presets import MailClassifier, TextClassifier
-from streamnb.classifier.verdict import Costs, Reason, Verdict
+from streamnb.classifier.verdict import COSTS, Costs, Reason, Verdict
 
 __all__ = [
     "COSTS",
@@ -12,5 +12,4 @@ __all__ = [
     "Reason",
     "TextClassifier",
     "Verdict",
-    "as_messages",
 ]

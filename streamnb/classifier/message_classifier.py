@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.classifier.verdict import Costs, Reason, Verdict
+from streamnb.classifier.verdict import COSTS, Costs, Reason, Verdict, as_costs, chances_of_others
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.text_input import NO_EXAMPLES, frame_of, is_frame, refuse_set, single_column
+from streamnb.features.text_input import NO_EXAMPLES, is_frame
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
@@ -26,7 +26,7 @@ from streamnb.features.views import (
 from streamnb.features.words import ScanningTransformer, Tokenizer, read_message
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.explanation import Explanation
-from streamnb.naive_bayes.matrices import as_classes, as_weights, labels_of_rows
+from streamnb.naive_bayes.matrices import as_classes, as_messages, as_weights, labels_of_rows
 from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
@@ -35,7 +35,6 @@ from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import (
     Constraint,
     Converted,
-    Number,
     ParametersMixin,
     Text,
     has_method,
@@ -49,38 +48,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _are_costs(value: Any) -> bool:
-    is_row = isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    return is_row and len(value) == 3 and all(map(Number().fits, value))
-
-
 # Log-odds (nats) of a hypothetical message with a clear class. Its probability is 1 in float64,
 # also with half or twice the value.
 _CLEAR_LOG_ODDS = 1e3
-
-
-class _CostsConstraint(Constraint):
-    """Three costs."""
-
-    listed = True
-
-    def __init__(self) -> None:
-        super().__init__(_are_costs, "three numbers >= 0, (false_alarm, miss, unsure)")
-
-    def plain(self, value: Any) -> Any:
-        """Return the costs as a list."""
-        return list(value)
-
-
-COSTS = _CostsConstraint()
-
-
-def as_costs(value: Any) -> Costs:
-    """Return three numbers as `Costs`; ValueError if they are not costs."""
-    COSTS("costs", value)
-    if isinstance(value, Costs):
-        return value
-    return Costs(*(cost.item() if isinstance(cost, np.generic) else cost for cost in value))
 
 
 DATA_FORMAT = "data_format"  # key of `Classifier.data_format` in a model file
@@ -409,7 +379,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         shares = dict(zip(labels, probabilities(list(scores.values())), strict=True))
         expected = {
             label: chance * (costs.false_alarm if label == self.positive else costs.miss)
-            for label, chance in _chances_of_others(shares, messages).items()
+            for label, chance in chances_of_others(shares, messages).items()
         }
         cheapest = labels[best_index([-expected[label] for label in labels])]
         alive = sum(score > -math.inf for score in scores.values())
@@ -611,59 +581,3 @@ def _check_views(tokenizer: Any, model: TextModel) -> None:
             f"the tokenizer makes {views} views of a message, but the model has "
             f"{len(model.view_models)}: pass Views with one tokenizer for each view of the model"
         )
-
-
-def as_messages(X: Any, by_name: bool) -> list[Any]:
-    """Return a list of messages: the values of a sequence or single column, or rows as dicts.
-
-    Parameters
-    ----------
-    X
-        A sequence or a data frame. The rows of a frame of several columns are dicts.
-    by_name
-        Whether the rows of a frame with one column are dicts, too.
-
-    Raises
-    ------
-    TypeError
-        If X is a single message, or a dict.
-    ValueError
-        If X is a set.
-    """
-    if isinstance(X, str | bytes):
-        raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
-    if isinstance(X, Mapping):
-        raise TypeError("a dict is no list of messages: pass list(X.values())")
-    refuse_set(X)
-    frame = frame_of(X) if is_frame(X) else None
-    if frame is not None and (by_name or frame.shape[1] != 1):
-        return list(frame.rows(named=True))
-    return single_column(X) or ([] if frame is not None else list(X))
-
-
-def _chances_of_others(
-    shares: Mapping[Label, float], messages: Mapping[Label, float]
-) -> dict[Label, float]:
-    """Return for each label the probability that a message is of another class.
-
-    After n messages of a class, its next message is of a new kind with a probability of about 1 /
-    (n + 1). The model cannot recognise a new kind. So one message of each class is not enough for a
-    sure verdict. The prior of a class is its share of all messages, so a new class does not make
-    verdicts on other classes unsure.
-    """
-    top = list(shares)[best_index(list(shares.values()))]
-    share_of_others = math.fsum(share for label, share in shares.items() if label != top)
-    total = share_of_others + shares[top]
-    class_weights = {label: messages[label] + 1 for label in shares if messages.get(label)}
-    weight = math.fsum(class_weights.values())
-    chances = {}
-    for label, share in shares.items():
-        others = share_of_others if label == top else total - share
-        n_others = len(class_weights) - (label in class_weights)
-        # Each other class has at least 1 message, even if rounding loses it in a sum of large
-        # weights.
-        other_weight = max(weight - class_weights.get(label, 0.0), n_others)
-        new = n_others / other_weight if n_others else 1.0
-        own = 1 / (messages.get(label, 0.0) + 1)
-        chances[label] = (others + new) / (1 + new + own)
-    return chances

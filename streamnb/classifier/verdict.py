@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
+from streamnb.parameters import Constraint, Number
+from streamnb.scores import best_index
 from streamnb.storage import label_to_json
 
 
@@ -39,6 +44,63 @@ class Costs(NamedTuple):
     false_alarm: float = 10.0
     miss: float = 1.0
     unsure: float = 0.2
+
+
+def _are_costs(value: Any) -> bool:
+    is_row = isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return is_row and len(value) == 3 and all(map(Number().fits, value))
+
+
+class _CostsConstraint(Constraint):
+    """Three costs."""
+
+    listed = True
+
+    def __init__(self) -> None:
+        super().__init__(_are_costs, "three numbers >= 0, (false_alarm, miss, unsure)")
+
+    def plain(self, value: Any) -> Any:
+        """Return the costs as a list."""
+        return list(value)
+
+
+COSTS = _CostsConstraint()
+
+
+def as_costs(value: Any) -> Costs:
+    """Return three numbers as `Costs`; ValueError if they are not costs."""
+    COSTS("costs", value)
+    if isinstance(value, Costs):
+        return value
+    return Costs(*(cost.item() if isinstance(cost, np.generic) else cost for cost in value))
+
+
+def chances_of_others(
+    shares: Mapping[Label, float], messages: Mapping[Label, float]
+) -> dict[Label, float]:
+    """Return for each label the probability that a message is of another class.
+
+    After n messages of a class, its next message is of a new kind with a probability of about 1 /
+    (n + 1). The model cannot recognise a new kind. So one message of each class is not enough for a
+    sure verdict. The prior of a class is its share of all messages, so a new class does not make
+    verdicts on other classes unsure.
+    """
+    top = list(shares)[best_index(list(shares.values()))]
+    share_of_others = math.fsum(share for label, share in shares.items() if label != top)
+    total = share_of_others + shares[top]
+    class_weights = {label: messages[label] + 1 for label in shares if messages.get(label)}
+    weight = math.fsum(class_weights.values())
+    chances = {}
+    for label, share in shares.items():
+        others = share_of_others if label == top else total - share
+        n_others = len(class_weights) - (label in class_weights)
+        # Each other class has at least 1 message, even if rounding loses it in a sum of large
+        # weights.
+        other_weight = max(weight - class_weights.get(label, 0.0), n_others)
+        new = n_others / other_weight if n_others else 1.0
+        own = 1 / (messages.get(label, 0.0) + 1)
+        chances[label] = (others + new) / (1 + new + own)
+    return chances
 
 
 class Reason(NamedTuple):

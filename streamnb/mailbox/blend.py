@@ -20,8 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from streamnb.classifier import Classifier, Verdict
-from streamnb.classifier.message_classifier import as_costs
-from streamnb.classifier.verdict import Reason
+from streamnb.classifier.verdict import Reason, as_costs
 from streamnb.counts.protocol import Label
 from streamnb.naive_bayes.recalibration import Recalibration
 from streamnb.scores import best_label, log_odds, probabilities

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb.counts.protocol import Floats, Ints, check_labels, checked_weight
-from streamnb.features.text_input import frame_of, is_frame, refuse_set
+from streamnb.features.text_input import frame_of, is_frame, refuse_set, single_column
 from streamnb.features.token_counts import CountedFrameMixin, TokenCounts
 
 
@@ -207,6 +207,34 @@ def refuse_mask(X: Any) -> None:
 def are_messages(X: Any) -> bool:
     """Return whether X is a list of feature dicts or TokenCounts, and not of rows of numbers."""
     return isinstance(X, list) and (not X or isinstance(X[0], (Mapping, TokenCounts)))
+
+
+def as_messages(X: Any, by_name: bool) -> list[Any]:
+    """Return a list of messages: the values of a sequence or single column, or rows as dicts.
+
+    Parameters
+    ----------
+    X
+        A sequence or a data frame. The rows of a frame of several columns are dicts.
+    by_name
+        Whether the rows of a frame with one column are dicts, too.
+
+    Raises
+    ------
+    TypeError
+        If X is a single message, or a dict.
+    ValueError
+        If X is a set.
+    """
+    if isinstance(X, str | bytes):
+        raise TypeError(f"a {type(X).__name__} is a single message: pass a list of messages")
+    if isinstance(X, Mapping):
+        raise TypeError("a dict is no list of messages: pass list(X.values())")
+    refuse_set(X)
+    frame = frame_of(X) if is_frame(X) else None
+    if frame is not None and (by_name or frame.shape[1] != 1):
+        return list(frame.rows(named=True))
+    return single_column(X) or ([] if frame is not None else list(X))
 
 
 def as_list(X: Any) -> Any:

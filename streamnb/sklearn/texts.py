@@ -8,6 +8,7 @@ from streamnb import classifier
 from streamnb.classifier.presets import PresetParameters
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.text_input import as_sequence, as_texts
+from streamnb.naive_bayes.matrices import as_messages
 from streamnb.parameters import parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator
 
@@ -41,7 +42,7 @@ class _TextEstimator(PresetParameters, Estimator):
     def _read(self, X: Any, reset: bool) -> Any:
         X = as_sequence(X)
         if self.on is not None:
-            return classifier.as_messages(X, by_name=True)
+            return as_messages(X, by_name=True)
         texts = as_texts(X)
         if texts is None:
             raise ValueError(

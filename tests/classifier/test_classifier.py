@@ -35,7 +35,7 @@ from streamnb import (
     _core,
 )
 from streamnb.classifier import Costs
-from streamnb.classifier.message_classifier import _chances_of_others
+from streamnb.classifier.verdict import chances_of_others
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.grams import ByteGrams
 from streamnb.features.views import Views
@@ -1182,7 +1182,7 @@ def test_the_unsure_rule_follows_its_formula_with_many_classes():
         scores = {c: chance.gauss(0, 2) for c in range(k)}
         messages = {c: chance.choice([0, 0.5, 3, 1000]) for c in range(k)}
         shares = dict(zip(scores, probabilities(list(scores.values())), strict=True))
-        result = _chances_of_others(shares, messages)
+        result = chances_of_others(shares, messages)
         for label in scores:
             others = [other for other in scores if other != label]
             active = [messages[other] + 1 for other in others if messages[other]]
@@ -1193,7 +1193,7 @@ def test_the_unsure_rule_follows_its_formula_with_many_classes():
 
 
 def test_the_unsure_rule_is_stable_with_a_huge_class():
-    result = _chances_of_others({"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 1e17, "b": 1.0, "c": 1.0})
+    result = chances_of_others({"a": 0.5, "b": 0.3, "c": 0.2}, {"a": 1e17, "b": 1.0, "c": 1.0})
     assert all(0 < chance < 1 for chance in result.values())
 
 
