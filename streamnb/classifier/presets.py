@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from streamnb.classifier.message_classifier import Classifier, DecisionParameters
-from streamnb.features.grams import ByteGrams, CharacterGrams
+from streamnb.features.grams import ByteGrams, CharacterGrams, WordPairs
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import (
     OPTIONAL_TOKENIZER,
@@ -15,7 +15,6 @@ from streamnb.features.views import (
     tokenizer_config,
     tokenizer_from_config,
 )
-from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import ScanningTransformer, Tokenizer
 from streamnb.naive_bayes.contexts import ContextNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB

@@ -347,7 +347,7 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
     Exit status: 0 all messages were found, 4 some messages were in none of the SOURCEs.
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.digest import digest
-    from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
+    from streamnb.mailbox.recover import copy_label, count_missing, create_upgraded
 
     imap_access(*source)  # raises an error before a database is created
     with _collected_errors() as errors, options.open_mailbox() as old:

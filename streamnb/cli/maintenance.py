@@ -44,8 +44,7 @@ def status(as_json: bool) -> None:
       streamnb status
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
-    from streamnb.mailbox.readiness import readiness_by_label
-    from streamnb.mailbox.status import check_file
+    from streamnb.mailbox.status import check_file, readiness_by_label
     from streamnb.mailbox.status import status as status_of
 
     with options.open_mailbox() as mailbox:
@@ -365,7 +364,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path, is_url
-    from streamnb.mailbox.readiness import readiness_by_label
+    from streamnb.mailbox.status import readiness_by_label
     from streamnb.mailbox.transfer.formats import import_file
 
     if file != "-" and not os.path.exists(file):

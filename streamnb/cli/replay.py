@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from streamnb.cli import options
-from streamnb.cli.summary import print_summary
-from streamnb.cli.tables import new_console, new_table, progress_bar
+from streamnb.cli.tables import new_console, new_table, print_summary, progress_bar
 from streamnb.errors import ConfigError, message_count, printable
 
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
     if as_json:
         click.echo(json.dumps(summary.as_dict()))
         return
-    from streamnb.cli.summary import print_summary
+    from streamnb.cli.tables import print_summary
 
     print_summary(f"{section.input}: {section.format}, on Spark", summary, [])
 

@@ -389,7 +389,7 @@ def _run(
 
 def _print_not_ready(watcher: Watcher) -> None:
     """Print the classes whose mail is not moved yet, and the messages that they need."""
-    from streamnb.mailbox.readiness import readiness_by_label
+    from streamnb.mailbox.status import readiness_by_label
 
     missing = readiness_by_label(watcher.mailbox, watcher.plan.folders.values())
     waiting = [f"{label} ({text})" for label, text in missing.items() if text != "ready"]

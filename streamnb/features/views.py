@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from streamnb.features.grams import ByteGrams, CharacterGrams
+from streamnb.features.grams import ByteGrams, CharacterGrams, WordPairs
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.word_pairs import WordPairs
 from streamnb.features.words import CallableTokenizer, ScanningTransformer, Tokenizer
 from streamnb.parameters import Constraint, parameters_from_json, parameters_to_json
 

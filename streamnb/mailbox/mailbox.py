@@ -262,6 +262,6 @@ class Mailbox(StoredClassifier):
 
     def verify(self) -> list[str]:
         """Recount the ledger and return a line for each difference from the counts."""
-        from streamnb.mailbox.verify import verify  # here: classifying needs none
+        from streamnb.mailbox.rebuild import verify  # here: classifying needs none
 
         return verify(self)

@@ -16,9 +16,9 @@ from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.mistake_tests import MistakeTests
 from streamnb.naive_bayes.online_estimator import ClassReliability, CountedWeights, OnlineEstimator
+from streamnb.naive_bayes.recalibration import MIN_ERROR, SystemPool, alpha_factors
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
-from streamnb.naive_bayes.systems import MIN_ERROR, SystemPool, alpha_factors
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import (
     Boolean,

@@ -24,9 +24,8 @@ from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import Verdict, feature_name
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.mailbox.mailbox import Mailbox
-from streamnb.mailbox.readiness import readiness_by_label
 from streamnb.mailbox.service.http import cookie_name
-from streamnb.mailbox.status import status
+from streamnb.mailbox.status import readiness_by_label, status
 from streamnb.mailbox.verdict_log import WEB, LoggedVerdict, VerdictLog
 from streamnb.mailbox.watch.account import Account
 from streamnb.web.figures import axis_ticks, ledger_rows, mistakes, reliability

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from unittest import mock
 
 from streamnb.config import build
-from streamnb.naive_bayes import systems, views
+from streamnb.naive_bayes import recalibration, views
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.online_estimator import CountedWeights
@@ -28,8 +28,8 @@ PARAMETERS = {
     "min_update": 0.03,
 }
 CONSTANTS = {
-    "SWITCH_RATE": [systems],
-    "MIN_ERROR": [systems, views],
+    "SWITCH_RATE": [recalibration],
+    "MIN_ERROR": [recalibration, views],
     "_INITIAL_LABELS": [LabelNoise],
     "_UNSEEN_KINDS": [LabelNoise],
     "_SHARED_LABELS": [LabelNoise],

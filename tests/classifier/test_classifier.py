@@ -37,16 +37,14 @@ from streamnb import (
 from streamnb.classifier import Costs
 from streamnb.classifier.verdict import chances_of_others
 from streamnb.errors import ModelFileError, OutputError
-from streamnb.features.grams import ByteGrams
+from streamnb.features.grams import ByteGrams, WordPairs
 from streamnb.features.views import Views
-from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.naive_bayes import ContextNB
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.online_estimator import ClassReliability
-from streamnb.naive_bayes.recalibration import Recalibration
-from streamnb.naive_bayes.systems import SWITCH_RATE, SystemPool
+from streamnb.naive_bayes.recalibration import SWITCH_RATE, Recalibration, SystemPool
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_columns, best_index, best_label, probabilities
 

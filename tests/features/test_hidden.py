@@ -9,7 +9,7 @@ import pytest
 
 from streamnb import MailClassifier, MailTokenizer
 from streamnb._core import hidden_spans
-from streamnb.features.word_pairs import WordPairs
+from streamnb.features.grams import WordPairs
 
 HEAD = b"Content-Type: text/html; charset=utf-8\n\n"
 HIDING = [

@@ -14,8 +14,8 @@ from river import checks
 
 from streamnb import MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
+from streamnb.features.grams import WordPairs
 from streamnb.features.views import TOKENIZERS
-from streamnb.features.word_pairs import WordPairs
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
 

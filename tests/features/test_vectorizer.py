@@ -19,8 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 import streamnb
 import streamnb.sklearn
-from streamnb.features.grams import ByteGrams, CharacterGrams
-from streamnb.features.word_pairs import WordPairs
+from streamnb.features.grams import ByteGrams, CharacterGrams, WordPairs
 
 TOKENIZERS = {
     "Tokenizer": streamnb.Tokenizer,

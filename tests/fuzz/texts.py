@@ -18,8 +18,7 @@ from hostile import hostile, passed_on
 
 from streamnb import MailTokenizer
 from streamnb._core import Scanner, decode_name, encode_name, fingerprint, split_header
-from streamnb.features.grams import ByteGrams
-from streamnb.features.word_pairs import WordPairs
+from streamnb.features.grams import ByteGrams, WordPairs
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.mailbox.digest import digest

@@ -22,8 +22,8 @@ STREAMNB = [sys.executable, "-P", "-c", "from streamnb.cli import main; main()"]
 _IMPORTED = {
     *(f"streamnb.cli.{module}" for module in {entry.module for entry in COMMANDS.values()}),
     *("streamnb.replay.run", "streamnb.evaluate.metrics", "streamnb.config.yaml_files"),
-    *("streamnb.mailbox.undo", "streamnb.mailbox.rebuild", "streamnb.mailbox.verify"),
-    *("streamnb.mailbox.status", "streamnb.mailbox.sources", "rich.table"),
+    *("streamnb.mailbox.undo", "streamnb.mailbox.rebuild", "streamnb.mailbox.status"),
+    *("streamnb.mailbox.sources", "rich.table"),
     *("matplotlib.figure", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg"),
 }
 _FORKING = multiprocessing.get_context("forkserver")

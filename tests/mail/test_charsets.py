@@ -8,7 +8,7 @@ import pytest
 from webencodings.labels import LABELS
 
 from streamnb import Classifier, MailTokenizer, MultinomialNB
-from streamnb.features.word_pairs import WordPairs
+from streamnb.features.grams import WordPairs
 from streamnb.mail import Limits, parse
 from streamnb.mail.charsets import _codec, decode_part, decode_text, is_informative
 from streamnb.mail.decode import decode_words

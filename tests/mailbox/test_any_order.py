@@ -20,10 +20,9 @@ from streamnb.classifier import Classifier
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
-from streamnb.mailbox.recover import recover
+from streamnb.mailbox.recover import copy_label, create_upgraded, recover
 from streamnb.mailbox.transfer.formats import import_file, merge
 from streamnb.mailbox.undo import undone_messages
-from streamnb.mailbox.upgrade import copy_label, create_upgraded
 
 CLASSIFIERS = {
     "counts alone": lambda: Classifier(MailTokenizer(), MultinomialNB()),

@@ -25,11 +25,11 @@ from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import PROGRAM
 from streamnb.mailbox.rebuild import rebuild
+from streamnb.mailbox.recover import copy_label, count_missing, create_upgraded
 from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import redo
-from streamnb.mailbox.upgrade import copy_label, count_missing, create_upgraded
 from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 from streamnb.transactions import TransientError
 

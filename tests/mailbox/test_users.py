@@ -17,10 +17,10 @@ from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.blend import GAINS, Opinion, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.location import user_path
-from streamnb.mailbox.readiness import readiness_by_label
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.response import JudgeOptions, judge
 from streamnb.mailbox.site_model import SiteModel
+from streamnb.mailbox.status import readiness_by_label
 from streamnb.mailbox.status import status as status_of
 from streamnb.mailbox.transfer.formats import export
 from streamnb.mailbox.undo import last_learned, redo
