@@ -31,7 +31,7 @@ def _prepare_streams() -> None:
         sys.stdout = open(  # noqa: SIM115 (open until the end)
             stdout.fileno(), "w", 1, encoding=stdout.encoding, errors=stdout.errors, closefd=False
         )
-    # the terminal's encoding may lack characters of a label
+    # The terminal's encoding may lack characters of a label, and file names need not be UTF-8.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -267,9 +267,6 @@ def _prepare_process() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # file names need not be UTF-8
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _discard_output() -> None:

@@ -55,7 +55,7 @@ class PredictManyMixin(base.MiniBatchClassifier):
 
         `labels` has the order in which the classes first appeared.
         """
-        return self._label_array(np.array(self._class_order(), dtype=np.intp))
+        return as_array(self.labels)[self._class_order()]
 
     @property
     def _scoring(self) -> threading.RLock:
@@ -83,13 +83,6 @@ class PredictManyMixin(base.MiniBatchClassifier):
         order = self._class_order()
         return scores if order == list(range(len(order))) else scores[:, order]
 
-    def _most_probable(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each example; of equal ones, the first."""
-        return self._label_array(best_columns(self._scores_of(X)))
-
-    def _label_array(self, columns: NDArray[np.intp]) -> NDArray[Any]:
-        return as_array(self.labels)[columns]
-
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities: a row for each example of X, a column for each of `classes_`.
 
@@ -111,8 +104,9 @@ class PredictManyMixin(base.MiniBatchClassifier):
         """
         X = as_list(X)
         with self._scoring:
-            predicted = self._most_probable(X) if self.labels else np.empty(0, dtype=object)
-        return _series_like(X, predicted)
+            if not self.labels:
+                return _series_like(X, np.empty(0, dtype=object))
+            return _series_like(X, as_array(self.labels)[best_columns(self._scores_of(X))])
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
         """Return log of prior times likelihood, shape (n, K), columns as in `classes_`."""

@@ -289,8 +289,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         self._learn_rows(model, rows, labels.tolist(), weights)
         self.model_ = model
         kind = labels.dtype if reset else self.classes_.dtype
-        sorted_classes = model._label_array(np.array(model._class_order(), dtype=np.intp))
-        self.classes_ = _of_kind(sorted_classes, kind)
+        self.classes_ = _of_kind(model.classes_, kind)
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
