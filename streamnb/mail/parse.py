@@ -308,6 +308,7 @@ class _Parser:
                 self.expansion_budget + 1,
             )
         except zlib.error:
+            self.expansion_budget //= 2  # up to all of it was expanded
             return b""
         self.expansion_budget = max(self.expansion_budget - len(text), 0)
         if not decoder.eof or not self.expansion_budget:

@@ -13,7 +13,9 @@ from streamnb.patterns import lazy_pattern
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
 # A property of vCard 2.1 or vCalendar 1.0; a line that ends with "=" continues.
 _QUOTED = lazy_pattern(
-    rb"^([^:\n]*;(?:encoding=)?quoted-printable\b[^:\n]*:)((?:[^\n]*=\r?\n)*+[^\n]*)", re.I | re.M
+    rb"^(?=[^:\n]*+:)"  # without it, the time for a line without a colon would be quadratic
+    rb"([^:\n]*;(?:encoding=)?quoted-printable\b[^:\n]*:)((?:[^\n]*=\r?\n)*+[^\n]*)",
+    re.I | re.M,
 )
 _CHARSET = lazy_pattern(rb";charset=([\w-]{1,40})", re.I)
 _ENRICHED = lazy_pattern(rb"&|<<|<lt>|<(/?)(param|comment|nl|np)>", re.I)

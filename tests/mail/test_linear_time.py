@@ -11,6 +11,7 @@ from streamnb._core import hidden_spans, split_header, styles
 from streamnb._core.links import plain_link
 from streamnb.mail import parse, unwrap
 from streamnb.mail.decode import decode_words
+from streamnb.mail.text_formats import convert_format
 from streamnb.mailbox.digest import digest
 
 MARK = b"a" * 60
@@ -59,6 +60,9 @@ HOSTILE = {
         )
         for line in (b"--bx\n", b"--b x\n", b"--b--x\n", b"--b ")
     },
+    "properties of cards": lambda n: convert_format(
+        b"NOTE" + b";quoted-printable" * 4 * n, "text/x-vcard", {}
+    ),
     "containers": lambda n: parse(nested(8 * n)),
     "marks in a host": lambda n: plain_link("http://a{}/".format("\u0301\u0323" * 20 * n).encode()),
     "words of base64": lambda n: decode_words(b"=?utf-8?b?A?= " + b"=?utf-8?b?AAAA?= " * 4 * n),
