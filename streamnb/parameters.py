@@ -445,16 +445,23 @@ def _own_signature(cls: type[Any]) -> inspect.Signature | None:
 
 
 def _copy_changes(source: ParametersMixin, original: Any, target: Any) -> None:
-    """Set the parameters, also nested ones, in which an object differs from its original."""
+    """Set the parameters, also nested ones, that were changed after an object was created.
+
+    A parameter that the target's constructor set to another value is left.
+    """
     for name in source.parameter_table:
         values = [getattr(owner, name) for owner in (source, original, target)]
         nested = [value if isinstance(value, list) else [value] for value in values]
         kinds = [list(map(type, members)) for members in nested]
         is_nested = any(isinstance(member, ParametersMixin) for member in nested[0])
+        is_default = kinds[1] == kinds[2] and all(
+            isinstance(before, ParametersMixin) or before == after
+            for before, after in zip(nested[1], nested[2], strict=True)
+        )
         if is_nested and kinds[0] == kinds[1] == kinds[2]:
             for members in zip(*nested, strict=True):
                 _copy_changes(*members)
-        elif values[0] != values[1]:
+        elif values[0] != values[1] and is_default:
             own = values[0]
             setattr(target, name, own.clone() if hasattr(own, "clone") else copy.deepcopy(own))
 

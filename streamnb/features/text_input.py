@@ -59,6 +59,8 @@ def as_texts(X: Any) -> list[Any] | None:
     if isinstance(X, (str, bytes)):
         raise ValueError(f"X is one {type(X).__name__}: pass a list of texts, even for one text")
     values = single_column(X)
+    if values and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in values):
+        values = [row[0] for row in values]
     if not any(isinstance(value, (str, bytes)) for value in values):
         return None
     for row, value in enumerate(values):
@@ -82,10 +84,7 @@ def single_column(X: Any) -> list[Any]:
             return list(getattr(X, method)())
     if isinstance(X, Mapping) or hasattr(X, "tocsr") or not hasattr(X, "__iter__"):
         return []
-    values = list(X)
-    if values and all(isinstance(row, (list, tuple)) and len(row) == 1 for row in values):
-        return [row[0] for row in values]
-    return values
+    return list(X)
 
 
 def is_frame(X: Any) -> bool:

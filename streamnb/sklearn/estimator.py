@@ -335,6 +335,10 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
         best = best_columns(self.predict_joint_log_proba(X))
         return self.classes_[best]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy for the labels `y`."""
+        return float(super().score(X, _keep_labels(y), sample_weight))
+
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return logarithms of the probabilities, shape (n, K), columns as in `classes_`."""
         return log_normalised(self.predict_joint_log_proba(X))

@@ -90,7 +90,8 @@ def test_a_clone_with_a_new_argument_has_what_its_constructor_makes():
     model.length_norm = 2
     assert model.clone({"smoothing": 0.5}).length_norm == 2
     model.alpha = 3
-    assert model.clone({"smoothing": 0.5}).alpha == 3
+    assert model.clone().alpha == 3
+    assert model.clone({"smoothing": 0.5}).alpha == 0.5  # the newest request
 
 
 class Grams(Classifier):
@@ -114,11 +115,13 @@ def test_a_clone_keeps_changes_of_nested_parameters():
     views = Pair()
     views.models[1].alpha = 5
     views.learn_one(({"a": 1}, {"b": 1}), "spam")
-    assert [model.alpha for model in views.clone({"alpha": 3}).models] == [3, 5]
+    assert [model.alpha for model in views.clone({"alpha": 3}).models] == [3, 3]
+    assert [model.alpha for model in views.clone().models] == [1, 5]
     assert views.clone().labels == []
     classifier = Grams(2)
     classifier.model = ComplementNB(alpha=5)
-    assert repr(classifier.clone().model) == repr(classifier.model)
+    for cloned in (classifier.clone(), classifier.clone({"n": 3})):
+        assert repr(cloned.model) == repr(classifier.model)
     assert classifier.clone().model is not classifier.model
 
 
@@ -173,13 +176,17 @@ def test_a_column_of_arrow_is_a_list_of_texts(make):
     column = make({"text": ["free pills", "lunch at noon"]})
     classifier = TextClassifier().fit(column, ["spam", "ham"])
     assert list(map(str, classifier.predict_many(column))) == ["spam", "ham"]
-    for rows in (
-        [["free pills"], ["lunch at noon"]],
-        np.array([["free pills"], ["lunch at noon"]]),
-    ):
-        assert list(map(str, classifier.predict_many(rows))) == ["spam", "ham"]
+    rows = np.array([["free pills"], ["lunch at noon"]])
+    assert list(map(str, classifier.predict_many(rows))) == ["spam", "ham"]
     estimator = TextEstimator().fit(column, ["spam", "ham"])
     assert list(estimator.predict(column)) == ["spam", "ham"]
+
+
+def test_messages_can_be_lists_of_one_token():
+    classifier = Classifier(lambda words: list(words), MultinomialNB())
+    classifier.learn_many([["free"], ["lunch"]], ["spam", "ham"])
+    assert classifier.model.features == 2
+    assert list(classifier.predict_many([["free"], ["lunch"]])) == ["spam", "ham"]
 
 
 def test_an_estimator_says_how_its_constructor_stores_arguments():

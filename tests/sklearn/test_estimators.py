@@ -220,7 +220,7 @@ def test_texts_under_a_name(name):
     frame = pd.DataFrame({"id": range(30), "body": X})
     model = new_estimator(name, on="body").fit(frame, y)
     assert (model.predict_proba(frame) == new_estimator(name).fit(X, y).predict_proba(X)).all()
-    with pytest.raises(ValueError, match="set on= to the column"):
+    with pytest.raises(ValueError, match="set on= to the name"):
         new_estimator(name).fit(frame, y)
 
 
