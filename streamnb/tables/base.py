@@ -29,6 +29,7 @@ from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
+_BLOCK = 64  # rows that `explain_views` scores at once, to bound the memory
 SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact (lowest bit 2^-640)
 
 
@@ -335,9 +336,18 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         is_present = np.vstack(
             (np.ones((1, d), bool), np.zeros((1, d), bool), ~is_single, is_single)
         )
-        table = Columns(row.names, np.where(is_present, row.values, np.array(None)))
         with self.lock:
-            labels, scores = list(self.labels), self._score(self.statistics.read(table))
+            labels = list(self.labels)
+            scores = np.vstack(
+                [
+                    self._score(
+                        self.statistics.read(
+                            Columns(row.names, np.where(block, row.values, np.array(None)))
+                        )
+                    )
+                    for block in np.array_split(is_present, len(is_present) // _BLOCK + 1)
+                ]
+            )
         whole, empty, without, single = scores[0], scores[1], scores[2 : d + 2], scores[d + 2 :]
         with np.errstate(invalid="ignore"):  # -inf - -inf, for a class without examples
             gains = np.nan_to_num(
