@@ -69,6 +69,8 @@ _MALFORMED = re.compile(r"invalid (\w+ value|port number)|Servname not supported
 # The loss of the server's host is noticed within a minute, unless the URL sets other values.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
+# Attempts to lock without waiting, then the milliseconds of a place in the queue.
+_MOST_POLLS, _QUEUE_MS = 5, 100
 # The loss of a client's host is noticed within a minute, too, and its lock is released.
 _SESSION_SETTINGS = (
     "SET tcp_keepalives_idle = 30",
@@ -180,6 +182,7 @@ class PostgresDatabase(Transactions):
     def __init__(self, url: str, create: bool = True, wait: float = WAIT) -> None:
         super().__init__(shown_url(url), wait)
         self.location = url
+        self._failed_locks = 0  # consecutive attempts
         self.file: tuple[int, int] = identity_of(url)
         self._schema = ""
         self._cursors = itertools.count()
@@ -406,8 +409,7 @@ class PostgresDatabase(Transactions):
         )
         if not durable or self._commits_late:
             run(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}".encode())
-        # A statement that waits for the lock would delay the other threads, which read.
-        if not self._fetch_value("SELECT pg_try_advisory_xact_lock(%s)", (self._key,)):
+        if not self._lock_for_writing():
             self._roll_back(durable)
             return False
         if self._fetch_value("SHOW transaction_read_only") == "on":
@@ -415,6 +417,28 @@ class PostgresDatabase(Transactions):
                 "it is read-only, for example a standby; name all hosts in the URL, with "
                 "target_session_attrs=read-write"
             )
+        return True
+
+    def _lock_for_writing(self) -> bool:
+        """Take the lock of writers, and return whether this succeeded.
+
+        A statement that waits for the lock delays the other threads, which read. So the first
+        attempts don't wait. But a busy writer takes the lock again between two of them, and the
+        server's queue is fair.
+        """
+        run = self.connection.real.execute
+        is_queued = self._failed_locks >= _MOST_POLLS
+        self._failed_locks += 1
+        if is_queued:
+            run(f"SET LOCAL lock_timeout = {_QUEUE_MS}".encode())
+            try:
+                run("SELECT pg_advisory_xact_lock(%s)", (self._key,))
+            except psycopg.errors.LockNotAvailable:
+                return False
+            run(f"SET LOCAL lock_timeout = {self._lock_timeout_ms()}".encode())
+        elif not self._fetch_value("SELECT pg_try_advisory_xact_lock(%s)", (self._key,)):
+            return False
+        self._failed_locks = 0
         return True
 
     def _commit(self, durable: bool) -> None:
