@@ -16,7 +16,7 @@ _CLOSE_S = 1.0  # seconds to write the last lines when the process ends
 
 
 def has_reader(stream: TextIO | None) -> bool:
-    """Return False if a stream is a pipe whose reader has closed it."""
+    """Return False if a stream is a pipe or a socket whose reader has closed it."""
     poll = select.poll()
     if stream is not None:
         poll.register(stream, 0)
@@ -27,7 +27,8 @@ class LineWriter:
     """Writes lines to a stream in a thread, in their order.
 
     A line is dropped if `MAX_WAITING` lines wait, or if the stream reports an error, such as a full
-    disk. Their number is written when the stream accepts lines again, at the latest by `close`.
+    disk. Their number is written when the stream accepts lines again. `close` writes it only if the
+    stream then accepts a line.
 
     Parameters
     ----------

@@ -73,9 +73,9 @@ class HopClient:
         Lock for the thread that uses the connection.
     is_begun
         True from an accepted MAIL to the end of its transaction.
-    is_unanswered
-        True from the end of a message to its answer. If the connection ends meanwhile, the next hop
-        can hold the message, and the client sends it again.
+    has_sent
+        Whether the next hop received the content of the current message, for one of its recipients
+        at least. If the client then gets no answer, it sends the message again.
     forwarded
         Attributes of the current message's original client (Postfix's XFORWARD).
     """
@@ -85,7 +85,7 @@ class HopClient:
         self.warn = warn
         self.turn: threading.RLock = threading.RLock()
         self.is_begun: bool = False
-        self.is_unanswered = False
+        self.has_sent = False
         self.forwarded: dict[str, str] = {}
         self._client: smtplib.SMTP | None = None
         self._is_closing = False
@@ -216,7 +216,7 @@ class HopClient:
             is_ended = content.endswith(b"\r\n") or not content
             if client.sock is not None:  # smtplib would close the connection and lose a reply
                 client.sock.sendall(_DOTS.sub(rb"\1..", content))
-                self.is_unanswered = True
+                self.has_sent = True
                 client.sock.sendall(b".\r\n" if is_ended else b"\r\n.\r\n")
                 client.sock.settimeout(ANSWER_S)
             for _ in range(len(recipients) if self.hop.lmtp else 1):
@@ -228,7 +228,6 @@ class HopClient:
             later = self._lose(error)
             # pass the replies that were received
             replies += [refusal or later] * len(recipients)
-        self.is_unanswered = False
         if not self.hop.lmtp:
             replies = replies[:1] * len(recipients)
         return dict(zip(recipients, replies, strict=False))

@@ -134,7 +134,7 @@ def proxy(
                 await asyncio.wait({closed}, timeout=START_S)
             if not activity.is_opened:
                 await asyncio.wait({closed}, timeout=DRAIN_S)
-            if relay.client.is_unanswered:
+            if relay.is_handing_on and relay.client.has_sent:
                 await asyncio.wait({closed}, timeout=ANSWER_S)
             raise
         finally:
@@ -523,6 +523,7 @@ class _Relay:
         single reply.
         """
         started = time.monotonic()
+        self.client.has_sent = False
         # a user's database or alias can appear while the next hop works on the message
         users = {recipient: self._user(recipient) for recipient in recipients}
         results = self._judge(users.values(), message)
