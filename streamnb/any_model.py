@@ -82,7 +82,8 @@ def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any, dict[str, list[s
                 raise ValueError("cannot merge: the models have different tokenizers or costs")
             whole.merge(model)
         except (ValueError, TypeError) as error:
-            raise ModelFileError(f"{path}: {error} (the first is {paths[0]})") from None
+            first = f" (the first is {paths[0]})" if path != paths[0] else ""
+            raise ModelFileError(f"{path}: {error}{first}") from None
     if data_format is not None:
         extra = {**extra, DATA_FORMAT: data_format}
     return whole, extra, paths_by_columns

@@ -31,7 +31,10 @@ class DataFormat(NamedTuple):
         """Return the format in JSON, None for null. Raise ValueError if it is damaged."""
         if values is None:
             return None
-        names, label_column, text_column, delimiter, has_header = values
+        try:
+            names, label_column, text_column, delimiter, has_header = values
+        except (TypeError, ValueError):
+            raise ValueError("the columns are damaged") from None
         columns = {label_column, text_column}
         if not columns <= set(names) or not all(
             isinstance(text, str) for text in (*names, delimiter)

@@ -270,8 +270,9 @@ def forget(
 ) -> None:
     """Unlearn the messages of each SOURCE, exactly.
 
-    SOURCE is as for `streamnb learn`. One transaction unlearns all messages: if the command fails,
-    none is unlearned. `streamnb undo` unlearns all messages of a period.
+    SOURCE is as for `streamnb learn`. One transaction unlearns all messages: if the database fails,
+    none is unlearned. A file that cannot be read is reported, and the others are unlearned.
+    `streamnb undo` unlearns all messages of a period.
 
     \b
     Example:
