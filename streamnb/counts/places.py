@@ -72,21 +72,21 @@ class Page(NamedTuple):
         return bool(positions(self.blocks, places // BLOCK)[1].all())
 
 
-def join_pages(page: Page, other: Page) -> Page:
+def join_pages(first: Page, second: Page) -> Page:
     """Return a page with the blocks of two pages that share none."""
-    blocks = np.concatenate((page.blocks, other.blocks))
+    blocks = np.concatenate((first.blocks, second.blocks))
     order = np.argsort(blocks)
     rows = (order[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-    first, second = page.cells, other.cells
+    first_cells, second_cells = first.cells, second.cells
     cells = SparseRows(
-        np.concatenate((first.ends, second.ends + np.uint64(len(first.counts)))),
-        np.concatenate((first.classes, second.classes)),
-        np.concatenate((first.counts, second.counts)),
+        np.concatenate((first_cells.ends, second_cells.ends + np.uint64(len(first_cells.counts)))),
+        np.concatenate((first_cells.classes, second_cells.classes)),
+        np.concatenate((first_cells.counts, second_cells.counts)),
     )
     return Page(
         blocks[order],
-        np.concatenate((page.keys, other.keys))[rows],
-        np.concatenate((page.usage, other.usage))[rows],
+        np.concatenate((first.keys, second.keys))[rows],
+        np.concatenate((first.usage, second.usage))[rows],
         cells.take(rows),
     )
 

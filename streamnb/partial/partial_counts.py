@@ -118,13 +118,15 @@ def join(tables: list[tuple[Any, Arrays]]) -> tuple[Any, Arrays]:
     """
     header = tables[0][0]
     totals = np.zeros(len(header["sum"]["labels"]))
-    for other, _ in tables:
-        is_same = all(other["sum"][name] == header["sum"][name] for name in ("labels", "weights"))
-        if not is_same or other["first_positions"] != header["first_positions"]:
+    for part_header, _ in tables:
+        is_same = all(
+            part_header["sum"][name] == header["sum"][name] for name in ("labels", "weights")
+        )
+        if not is_same or part_header["first_positions"] != header["first_positions"]:
             raise ModelFileError(
                 "cannot join partial counts of different messages; join the parts of one `merge`"
             )
-        totals += other["sum"]["totals"]
+        totals += part_header["sum"]["totals"]
     joined = {}
     for name in tables[0][1]:
         parts = [arrays[name] for _, arrays in tables]
