@@ -338,16 +338,8 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         )
         with self.lock:
             labels = list(self.labels)
-            scores = np.vstack(
-                [
-                    self._score(
-                        self.statistics.read(
-                            Columns(row.names, np.where(block, row.values, np.array(None)))
-                        )
-                    )
-                    for block in np.array_split(is_present, len(is_present) // _BLOCK + 1)
-                ]
-            )
+            blocks = np.array_split(is_present, len(is_present) // _BLOCK + 1)
+            scores = np.vstack([self._score_parts(row, block) for block in blocks])
         whole, empty, without, single = scores[0], scores[1], scores[2 : d + 2], scores[d + 2 :]
         with np.errstate(invalid="ignore"):  # -inf - -inf, for a class without examples
             gains = np.nan_to_num(
@@ -365,6 +357,11 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
                 scores_of_labels, dict(zip(labels, base.tolist(), strict=True)), contributions
             )
         ]
+
+    def _score_parts(self, row: Columns, is_present: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the scores of a row with only some of its features, one row for each selection."""
+        values = np.where(is_present, row.values, np.array(None))
+        return self._score(self.statistics.read(Columns(row.names, values)))
 
     def _merge(self, other: TabularNB) -> None:
         self._declare(other.labels)
