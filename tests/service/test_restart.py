@@ -13,6 +13,12 @@ from collections import Counter
 import pytest
 from commands import STREAMNB
 from serving import HAM, MailServer, port_of
+from test_memory import listening
+
+from streamnb import Mailbox
+from streamnb.cli.serve import _hop
+from streamnb.mailbox.service.mailboxes import Mailboxes
+from streamnb.mailbox.service.proxy import proxy
 
 RESTARTS = 4
 CLIENTS = 4
@@ -195,6 +201,29 @@ def test_a_milter_that_ends_gives_the_verdict_on_a_begun_message(serve, trained_
         assert process.process.wait(30) == 0
 
     run_until_success(bring_during_the_end)
+
+
+def test_the_end_of_a_connection_waits_for_a_verdict_that_is_being_recorded(
+    trained_db, smtp_sink, monkeypatch
+):
+    """The database closes next, and the verdict would be lost."""
+    is_recording, may_end = threading.Event(), threading.Event()
+    recorded = []
+
+    def record_slowly(*arguments):
+        is_recording.set()
+        assert may_end.wait(60)
+        recorded.append(arguments)
+
+    with Mailbox(trained_db) as mailbox:
+        mailboxes = Mailboxes(mailbox)
+        monkeypatch.setattr(mailboxes, "record", record_slowly)
+        with listening("smtp", lambda: proxy(_hop(smtp_sink.address), mailboxes)) as port:
+            with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
+                client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
+                assert is_recording.wait(60)
+            threading.Timer(0.3, may_end.set).start()
+        assert len(recorded) == 1
 
 
 def test_clients_that_send_nothing_do_not_delay_the_end(serve, trained_db, smtp_sink):

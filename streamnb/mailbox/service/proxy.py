@@ -13,6 +13,7 @@ import logging
 import re
 import socket
 import ssl
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -359,6 +360,7 @@ class _Relay:
         self._sender = ""
         self._handing: asyncio.Task[list[str]] | None = None
         self._unrecorded: list[tuple[str | None, bytes, Response, str]] = []
+        self._record_lock = threading.Lock()
         self._recording: asyncio.Task[None] | None = None
 
     @property
@@ -598,13 +600,17 @@ class _Relay:
         return self.mailboxes.addresses.user(recipient)
 
     def _record(self) -> None:
-        """Record the last verdicts, after the answers were sent."""
-        unrecorded, self._unrecorded = self._unrecorded, []
-        for user, message, response, place in unrecorded:
-            try:
-                self.mailboxes.record(user, message, response, place)
-            except Exception as error:  # the message is answered, so the connection continues
-                self.monitor.warn(f"the verdict was not stored: {error!s:.300}")
+        """Record the last verdicts, after the answers were sent.
+
+        `close` waits here for a thread that still records, because the databases close next.
+        """
+        with self._record_lock:
+            unrecorded, self._unrecorded = self._unrecorded, []
+            for user, message, response, place in unrecorded:
+                try:
+                    self.mailboxes.record(user, message, response, place)
+                except Exception as error:  # the message is answered, so the connection continues
+                    self.monitor.warn(f"the verdict was not stored: {error!s:.300}")
 
     def close(self) -> None:
         """Close the connection to the next hop, and record the last verdicts."""
