@@ -294,26 +294,42 @@ class AODE(AODEParameters, TabularNB):
 
     def _row_scores(self, row: _Coded) -> Floats:
         """Return the log-likelihood of a row for each class, (K,), without the prior."""
+        _, single_logs, parents, logs = self._row_logs(row)
+        return _mean_likelihood(logs.sum(axis=1)) if len(parents) else single_logs.sum(axis=0)
+
+    def _gains(self, rows: Levels) -> tuple[list[Hashable], Floats]:
+        (row,) = self.statistics.coded(rows)
+        row, gains, parents, logs = self._row_logs(row)
+        if len(parents):
+            is_impossible = np.isneginf(logs)
+            terms = np.where(is_impossible, 0.0, logs)
+            joint = terms.sum(axis=1, keepdims=True) - terms
+            joint[is_impossible.sum(axis=1, keepdims=True) > is_impossible] = -np.inf
+            is_parent = np.zeros(len(gains), bool)
+            is_parent[parents] = True
+            joint[np.arange(len(parents)), parents] = -np.inf
+            without = _mean_likelihood(joint)
+            if len(parents) > 1:
+                without[parents] += np.log(len(parents) / (len(parents) - 1))
+            else:
+                without[parents] = (gains.sum(axis=0) - gains)[parents]
+            whole = _mean_likelihood(logs.sum(axis=1))
+            gains = np.where(np.isneginf(whole), gains, whole - without)
+        return [self.statistics.names[j] for j in row.features.tolist()], gains
+
+    def _row_logs(self, row: _Coded) -> tuple[_Coded, Floats, Ints, Floats]:
+        """Return the learned levels, their logs (n, K), the p parents, and logs (p, n, K)."""
         statistics = self.statistics
         cells = statistics.counts[row.levels]
         alive = cells.any(axis=1)
         row, cells = _Coded(row.levels[alive], row.features[alive]), cells[alive]
-        if not len(row.levels):
-            return np.zeros(len(self.labels))
         single_logs = self._single_logs(row, cells)
         parents = statistics.parents_of(row)
         often = statistics.pairs.get_counts(statistics.own_keys(row, parents))[0].sum(axis=1)
         parents = parents[(often >= self.min_count) & (often > 0)]
-        if not len(parents):
-            return single_logs.sum(axis=0)
         logs = self._pair_logs(row, parents, single_logs)
         logs[np.arange(len(parents)), parents] = single_logs[parents]  # a parent with itself
-        joint = logs.sum(axis=1)
-        top = joint.max(axis=0)
-        top = np.where(np.isneginf(top), 0.0, top)
-        with np.errstate(divide="ignore"):
-            mean: Floats = np.log(np.exp(joint - top).mean(axis=0)) + top
-        return mean
+        return row, single_logs, parents, logs
 
     def _single_logs(self, row: _Coded, cells: Floats) -> Floats:
         """Return log P(x_j | c) of each feature of a row, shape (n, K)."""
@@ -344,6 +360,15 @@ class AODE(AODEParameters, TabularNB):
         return log_probabilities(
             pairs, feature_counts, self.alpha, statistics.alive[row.features, None][None]
         )
+
+
+def _mean_likelihood(joint: Floats) -> Floats:
+    """Return the log of the mean of likelihoods over the first axis."""
+    top = joint.max(axis=0)
+    top = np.where(np.isneginf(top), 0.0, top)
+    with np.errstate(divide="ignore"):
+        mean: Floats = np.log(np.exp(joint - top).mean(axis=0)) + top
+    return mean
 
 
 _SMALLEST = 1e-300  # replaces a probability of 0

@@ -29,7 +29,6 @@ from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value
 
-_BLOCK = 64  # rows that `explain_views` scores at once, to bound the memory
 SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact (lowest bit 2^-640)
 
 
@@ -129,6 +128,10 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     def _evidence(self, rows: Any) -> Floats:
         """Return the log-likelihood of rows for each class, shape (n, K), without the prior."""
+        raise NotImplementedError
+
+    def _gains(self, rows: Any) -> tuple[list[Hashable], Floats]:
+        """Return the names and contributions (d, K) of the features of a row; NaN for none."""
         raise NotImplementedError
 
     @property
@@ -310,11 +313,13 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
         A contribution is the score minus the score without this feature. In naive Bayes, it is the
         log-likelihood of the feature's value, and `base` is the log prior. In other models, `base`
-        is the prior and the evidence of several features together.
+        is the prior and the evidence of several features together. `AODE` keeps the parents of the
+        whole example, and `LazyBayesianRules` its rule. So an explanation takes about as long as a
+        prediction.
 
-        If a score is -inf, its contributions are the scores with only one feature, minus the score
-        without features. Features without a contribution are left out, such as those that were
-        never learned.
+        If a score of naive Bayes or `AODE` is -inf, its contributions are the scores with only one
+        feature, minus the score without features. Features without a contribution are left out,
+        such as those that were never learned.
 
         Examples
         --------
@@ -330,26 +335,20 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     def explain_views(self, x: Mapping[Any, Any]) -> list[Explanation]:
         """Return a list with the result of `explain_one`: these models have a single view."""
-        row = Columns.from_dict(x)
-        d = len(row.names)
-        is_single = np.eye(d, dtype=bool)
-        is_present = np.vstack(
-            (np.ones((1, d), bool), np.zeros((1, d), bool), ~is_single, is_single)
-        )
         with self.lock:
             labels = list(self.labels)
-            blocks = np.array_split(is_present, len(is_present) // _BLOCK + 1)
-            scores = np.vstack([self._score_parts(row, block) for block in blocks])
-        whole, empty, without, single = scores[0], scores[1], scores[2 : d + 2], scores[d + 2 :]
-        with np.errstate(invalid="ignore"):  # -inf - -inf, for a class without examples
-            gains = np.nan_to_num(
-                np.where(np.isneginf(whole), single - empty, whole - without), neginf=-np.inf
-            )
-            base = np.where(np.isneginf(whole), empty, whole - gains.sum(axis=0))
+            rows = self.statistics.read(Columns.from_dict(x))
+            whole = self._score(rows)[0]
+            empty = self._score(self.statistics.read(Columns.from_dict({})))[0]
+            with np.errstate(invalid="ignore", over="ignore"):  # -inf - -inf
+                names, gains = self._gains(rows) if labels else ([], np.zeros((0, 0)))
+                gains = np.where(np.isneginf(empty), 0.0, np.nan_to_num(gains, neginf=-np.inf))
+                base = np.where(np.isneginf(whole), empty, whole - gains.sum(axis=0))
+        contributions_by_name = dict(zip(names, gains.tolist(), strict=True))
         contributions: dict[Any, dict[Label, float]] = {
-            name: dict(zip(labels, row_gains, strict=True))
-            for name, row_gains in zip(row.names, gains.tolist(), strict=True)
-            if any(row_gains)
+            name: dict(zip(labels, contributions_by_name[name], strict=True))
+            for name in x
+            if any(contributions_by_name.get(name, ()))
         }
         scores_of_labels = dict(zip(labels, whole.tolist(), strict=True))
         return [
@@ -357,11 +356,6 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
                 scores_of_labels, dict(zip(labels, base.tolist(), strict=True)), contributions
             )
         ]
-
-    def _score_parts(self, row: Columns, is_present: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the scores of a row with only some of its features, one row for each selection."""
-        values = np.where(is_present, row.values, np.array(None))
-        return self._score(self.statistics.read(Columns(row.names, values)))
 
     def _merge(self, other: TabularNB) -> None:
         self._declare(other.labels)

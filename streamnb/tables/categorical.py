@@ -51,6 +51,10 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
     def _evidence(self, rows: Levels) -> Floats:
         return total_logs(*self.statistics.logs(rows, self.alpha, self.unseen == "smooth"))
 
+    def _gains(self, rows: Levels) -> tuple[list[Hashable], Floats]:
+        logs, valid = self.statistics.logs(rows, self.alpha, self.unseen == "smooth")
+        return rows.names, np.where(valid[0, :, None], logs[0], 0.0)
+
     def likelihoods(self, label: Label, feature: Hashable) -> dict[Hashable, float]:
         """Return the smoothed P(level | class) of every level of a feature.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -129,10 +130,7 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
         scores = np.zeros((len(values), len(normals.means)))
         for key, indices in _rows_by_pattern(is_present).items():
             present = is_present[indices[0]]
-            if key not in factors:
-                if len(factors) >= _PATTERNS:
-                    factors.clear()
-                factors[key] = _whitening_factors(normals.covariances, present)
+            self._factorise(key, present)
             known_values, means = values[indices][:, present], normals.means[:, present]
             middle = means.sum(axis=0) / max(len(means), 1)  # keeps precision far from zero
             for class_index, (whiten, constant) in enumerate(factors[key]):
@@ -141,6 +139,34 @@ class GaussianDiscriminantAnalysis(DiscriminantParameters, TabularNB):
                     away = white - centres[k]
                     scores[indices, k] = constant - 0.5 * np.einsum("ij,ij->i", away, away)
         return scores
+
+    def _factorise(self, key: bytes, present: Bools) -> list[tuple[Floats, float]]:
+        """Return the cached factors for a pattern of present features."""
+        normals, factors = self._cache
+        if key not in factors:
+            if len(factors) >= _PATTERNS:
+                factors.clear()
+            factors[key] = _whitening_factors(normals.covariances, present)
+        return factors[key]
+
+    def _gains(self, rows: Numeric) -> tuple[list[Hashable], Floats]:
+        """Return the log density of each value, given all other values of the row."""
+        normals = self._cache[0]
+        values = self.statistics.aligned(rows)[:, normals.columns]
+        is_present = ~np.isnan(values)
+        ((key, _),) = _rows_by_pattern(is_present).items()
+        factors = self._factorise(key, is_present[0])
+        gains = []
+        for k, mean in enumerate(normals.means[:, is_present[0]]):
+            whiten = factors[k if len(factors) > 1 else 0][0]
+            precisions = (whiten**2).sum(axis=1)
+            residuals = whiten @ ((values[0, is_present[0]] - mean) @ whiten)
+            away = residuals / np.sqrt(precisions)
+            gains.append(0.5 * (np.log(precisions / (2 * np.pi)) - away**2))
+        names = list(self.statistics.features)
+        return [
+            names[j] for j in np.array(normals.columns, dtype=np.int64)[is_present[0]]
+        ], np.array(gains).T
 
 
 _TINY = 1e-200

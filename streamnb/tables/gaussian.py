@@ -71,6 +71,9 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
             self._cache = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
         return gaussian_rows(self.statistics.aligned(rows), *self._cache)
 
+    def _gains(self, rows: Numeric) -> tuple[list[Hashable], Floats]:
+        return rows.names, self.statistics.logs(rows, *self._cache)
+
     def feature_moments(self, label: Label, feature: Hashable) -> Normal:
         """Return weight, mean and variance (before smoothing) of a feature in a class.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +26,15 @@ class _Examples(NamedTuple):
     def select(self, rows: Bools, columns: NDArray[np.intp]) -> _Examples:
         """Return a selection of the rows and columns."""
         return _Examples(self.codes[rows][:, columns], self.places[rows], self.weights[rows])
+
+
+class _Query(NamedTuple):
+    """The d learned features of a row to classify, and the examples with these features."""
+
+    names: list[Hashable]
+    codes: Ints
+    examples: _Examples
+    levels: Floats
 
 
 class WindowOfRows(LevelCounts):
@@ -209,36 +218,46 @@ class LazyBayesianRules(LazyParameters, TabularNB):
 
     def rule_features(self, x: Mapping[Any, Any]) -> list[Any]:
         """Return the features that the rule for x fixes, in the order of their choice."""
-        rows = self.statistics.read(Columns.from_dict(x))
-        return self._apply_rules(rows)[0][1]
+        (query,) = self._queries(self.statistics.read(Columns.from_dict(x)))
+        return [query.names[j] for j in self._rule(query)]
 
     def _score(self, rows: Levels) -> Floats:
         if not self.labels:
             return np.zeros((len(rows.places), 0))
-        return np.array([scores for scores, _ in self._apply_rules(rows)]).reshape(
-            -1, len(self.labels)
-        )
+        scores = [self._naive(query, self._rule(query))[0] for query in self._queries(rows)]
+        return np.array(scores).reshape(-1, len(self.labels))
 
-    def _apply_rules(self, rows: Levels) -> list[tuple[Floats, list[Any]]]:
+    def _gains(self, rows: Levels) -> tuple[list[Hashable], Floats]:
+        """Return contributions with the rule of the whole row, so the rule is searched once."""
+        (query,) = self._queries(rows)
+        fixed = self._rule(query)
+        score, free_features, logs = self._naive(query, fixed)
+        gains = np.zeros((len(query.names), len(self.labels)))
+        gains[free_features] = logs
+        for j in fixed:
+            selectors = [feature for feature in fixed if feature != j]
+            gains[j] = score - self._naive(query, selectors, ignored=[j])[0]
+        return query.names, gains
+
+    def _queries(self, rows: Levels) -> Iterator[_Query]:
         statistics = self.statistics
         features, codes = statistics.codes(rows)
-        answers = []
         for row in codes:
             present = np.flatnonzero(row >= 0)
             present = present[statistics.counts[row[present]].any(axis=1)]
             names = [statistics.names[j] for j in features[present].tolist()]
             present = present[arrival_independent(names)]
             columns = features[present].tolist()
-            examples = statistics.examples(columns)
-            levels = statistics.alive[features[present]].astype(np.float64)
-            scores, fixed_indices = self._rule(examples, row[present], levels)
-            answers.append((scores, [statistics.names[columns[j]] for j in fixed_indices]))
-        return answers
+            yield _Query(
+                [statistics.names[j] for j in columns],
+                row[present],
+                statistics.examples(columns),
+                statistics.alive[features[present]].astype(np.float64),
+            )
 
-    def _rule(
-        self, examples: _Examples, query_codes: Ints, levels: Floats
-    ) -> tuple[Floats, list[int]]:
-        """Return the scores of the classes, and the indices of the fixed features."""
+    def _rule(self, query: _Query) -> list[int]:
+        """Return the indices of the fixed features, in the order of their choice."""
+        _, query_codes, examples, levels = query
         free_features, fixed = np.arange(len(query_codes)), list[int]()
         is_error = self._leave_one_out_errors(examples, levels)
         while len(free_features) > 1:
@@ -263,10 +282,19 @@ class LazyBayesianRules(LazyParameters, TabularNB):
                 examples.select(is_same, other_features),
                 free_features[other_features],
             )
-        return self._naive(examples, query_codes[free_features], levels[free_features]), fixed
+        return fixed
 
-    def _naive(self, examples: _Examples, query_codes: Ints, levels: Floats) -> Floats:
-        """Return the joint log-likelihoods of naive Bayes over these examples."""
+    def _naive(
+        self, query: _Query, fixed: list[int], ignored: Iterable[int] = ()
+    ) -> tuple[Floats, Ints, Floats]:
+        """Return scores of naive Bayes (K,), the indices of the free features, their logs (n, K).
+
+        The examples are those with the query's values of the `fixed` features.
+        """
+        free_features = np.delete(np.arange(len(query.names)), [*fixed, *ignored])
+        is_selected = (query.examples.codes[:, fixed] == query.codes[fixed]).all(axis=1)
+        examples = query.examples.select(is_selected, free_features)
+        query_codes, levels = query.codes[free_features], query.levels[free_features]
         classes = len(self.labels)
         class_weights = np.eye(classes)[examples.places] * examples.weights[:, None]
         is_same = (examples.codes == query_codes).astype(np.float64)
@@ -275,7 +303,7 @@ class LazyBayesianRules(LazyParameters, TabularNB):
         weights = class_weights.sum(axis=0)
         alive = self._has_examples()
         prior = self._logs(weights, weights.sum(), float(alive.sum()))
-        return np.where(alive, prior + logs.sum(axis=0), -np.inf)
+        return np.where(alive, prior + logs.sum(axis=0), -np.inf), free_features, logs
 
     def _leave_one_out_errors(self, examples: _Examples, levels: Floats) -> Bools:
         """Return whether naive Bayes, trained on all other examples, misclassifies each example."""

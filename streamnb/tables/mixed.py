@@ -271,3 +271,9 @@ class MixedNB(MixedParameters, TabularNB):
         numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._cache)
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         return numeric + total_logs(logs, valid)
+
+    def _gains(self, rows: _Mixed) -> tuple[list[Hashable], Floats]:
+        numbers, levels = self.statistics.numbers, self.statistics.levels
+        logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
+        gains = (numbers.logs(rows.numeric, *self._cache), np.where(valid[0, :, None], logs[0], 0))
+        return [*rows.numeric.names, *rows.levels.names], np.concatenate(gains)

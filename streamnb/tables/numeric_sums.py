@@ -166,6 +166,20 @@ class NumericSums(Statistics):
         values[:, [places[j] for j in known_columns]] = rows.values[:, known_columns]
         return values
 
+    def logs(self, rows: Numeric, means: Floats, halves: Floats, constants: Floats) -> Floats:
+        """Return the terms of `gaussian_rows` for the first row, (d, K); 0 without a value."""
+        columns = Numeric(rows.names, np.arange(len(rows.names))[None].astype(np.float64))
+        places = self.aligned(columns)[0]
+        known_features = np.flatnonzero(places >= 0)
+        known_columns = places[known_features].astype(np.int64)
+        logs = np.zeros((len(rows.names), len(means)))
+        deviations = rows.values[0, known_columns] - means[:, known_features]
+        terms = constants[:, known_features] - deviations**2 * halves[:, known_features]
+        logs[known_columns] = np.where(
+            np.isnan(deviations), 0.0, np.nan_to_num(terms, nan=-np.inf, neginf=-np.inf)
+        ).T
+        return logs
+
     def check_kinds(self, rows: Numeric) -> None:
         """Accept all rows, because `read` has checked that they are numbers."""
 

@@ -794,6 +794,57 @@ def test_an_explanation_adds_up_to_the_scores(name, data):
         assert sums == pytest.approx(explanation.scores, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.parametrize("name", sorted({*MODELS} - {"two parents", "sparse", "lazy"}))
+@given(data=st.data())
+def test_a_contribution_is_the_score_minus_the_score_without_the_feature(name, data):
+    rng = random.Random(1)
+    rows = [{key: rng.randint(-3, 3) for key in "abc"} for _ in range(30)]
+    regular = [(row, rng.choice(["p", "q", 3]), 1.0) for row in rows]
+    # the inverse of a singular covariance loses all digits
+    irregular = [] if name in {"linear", "quadratic"} else data.draw(streams(name))
+    model = trained(name, irregular or regular)
+    for x in PROBES:
+        explanation = model.explain_one(x)
+        for feature in x:
+            without = model.joint_log_likelihood({k: v for k, v in x.items() if k != feature})
+            for label, score in explanation.scores.items():
+                gain = explanation.contributions.get(feature, {}).get(label, 0.0)
+                if math.isinf(score):  # a class without examples
+                    assert gain == 0
+                else:
+                    digits = 1e-9 * max(1.0, abs(score), abs(without[label]))
+                    assert gain == pytest.approx(score - without[label], rel=1e-6, abs=digits)
+
+
+def test_an_explanation_by_rules_keeps_the_rule_of_the_whole_row():
+    model = LazyBayesianRules(size=100)
+    exclusive_or(model)
+    x = {"a": 0, "b": 1}
+    (fixed,) = model.rule_features(x)
+    (free,) = x.keys() - {fixed}
+    explanation = model.explain_one(x)
+    without = model.joint_log_likelihood({free: x[free]})
+    for label, gain in explanation.contributions[fixed].items():
+        assert gain == pytest.approx(explanation.scores[label] - without[label])
+    # 20 examples have the fixed value and the class; they all have the other value of the query
+    assert explanation.contributions[free][1] == pytest.approx(math.log(21 / 22))
+
+
+@by_model
+def test_an_explanation_scores_a_row_twice_however_many_features_it_has(name, monkeypatch):
+    model = MODELS[name].clone()
+    row = {f"x{j}": j % 3 for j in range(40)}
+    for i in range(6):
+        model.learn_one({key: value + i % 3 for key, value in row.items()}, "pq"[i % 2])
+    calls = []
+    score = type(model)._score
+    monkeypatch.setattr(
+        type(model), "_score", lambda *arguments: calls.append(1) or score(*arguments)
+    )
+    model.explain_one(row)
+    assert len(calls) == 2  # of the row, and of a row without features
+
+
 @pytest.mark.parametrize("name", ["gaussian", "categorical", "mixed"])
 def test_the_base_of_naive_bayes_is_the_prior(name):
     model = trained(name, [({"a": i % 3, "b": i % 2}, "pq"[i > 2], 1.0) for i in range(8)])

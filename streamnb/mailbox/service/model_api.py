@@ -25,7 +25,6 @@ from streamnb.scores import best_label
 
 _MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
-_MOST_EXPLAINED = 1000  # features of a row with reasons, whose time grows with the square
 _SCALARS = (str, int, float, bool, type(None))
 _JSON_KINDS = {
     type(None): "null",
@@ -107,11 +106,6 @@ class RowPredictor:
         for name, value in example.items():
             if not isinstance(value, _SCALARS):
                 raise RequestError(f"row: {name!r:.60}: expected a scalar, not {_json_kind(value)}")
-        if reasons and len(example) > _MOST_EXPLAINED:
-            raise RequestError(
-                f"row: it has {len(example):,} features; with reasons, the maximum is "
-                f"{_MOST_EXPLAINED:,}"
-            )
         if self._features is not None:
             example = {self._feature(name): value for name, value in example.items()}
         try:
