@@ -265,6 +265,14 @@ def opinion(n=100.0, **scores):
     return Opinion(scores, dict.fromkeys(scores, n))
 
 
+def test_a_thread_can_return_a_mailbox_after_the_server_closed_it(users, site):
+    mailboxes = Mailboxes(None, SiteModel(site))
+    with mailboxes.borrow("ann") as box:
+        mailboxes.close()
+        with pytest.raises(ValueError, match="closed"):
+            box.classify(SPAM % 1)
+
+
 def test_evidence_of_both():
     evidence = evidence_of(opinion(ham=1.0, spam=-1.0), opinion(ham=-2.0, spam=2.0))
     assert blend_scores(evidence, (1.0, 1.0)) == {"ham": -1.0, "spam": 1.0}

@@ -473,6 +473,9 @@ def test_a_stopping_server_waits_for_the_answer_to_a_message_that_the_next_hop_h
     """The next hop may keep the message, and the client would send it again."""
     monkeypatch.setattr(proxying, "DRAIN_S", 0.1)
     monkeypatch.setattr(server, "DRAIN_S", 0.1)
+    monkeypatch.setattr(proxying, "_NOTICE_S", 0.05)
+    warnings = []
+    monkeypatch.setattr(Monitor, "warn", lambda _, kind, detail="": warnings.append(kind))
     began = threading.Event()
 
     def answer(number, mails, command):
@@ -493,6 +496,9 @@ def test_a_stopping_server_waits_for_the_answer_to_a_message_that_the_next_hop_h
             assert began.wait(30)
         assert client.getreply()[0] == 250
     assert len(hop.messages) == 1
+    assert [warning.partition(" 127.")[0] for warning in warnings] == [
+        "the end waits for the next hop"
+    ]
 
 
 def test_nohup_keeps_a_server(serve, trained_db):

@@ -396,7 +396,6 @@ class Mailboxes:
             for entry in self._open.values():
                 if entry.mailbox is not None:
                     entry.mailbox.close()
-            self._open.clear()
         if self._guest is not None and self._folder is not None:
             self._guest.close()
             self._folder.cleanup()

@@ -50,6 +50,9 @@ _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
 _REFUSED_DATA = ("552 Error: Too much mail data", "500 Line too long")  # its replies to content
 _LONGEST_LINE = 1 << 20
 _RECORD_AFTER_S = 0.05  # seconds from an answer to the recording of its verdict
+# Seconds of the end without a line about the wait. With half, content filters, which need seconds,
+# cause the line; with twice, an administrator sees no reason for 10 seconds.
+_NOTICE_S = 5.0
 _STRESS_S = 10.0  # seconds of silence within a message allowed while other clients wait
 _MOST_RECIPIENTS = 1000  # recipients of a message; RFC 5321 requires at least 100
 _MOST_LINES = 1_000_000  # lines of a message
@@ -134,7 +137,13 @@ def proxy(
             if activity.is_opened:
                 await asyncio.wait({closed}, timeout=START_S)
             if not activity.is_opened:
-                await asyncio.wait({closed}, timeout=DRAIN_S)
+                await asyncio.wait({closed}, timeout=_NOTICE_S)
+                if relay.is_handing_on and not activity.is_evicted:
+                    log.warn(
+                        f"the end waits for the next hop {hop.address}",
+                        f"it has a message; its answer can take {ANSWER_S / 60:.0f} minutes",
+                    )
+                await asyncio.wait({closed}, timeout=DRAIN_S - _NOTICE_S)
             if relay.is_handing_on and relay.client.has_sent:
                 await asyncio.wait({closed}, timeout=ANSWER_S)
             raise
