@@ -28,12 +28,16 @@ _CHUNK = 1 << 20
 # and empty lines before the first separator.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
+_QUOTED = rb"\"(?:[^\"\\\r\n]|\\.){1,300}+\"\S{0,300}+"
+_SENDER = rb"(?:%b|\S{1,500}+)(?: at \S{1,300}+| <[^>\r\n]{1,300}+>)?" % _QUOTED
+_TIME = rb"\d?\d:\d\d(?::\d\d)?"
+_ZONE = rb"(?: \(?[A-Z+-]\w{0,4}\)?){0,2}"
+# The date of asctime(), or of RFC 5322; Dovecot and mutt read both.
 _DATE = (
-    rb"From \S{1,500}+(?: at \S{1,300}+| <[^>\r\n]{1,300}+>)? {1,20}+"
-    rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Z][a-z]{2} [ \d]\d "
-    rb"\d\d:\d\d(?::\d\d)?(?: [A-Z+-]\w{2,4})? \d{4}"
-    rb"(?: \(?[A-Z+-]\w{2,4}\)?| remote from \S{1,300}+)?\r?\n"
-)
+    rb"From %b {1,20}+(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?"
+    rb" (?:[A-Z][a-z]{2} {1,2}\d?\d %b%b \d{2,4}|\d?\d [A-Z][a-z]{2} \d{2,4} %b)"
+    rb"(?:%b| remote from \S{1,300}+)\r?\n"
+) % (_SENDER, _TIME, _ZONE, _TIME, _ZONE)
 _LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
 _SEPARATOR = re.compile(
     rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b%b)"

@@ -93,10 +93,20 @@ def test_mbox(tmp_path, end):
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("zone", [b"", b" +0100", b" CET"])
-def test_an_mbox_may_have_no_blank_lines_between_messages(tmp_path, end, zone):
-    line = b"From me@x Mon Jan  5 12:00:00%b 2026\n" % zone
-    bodies = (b"A: 1\n\nx\n", b"A: 2\n\n" + line + b"is how a message begins\n", b"A: 3\n\nlast\n")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"me@x Mon Jan  5 12:00:00 2026", b"me@x Mon Jan  5 12:00:00 +0100 2026",
+        b"me@x Mon Jan  5 12:00:00 CET 2026", b'"a b"@c Mon Jan 5 9:00 2026',
+        b'"a \\"b c\\""@d Mon Jan  5 12:00:00 2026', b"me@x Mon Jan  5 12:00:00 97",
+        b"me@x Mon, 5 Jan 2026 12:00:00 +0100 (CET)", b"me@x Mon, 05 Jan 26 12:00 GMT",
+        b"a!b Mon Jan  5 12:00 2026 remote from c",
+    ],
+)  # fmt: skip
+def test_an_mbox_may_have_no_blank_lines_between_messages(tmp_path, end, line):
+    line = b"From " + line + b"\n"
+    body = b"From here on in 2024 we\nmeet\nFrom Mon on:\n"
+    bodies = (b"A: 1\n\n" + body, b"A: 2\n\n" + line + b"is how one begins\n", b"A: 3\n\nlast\n")
     box = b"".join(line + body for body in bodies)
     write(tmp_path, {"spam.mbox": box.replace(b"\n", end)})
     assert [data[:4] for _, _, data in listed(tmp_path)[1]] == [b"A: 1", b"A: 2", b"A: 3"]
