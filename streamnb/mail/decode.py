@@ -13,7 +13,7 @@ from io import BytesIO
 from itertools import islice
 from types import MappingProxyType
 
-from streamnb.mail.charsets import decode_text, guess_fallback
+from streamnb.mail.charsets import LATIN, decode_text, guess_fallback
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.patterns import lazy_pattern
 
@@ -335,7 +335,7 @@ def boundary(value: bytes) -> bytes:
     for match in islice(_PARAMETER.finditer(value), _MAX_PARAMETERS):
         if match[1].lower() == b"boundary":
             return _value(match).replace(b"\n", b"").rstrip()  # it can be folded
-    return parameters(value).get("boundary", "").rstrip().encode("utf-8", "replace")
+    return parameters(value, LATIN).get("boundary", "").rstrip().encode("utf-8", "replace")
 
 
 def _value(parameter: re.Match[bytes]) -> bytes:
@@ -356,8 +356,10 @@ def loose_charset(value: bytes) -> str:
     return match[1].decode("ascii") if match else ""
 
 
-def parameters(value: bytes) -> Mapping[str, str]:
+def parameters(value: bytes, fallback: str = "") -> Mapping[str, str]:
     """Return the parameters of a Content-Type or Content-Disposition; RFC 2231 pieces are joined.
+
+    `fallback` is that of `decode_text`.
 
     Examples
     --------
@@ -366,10 +368,11 @@ def parameters(value: bytes) -> Mapping[str, str]:
     """
     if b";" not in value:
         return _NO_PARAMETERS
-    return _common_parameters(value) if len(value) <= 200 else _read_parameters(value)
+    read = _common_parameters if len(value) <= 200 else _read_parameters
+    return read(value, fallback)
 
 
-def _read_parameters(value: bytes) -> Mapping[str, str]:
+def _read_parameters(value: bytes, fallback: str) -> Mapping[str, str]:
     """Compute the result of `parameters`, which caches it."""
     texts: dict[str, tuple[bytes, str, bool]] = {}  # bytes, charset, and if RFC 2231 encodes them
     pieces: dict[str, list[tuple[int, bool, bytes]]] = {}
@@ -396,12 +399,13 @@ def _read_parameters(value: bytes) -> Mapping[str, str]:
                 text = _percent(text)
             joined += text
         texts[name] = joined, charset, any(encoded for _, encoded, _ in numbered)
-    fallback = guess_fallback(
+    runs = (
         run
         for data, charset, is_encoded in texts.values()
         if is_encoded or not _plain(data)
         for run in ([(data, charset)] if is_encoded else _split_runs(data))
     )
+    fallback = fallback or guess_fallback(runs)
     return MappingProxyType(
         {name: _parameter_text(*text, fallback) for name, text in texts.items()}
     )

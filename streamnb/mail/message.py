@@ -45,6 +45,8 @@ class Part:
         - "damaged": lines of a header that are not fields.
     fallback
         The charset of undeclared text: the first charset that a part declares, or "".
+    name_fallback
+        The charset of undeclared text in names of files; "" for a guess.
     is_cut
         True if the payload was truncated at the limit `Limits.size`.
     read_as
@@ -57,6 +59,7 @@ class Part:
     role: str = "body"
     index: Index = field(default_factory=dict, repr=False)
     fallback: str = ""
+    name_fallback: str = ""
     is_cut: bool = False
     read_as: str = ""
     _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
@@ -72,7 +75,7 @@ class Part:
         """The parameters of the Content-Type."""
         if self._parameters is None:
             value = self.index.get(b"content-type")
-            self._parameters = parameters(value) if value else {}
+            self._parameters = parameters(value, self.name_fallback) if value else {}
         return self._parameters
 
     @property
@@ -84,7 +87,7 @@ class Part:
     def filename(self) -> str:
         """The file name of the part, or ""."""
         disposition = self.index.get(b"content-disposition")
-        name = parameters(disposition).get("filename") if disposition else None
+        name = parameters(disposition, self.name_fallback).get("filename") if disposition else None
         return decode_percent(name or self.parameters.get("name", ""))
 
     @property
@@ -157,7 +160,8 @@ class Mail:
     source
         The bytes of the message, with LF line ends.
     charset
-        The first charset that a part declares, or "". Raw 8-bit header fields are in this charset.
+        The first charset that a part declares; "" for a guess for each header field in raw 8-bit
+        text.
     """
 
     fields: Fields = field(default_factory=list)

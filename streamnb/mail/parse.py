@@ -83,7 +83,7 @@ _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds hal
 # bytes of a container that are read to decide whether its declared encoding is wrong
 _LABEL_SAMPLE = 1 << 16
 _MAX_WORDS = 100  # encoded words whose charset is tried for text without one
-_MAX_GUESSES = 100  # parts whose charset is guessed, which takes about 0.3 ms each
+_MAX_GUESSES = 100  # parts whose charset and names are guessed, which takes about 0.3 ms each
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
 
@@ -362,6 +362,8 @@ class _Parser:
         data, _, _, depth, default_type, _ = content
         content_type, is_vague = read_content_type(value) if value else (default_type, False)
         part = Part(fields, content_type, b"", index=index)
+        if self.part_count > _MAX_GUESSES:
+            part.name_fallback = LATIN
         if is_vague and names_message(part.filename) and _begins_as_message(index, content):
             part.content_type = content_type = "message/rfc822"
         is_message = content_type in _MESSAGES
@@ -477,8 +479,18 @@ class _Parser:
     def set_charsets(self) -> None:
         """Give parts and header fields without a charset that of the first part with one."""
         charset = self.mail.charset = _find_charset(self.mail)
+        if not charset and _count_encoded_fields(self.mail) > _MAX_GUESSES:
+            self.mail.charset = LATIN  # without a guess for each field
         for part in self.mail.parts:
             part.fallback = charset or LATIN  # the text of each part was guessed
+
+
+def _count_encoded_fields(mail: Mail) -> int:
+    """Return the number of header fields with 8-bit text or encoded words, in all parts."""
+    if mail.source.isascii() and mail.source.find(b"=?") < 0:
+        return 0
+    fields = chain(mail.fields, *(part.fields for part in mail.parts))
+    return sum(not value.isascii() or b"=?" in value for _, value in fields)
 
 
 class _File(NamedTuple):

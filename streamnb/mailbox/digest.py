@@ -67,7 +67,8 @@ def _content(mail: Mail) -> Iterator[bytes]:
         if part.role in _UNSHOWN_ROLES:
             continue
         if part.role == "message":
-            yield from _identity_fields(Mail(part.fields, index=part.index, charset=part.charset))
+            charset = part.charset or part.name_fallback
+            yield from _identity_fields(Mail(part.fields, index=part.index, charset=charset))
             continue
         yield part.content_type.encode("utf-8", "surrogateescape")
         content = (part.utf8 if part.is_text else part.content).replace(b"\r\n", b"\n")

@@ -9,7 +9,7 @@ import pytest
 from streamnb import MailTokenizer
 from streamnb._core import hidden_spans, split_header, styles
 from streamnb._core.links import plain_link
-from streamnb.mail import parse, unwrap
+from streamnb.mail import guess_charset, parse, unwrap
 from streamnb.mail.decode import decode_words
 from streamnb.mail.text_formats import convert_format
 from streamnb.mailbox.digest import digest
@@ -145,3 +145,30 @@ def test_parts_behind_lines_like_a_delimiter_are_read(similar):
     mail = parse(head + similar * 5000 + parts)
     assert [part.text for part in mail.parts if part.role == "body"] == ["one", "two"]
     assert mail.parts[-1].role == "epilogue"
+
+
+WORD = "Привет мир ".encode("cp1251")
+PARTS = {
+    "names": b"Content-Type: application/x; name=%d%b\nContent-Disposition: x; filename=%d%b\n\n",
+    "vague types": b"Content-Type: octet-stream; name=%d%b\nContent-Disposition: x; filename=%d%b\n\n",
+    "names in RFC 2231": b"Content-Type: text/html; name*=%d%b\nX: %d%b\n\n",
+    "containers": b"Content-Type: multipart/x; name=%d%b\nX: %d%b\n\n",
+    "messages": b"Content-Type: message/rfc822\n\nSubject: %d%b\nFrom: %d%b\n\n",
+    "fields": b"Content-Type: message/rfc822\n\n" + b"X: %d%b\nY: %d%b\n" * 50 + b"\n",
+}
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_the_number_of_guesses_is_limited(kind, monkeypatch):
+    guesses = []
+    guess = guess_charset.guess_charset
+    monkeypatch.setattr(
+        guess_charset, "guess_charset", lambda data: guesses.append(data) or guess(data)
+    )
+    values = tuple(x for i in range(PARTS[kind].count(b"%d")) for x in (i, WORD))
+    part = b"--b\n" + PARTS[kind] % values + b"x\n"
+    parts = b"".join(part.replace(b"0", b"%d" % i) for i in range(1000))
+    message = b"Content-Type: multipart/mixed; boundary=b\n\n" + parts + b"--b--\n"
+    digest(message)
+    MailTokenizer().transform_one(message)
+    assert len(guesses) < 1000
