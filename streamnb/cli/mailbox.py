@@ -7,11 +7,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -83,16 +82,15 @@ def _with_progress(messages: Iterable[Message]) -> Iterator[Message]:
 def _readable(
     messages: Iterable[tuple[str, SourceMessage]],
     errors: list[StreamNBError],
-    not_empty: Collection[str] = (),
+    can_be_empty: bool = False,
 ) -> Iterator[tuple[str, str, bytes]]:
     """Yield label, name and content of each message; print and collect errors of unreadable ones.
 
-    An empty file is an error only if its name is in `not_empty`. In a folder, it is a message.
+    An empty file is an error, unless it `can_be_empty`.
     """
-    named = {str(Path(name)) for name in not_empty}
     for label, message in _with_progress(messages):
         content = message.content
-        if not content and message.name in named:
+        if not content and not can_be_empty:
             content = CorpusError(f"{message.name}: not learned: it is empty")
         if isinstance(content, StreamNBError):
             errors.append(content)
@@ -161,7 +159,7 @@ def learn(arguments: tuple[str, ...], program: bool, as_json: bool, binary: bool
     imap_access(*names)  # raises an error before a database is created
     labelled_by = PROGRAM if program else HUMAN
     with _collected_errors() as errors:
-        messages = _readable(_mix_sources(labelled_sources, binary), errors, names)
+        messages = _readable(_mix_sources(labelled_sources, binary), errors)
         first = next(messages, None)
         if first is None:  # without a message, no database is created
             return
@@ -291,7 +289,7 @@ def forget(
     from streamnb.mailbox.verdict_log import VerdictLog
 
     with _collected_errors() as errors, options.open_mailbox() as mailbox:
-        messages = _readable((("", item) for item in read_sources(source)), errors)
+        messages = _readable((("", item) for item in read_sources(source)), errors, True)
         if not erase:
             named = [(key.hex(), key) for key in keys]
             named += [(name, digest(content)) for _, name, content in messages]
@@ -352,7 +350,7 @@ def upgrade(new: str, source: tuple[str, ...], as_json: bool) -> None:
 
     imap_access(*source)  # raises an error before a database is created
     with _collected_errors() as errors, options.open_mailbox() as old:
-        messages = _readable((("", item) for item in read_sources(source)), errors, source)
+        messages = _readable((("", item) for item in read_sources(source)), errors)
         first = next(messages, None)
         if first is None:  # without a message, no database is created
             return

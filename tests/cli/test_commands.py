@@ -386,13 +386,22 @@ def test_export_to_bogofilter_names_the_omitted_classes(sample, tmp_path):
     assert (tmp_path / "d").read_bytes().startswith(b".MSG_COUNT 1 1\n")
 
 
-def test_an_empty_file_that_was_named_is_not_learned(tmp_path):
-    (tmp_path / "box").mkdir()
-    (tmp_path / "box" / "empty").touch()
-    for named in (tmp_path / "box" / "empty", "/dev/null"):
-        status, out, error = streamnb_command("learn", "spam", named, "--db", tmp_path / "db")
-        assert (status, out, error) == (3, "", f"streamnb: {named}: not learned: it is empty\n")
-    assert streamnb_command("learn", "spam", tmp_path / "box", "--db", tmp_path / "db")[0] == 0
+@pytest.mark.parametrize("folder", ["", "cur"])
+def test_an_empty_file_is_not_learned(tmp_path, folder):
+    """A full disk leaves empty files in a Maildir."""
+    for name in ("cur", "new", "tmp") if folder else ("",):
+        (tmp_path / "box" / name).mkdir(parents=True)
+    empty = tmp_path / "box" / folder / "1"
+    empty.touch()
+    for source in (empty, tmp_path / "box", "/dev/null"):
+        name = source if source == "/dev/null" else empty
+        status, out, error = streamnb_command("learn", "spam", source, "--db", tmp_path / "db")
+        assert (status, out, error) == (3, "", f"streamnb: {name}: not learned: it is empty\n")
+    (tmp_path / "box" / folder / "2").write_text("Subject: x\n\ny\n")
+    status, out, error = streamnb_command(
+        "learn", "spam", tmp_path / "box", "--db", tmp_path / "db"
+    )
+    assert (status, out.count(": learned\n"), error.count("it is empty")) == (3, 1, 1)
 
 
 def test_any_bytes_can_be_explained(model, tmp_path):

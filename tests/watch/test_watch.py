@@ -358,6 +358,17 @@ def test_unreadable_mail_is_learned_at_a_later_scan(scene, monkeypatch, most):
     assert scene.label(1) is None  # unlearned, so the watcher knew the previous folder
 
 
+def test_an_empty_file_is_not_learned(scene):
+    """A full disk leaves empty files."""
+    scene.dir.deliver(1)
+    scene.dir.find(1)[0].write_bytes(b"")
+    scene.scan()
+    scene.dir.move(1, "Junk")
+    scene.scan()
+    assert scene.report_lines[-1] == "Junk/1.host: skipped until the next scan: it cannot be read"
+    assert scene.box.label_of(digest(b"")) is None
+
+
 def test_a_folder_that_is_gone_for_a_while_is_waited_for(scene, monkeypatch, capsys):
     """A mail program renames the folder, or a backup is restored: watching continues afterwards."""
     looks = []

@@ -198,6 +198,8 @@ class MaildirAccount:
                 content = _read_file(self._paths[folder][uid], max_bytes)
             except (KeyError, FileNotFoundError):
                 continue
+            if not content:
+                raise OSError(errno.EINVAL, "the file is empty")
             try:
                 return decompress(content, max_bytes, f"{folder}/{uid}")
             except CorpusError as error:
