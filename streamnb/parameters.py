@@ -1,6 +1,7 @@
 """Parameters as data: each is declared once, in its class.
 
-A declaration has a default, a constraint, a role and a line of help. It determines
+A declaration has a default, a constraint and a role; the class's docstring has the meaning. They
+determine
 
 - the constructor, with its checks and its documentation;
 - the keys of the YAML configuration, and the reference page;
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 import textwrap
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -287,7 +289,7 @@ class Parameter(NamedTuple):
     role
         Its effect: "formula", "counts" or "training".
     help
-        Its meaning, in a sentence or two.
+        Its meaning, in a sentence or two, from the docstring of the class that declares it.
     type
         The annotation of its class.
     kw_only
@@ -297,14 +299,17 @@ class Parameter(NamedTuple):
     default: Any
     check: Constraint
     role: Role
-    help: str
+    help: str = ""
     type: str = ""
     kw_only: bool = False
 
 
-def parameter(check: Constraint, role: Role, help: str, *, default: Any) -> Any:  # noqa: A002
-    """Declare a parameter: a field of a class that `parameter_class` decorates."""
-    return Parameter(default, check, role, help)
+def parameter(check: Constraint, role: Role, *, default: Any) -> Any:
+    """Declare a parameter: a field of a class that `parameter_class` decorates.
+
+    The section "Parameters" of the class's docstring has its meaning.
+    """
+    return Parameter(default, check, role)
 
 
 def inherited(model: type[Any], name: str, **changes: Any) -> Any:
@@ -353,13 +358,15 @@ def parameter_class(*, kw_only: bool = False) -> Callable[[Class], Class]:
         """Add the table of parameters, the constructor and the documentation to a class."""
         cls: Any = decorated
         types = vars(cls).get("__annotations__", {})
+        meanings = _parameter_meanings(cls.__doc__ or "")  # without docstrings, there are none
         own: dict[str, Parameter | None] = {}
         for name, value in list(vars(cls).items()):
             if isinstance(value, Parameter):
                 type_text = types[name]
                 if type_text.startswith(_CONVERTED):
                     type_text = type_text.removeprefix(_CONVERTED).rpartition(", ")[0]
-                own[name] = value._replace(type=type_text, kw_only=kw_only)
+                text = meanings.get(name, value.help)
+                own[name] = value._replace(help=text, type=type_text, kw_only=kw_only)
                 setattr(cls, name, value.default)
             elif value is _ATTRIBUTE:
                 own[name] = None  # overrides a parameter of a base class
@@ -410,17 +417,31 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
     return __init__
 
 
+_SECTION = re.compile(r"\n*^Parameters\n-+\n((?:.+\n?)*)", re.M)
 _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
 
 
+def _parameter_meanings(docstring: str) -> dict[str, str]:
+    """Return the text below each name in the section "Parameters" of a class's docstring."""
+    meanings: dict[str, str] = {}
+    section = _SECTION.search(inspect.cleandoc(docstring))
+    for line in section[1].splitlines() if section else ():
+        if line.startswith(" "):
+            name = next(reversed(meanings))
+            meanings[name] = f"{meanings[name]} {line.strip()}".lstrip()
+        else:
+            meanings[line] = ""
+    return meanings
+
+
 class _Documentation:
-    """A class's docstring. Its section of parameters is created when it is read."""
+    """A class's docstring, with the section of all its parameters in place of its own ones."""
 
     def __init__(self, text: str, table: Mapping[str, Parameter]) -> None:
         self._text, self._table = text, table
 
     def __get__(self, instance: object, owner: type) -> str:
-        text = inspect.cleandoc(self._text)
+        text = _SECTION.sub("\n", inspect.cleandoc(self._text))
         lines = ["Parameters", "----------"]
         for name, entry in self._table.items():
             lines.append(f"{name} : {entry.type}, default {entry.default!r}")

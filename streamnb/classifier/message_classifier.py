@@ -62,23 +62,21 @@ _LABEL = Constraint(
 
 @parameter_class(kw_only=True)
 class DecisionParameters:
-    """Parameters of every classifier: the key of the message and the costs of decisions."""
+    """Parameters of every classifier: the key of the message and the costs of decisions.
 
-    positive: Label = parameter(
-        _LABEL,
-        "formula",
-        "The class whose wrong predictions are false alarms, such as spam.",
-        default="spam",
-    )
-    costs: Converted[Sequence[float], Costs] = parameter(
-        COSTS, "formula", "Costs of a false alarm, a miss and a review.", default=Costs()
-    )
-    on: str | None = parameter(
-        Text(none=True),
-        "formula",
-        "Key of the message if x is a dict; None if x is the message.",
-        default=None,
-    )
+    Parameters
+    ----------
+    positive
+        The class whose wrong predictions are false alarms, such as spam.
+    costs
+        Costs of a false alarm, a miss and a review.
+    on
+        Key of the message if x is a dict; None if x is the message.
+    """
+
+    positive: Label = parameter(_LABEL, "formula", default="spam")
+    costs: Converted[Sequence[float], Costs] = parameter(COSTS, "formula", default=Costs())
+    on: str | None = parameter(Text(none=True), "formula", default=None)
 
 
 @parameter_class()
@@ -87,6 +85,14 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
     Threads can share it: a lock protects each call of a public method.
+
+    Parameters
+    ----------
+    tokenizer
+        Computes the features of a message: a tokenizer, a function from a text to its tokens, or
+        `Views`.
+    model
+        A counting model, or a `ViewsNB` with a model for each view.
 
     Examples
     --------
@@ -103,19 +109,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     tokenizer: Converted[
         ScanningTransformer | Views | Callable[[str], Iterable[Any]], ScanningTransformer | Views
-    ] = parameter(
-        TOKENIZER,
-        "counts",
-        "Computes the features of a message: a tokenizer, a function from a text to its tokens, "
-        "or `Views`.",
-        default=None,
-    )
-    model: TextModel = parameter(
-        has_method("views_of", "a model of texts"),
-        "counts",
-        "A counting model, or a `ViewsNB` with a model for each view.",
-        default=None,
-    )
+    ] = parameter(TOKENIZER, "counts", default=None)
+    model: TextModel = parameter(has_method("views_of", "a model of texts"), "counts", default=None)
 
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
     # Columns of the table that the commands trained the classifier on; None for other data.

@@ -39,7 +39,32 @@ _VIEWS = ("words", "header", "body", "pairs", "bytes", "characters")
 
 @parameter_class(kw_only=True)
 class PresetParameters(DecisionParameters):
-    """Parameters of `TextClassifier` and `MailClassifier`."""
+    """Parameters of `TextClassifier` and `MailClassifier`.
+
+    Parameters
+    ----------
+    preset
+        The views if `views` is None. "default" has all views; "small" has no pairs of tokens, takes
+        two thirds of the time and less than half of the memory.
+    views
+        Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and
+        "body" (the words of each), for plain text "characters" (beyond ASCII). None for the views
+        of `preset`.
+    ngram_max
+        Length of the longest byte n-gram.
+    ngram_step
+        Difference in length, in bytes, between an n-gram and the next longer one. The probability
+        of a rare n-gram is taken from shorter ones. 0 for n-grams of one length.
+    first_bytes
+        Length of the start of a message to read: in bytes for the view "bytes", in characters for
+        the view "characters".
+    discriminative
+        True to give a message a larger weight if its class was less probable; False for equal
+        weights.
+    words
+        Tokenizer of the view of words: a MailTokenizer, Tokenizer or function from a text to its
+        tokens. Only a MailTokenizer has views of header and body. None for the default.
+    """
 
     alpha: float = inherited(DiscriminativeMultinomialNB, "alpha")
     complement: bool = inherited(DiscriminativeMultinomialNB, "complement", default=True)
@@ -47,45 +72,14 @@ class PresetParameters(DecisionParameters):
     length_norm_power: float = inherited(DiscriminativeMultinomialNB, "length_norm_power")
     decay: float = inherited(DiscriminativeMultinomialNB, "decay")
     max_features: int | None = inherited(DiscriminativeMultinomialNB, "max_features")
-    preset: str = parameter(
-        Choice(("default", "small")),
-        "counts",
-        'The views if `views` is None. "default" has all views; "small" has no pairs of tokens, '
-        "takes two thirds of the time and less than half of the memory.",
-        default="default",
-    )
+    preset: str = parameter(Choice(("default", "small")), "counts", default="default")
     views: Sequence[str] | None = parameter(
-        NameList(required=True, choices=_VIEWS, ordered=True, none=True),
-        "counts",
-        'Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and '
-        '"body" (the words of each), for plain text "characters" (beyond ASCII). None for the '
-        "views of `preset`.",
-        default=None,
+        NameList(required=True, choices=_VIEWS, ordered=True, none=True), "counts", default=None
     )
-    ngram_max: int = parameter(
-        Integer(1, 8), "counts", "Length of the longest byte n-gram.", default=4
-    )
-    ngram_step: int = parameter(
-        Integer(0, 6),
-        "counts",
-        "Difference in length, in bytes, between an n-gram and the next longer one. The "
-        "probability of a rare n-gram is taken from shorter ones. 0 for n-grams of one length.",
-        default=0,
-    )
-    first_bytes: int = parameter(
-        Integer(1, 1 << 24),
-        "counts",
-        'Length of the start of a message to read: in bytes for the view "bytes", in characters '
-        'for the view "characters".',
-        default=1500,
-    )
-    discriminative: bool = parameter(
-        Boolean(),
-        "counts",
-        "True to give a message a larger weight if its class was less probable; False for equal "
-        "weights.",
-        default=True,
-    )
+    ngram_max: int = parameter(Integer(1, 8), "counts", default=4)
+    ngram_step: int = parameter(Integer(0, 6), "counts", default=0)
+    first_bytes: int = parameter(Integer(1, 1 << 24), "counts", default=1500)
+    discriminative: bool = parameter(Boolean(), "counts", default=True)
     rate: float = inherited(ViewsNB, "rate", default=0.15)
     bound: float | None = inherited(ViewsNB, "bound", default=8.0)
     by_length: bool = inherited(ViewsNB, "by_length", default=True)
@@ -93,11 +87,7 @@ class PresetParameters(DecisionParameters):
     systems: int = inherited(ViewsNB, "systems", default=4)
     label_noise: float | None = inherited(ViewsNB, "label_noise")
     words: MailTokenizer | Tokenizer | Callable[[str], Iterable[Any]] | None = parameter(
-        OPTIONAL_TOKENIZER,
-        "counts",
-        "Tokenizer of the view of words: a MailTokenizer, Tokenizer or function from a text to its "
-        "tokens. Only a MailTokenizer has views of header and body. None for the default.",
-        default=None,
+        OPTIONAL_TOKENIZER, "counts", default=None
     )
     keep_names: bool = inherited(DiscriminativeMultinomialNB, "keep_names")
 

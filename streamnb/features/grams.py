@@ -10,11 +10,11 @@ from typing import Any
 from streamnb import _core
 from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.token_counts import TokenCounts
-from streamnb.features.words import KEEP_NAMES, ON, ScanningTransformer
+from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Mail
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.mail.parse import unwrap
-from streamnb.parameters import Boolean, Integer, parameter, parameter_class
+from streamnb.parameters import Boolean, Integer, inherited, parameter, parameter_class
 
 
 class InvertibleGrams(ScanningTransformer):
@@ -42,6 +42,20 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     than words, and both together rank best (Cormack 2007). Fields that filters add are left out, as
     in `MailTokenizer`. A message is bytes, a str or a parsed `Mail`.
 
+    Parameters
+    ----------
+    n
+        Length of an n-gram, in bytes.
+    first
+        Number of bytes read from the start, not counting skipped header fields.
+    casefold
+        True to convert ASCII letters to lower case.
+    mail
+        True if messages begin with a header, False for plain text.
+    step
+        If above 0, also count the suffixes of n - step, n - 2 step, ... bytes of each n-gram, for
+        `ContextNB`. n must then be a multiple of step and at most 6.
+
     References
     ----------
     Cormack, G. V. (2007). University of Waterloo participation in the TREC 2007 spam track.
@@ -53,30 +67,12 @@ class ByteGrams(InvertibleGrams, MailTransformer):
     {b'\nbu': 1, b'buy': 1}
     """
 
-    n: int = parameter(Integer(1, 8), "counts", "Length of an n-gram, in bytes.", default=4)
-    first: int = parameter(
-        Integer(1, 1 << 24),
-        "counts",
-        "Number of bytes read from the start, not counting skipped header fields.",
-        default=2000,
-    )
-    casefold: bool = parameter(
-        Boolean(), "counts", "True to convert ASCII letters to lower case.", default=True
-    )
-    mail: bool = parameter(
-        Boolean(),
-        "counts",
-        "True if messages begin with a header, False for plain text.",
-        default=True,
-    )
-    step: int = parameter(
-        Integer(0, 6),
-        "counts",
-        "If above 0, also count the suffixes of n - step, n - 2 step, ... bytes of each n-gram, "
-        "for `ContextNB`. n must then be a multiple of step and at most 6.",
-        default=0,
-    )
-    on: str | None = ON
+    n: int = parameter(Integer(1, 8), "counts", default=4)
+    first: int = parameter(Integer(1, 1 << 24), "counts", default=2000)
+    casefold: bool = parameter(Boolean(), "counts", default=True)
+    mail: bool = parameter(Boolean(), "counts", default=True)
+    step: int = parameter(Integer(0, 6), "counts", default=0)
+    on: str | None = inherited(WordParametersMixin, "on")
 
     def _new_scanner(self) -> _core.GramScanner:
         return _core.GramScanner(self.n, self.first, self.casefold, self.step)
@@ -108,6 +104,13 @@ class CharacterGrams(InvertibleGrams):
     has none of these n-grams, because the views of words and bytes cover it. A text is a str, or
     bytes in UTF-8.
 
+    Parameters
+    ----------
+    n
+        Length of the longest n-gram, in characters.
+    first
+        Number of characters read from the start.
+
     Examples
     --------
     >>> from streamnb.features.grams import CharacterGrams
@@ -117,16 +120,9 @@ class CharacterGrams(InvertibleGrams):
     {}
     """
 
-    n: int = parameter(
-        Integer(1, 3), "counts", "Length of the longest n-gram, in characters.", default=3
-    )
-    first: int = parameter(
-        Integer(1, 1 << 24),
-        "counts",
-        "Number of characters read from the start.",
-        default=1500,
-    )
-    on: str | None = ON
+    n: int = parameter(Integer(1, 3), "counts", default=3)
+    first: int = parameter(Integer(1, 1 << 24), "counts", default=1500)
+    on: str | None = inherited(WordParametersMixin, "on")
 
     def name(self, fingerprint: int, stored_name: Any = None) -> str:
         """Return `characters` and the n-gram in quotes, so that it differs from words."""
@@ -155,6 +151,13 @@ class WordPairs(MailTransformer):
     header fields are decoded and read with their names, and HTML is read with its tags. A message
     is bytes, a str or (with `mail`) a parsed `Mail`.
 
+    Parameters
+    ----------
+    first
+        Number of tokens read from the start of a message.
+    mail
+        True if a message is a mail; False for plain text.
+
     References
     ----------
     Siefkes, C., Assis, F., Chhabra, S. and Yerazunis, W. (2004). Combining Winnow and orthogonal
@@ -167,17 +170,10 @@ class WordPairs(MailTransformer):
     ['buy', 'now', 'buy now', '!!', 'now !!']
     """
 
-    first: int = parameter(
-        Integer(1, 1 << 20),
-        "counts",
-        "Number of tokens read from the start of a message.",
-        default=4000,
-    )
-    mail: bool = parameter(
-        Boolean(), "counts", "True if a message is a mail; False for plain text.", default=True
-    )
-    keep_names: bool = KEEP_NAMES
-    on: str | None = ON
+    first: int = parameter(Integer(1, 1 << 20), "counts", default=4000)
+    mail: bool = parameter(Boolean(), "counts", default=True)
+    keep_names: bool = inherited(WordParametersMixin, "keep_names")
+    on: str | None = inherited(WordParametersMixin, "on")
 
     def _new_scanner(self) -> _core.PairScanner:
         return _core.PairScanner(self.first, self.keep_names)

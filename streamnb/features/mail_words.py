@@ -59,22 +59,23 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
 
 @parameter_class(kw_only=True)
 class MailTransformer(ScanningTransformer):
-    """Base of the tokenizers that read header fields, except fields that filters add."""
+    """Base of the tokenizers that read header fields, except fields that filters add.
+
+    Parameters
+    ----------
+    headers
+        True to read header fields other than the subject.
+    drop_headers
+        Further fields to leave out, such as a field with the label.
+    """
 
     unpickled_attributes: ClassVar[tuple[str, ...]] = (
         *ScanningTransformer.unpickled_attributes,
         "_field_is_read",
         "_prefixes",
     )
-    headers: bool = parameter(
-        Boolean(), "counts", "True to read header fields other than the subject.", default=True
-    )
-    drop_headers: Sequence[str] | None = parameter(
-        NameList(none=True),
-        "counts",
-        "Further fields to leave out, such as a field with the label.",
-        default=None,
-    )
+    headers: bool = parameter(Boolean(), "counts", default=True)
+    drop_headers: Sequence[str] | None = parameter(NameList(none=True), "counts", default=None)
 
     def is_read(self, lower: bytes) -> bool:
         """Return True if the field with this lower-case name is read."""
@@ -116,6 +117,13 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
     Fields that filters add are never tokens. A mail is bytes, a str or a parsed `Mail`. Case makes
     words different, unless `casefold` is set.
 
+    Parameters
+    ----------
+    casefold
+        True to ignore case.
+    part
+        "header" for header fields alone, "body" for everything else, "all" for both.
+
     Examples
     --------
     >>> from streamnb import MailTokenizer
@@ -125,13 +133,8 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
      'url:www.example.com', 'url:example.com', 'url:com', 'url:now']
     """
 
-    casefold: bool = parameter(Boolean(), "counts", "True to ignore case.", default=False)
-    part: str = parameter(
-        Choice(("all", "header", "body")),
-        "counts",
-        '"header" for header fields alone, "body" for everything else, "all" for both.',
-        default="all",
-    )
+    casefold: bool = parameter(Boolean(), "counts", default=False)
+    part: str = parameter(Choice(("all", "header", "body")), "counts", default="all")
 
     def _on_change(self, name: str) -> None:
         super()._on_change(name)

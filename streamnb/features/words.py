@@ -23,6 +23,7 @@ from streamnb.parameters import (
     NameList,
     ParametersMixin,
     Text,
+    inherited,
     parameter,
     parameter_class,
 )
@@ -162,16 +163,6 @@ def read_message(x: Any, on: str | None) -> Any:
         ) from None
 
 
-ON = parameter(Text(none=True), "counts", "Key of the message if x is a dict.", default=None)
-
-KEEP_NAMES = parameter(
-    Boolean(),
-    "counts",
-    "True to pass the names of tokens to the model, for display.",
-    default=True,
-)
-
-
 # Parameters of `WordParametersMixin` that are options of the compiled scanner.
 _SCANNER_OPTIONS = (
     *("casefold", "inner", "min_length", "max_length", "ngrams", "binary", "sublinear"),
@@ -181,52 +172,48 @@ _SCANNER_OPTIONS = (
 
 @parameter_class()
 class WordParametersMixin:
-    """Parameters of the tokenizers that count words."""
+    """Parameters of the tokenizers that count words.
 
-    casefold: bool = parameter(Boolean(), "counts", "True to ignore case.", default=True)
+    Parameters
+    ----------
+    casefold
+        True to ignore case.
+    inner
+        ASCII characters that are part of a word if word characters are on both sides.
+    min_length
+        Characters of the shortest word; shorter ones are left out.
+    max_length
+        Characters of the longest word; longer ones are left out.
+    ngrams
+        Smallest and largest n-gram: (1, 2) for words and pairs of words.
+    binary
+        True to count each distinct token once (Metsis, Androutsopoulos and Paliouras, 2006).
+    sublinear
+        True to count a token with n occurrences as 1 + log2(n) (Manning, Raghavan and Schuetze
+        2008, section 6.4.1). The logarithm is interpolated linearly between powers of two. No
+        effect with `binary`.
+    keep_names
+        True to pass the names of tokens to the model, for display.
+    on
+        Key of the message if x is a dict.
+    """
+
+    casefold: bool = parameter(Boolean(), "counts", default=True)
     inner: str = parameter(
         Constraint(
             lambda value: isinstance(value, str) and set(value) <= set(string.punctuation),
             "a text of ASCII punctuation marks",
         ),
         "counts",
-        "ASCII characters that are part of a word if word characters are on both sides.",
         default="'-.$!",
     )
-    min_length: int = parameter(
-        Integer(1, 10**6),
-        "counts",
-        "Characters of the shortest word; shorter ones are left out.",
-        default=1,
-    )
-    max_length: int = parameter(
-        Integer(1, 10**6),
-        "counts",
-        "Characters of the longest word; longer ones are left out.",
-        default=40,
-    )
-    ngrams: tuple[int, int] = parameter(
-        IntegerRange(1, 8),
-        "counts",
-        "Smallest and largest n-gram: (1, 2) for words and pairs of words.",
-        default=(1, 1),
-    )
-    binary: bool = parameter(
-        Boolean(),
-        "counts",
-        "True to count each distinct token once (Metsis, Androutsopoulos and Paliouras, 2006).",
-        default=False,
-    )
-    sublinear: bool = parameter(
-        Boolean(),
-        "counts",
-        "True to count a token with n occurrences as 1 + log2(n), interpolated linearly between "
-        "powers of two (Manning, Raghavan and Schuetze 2008, section 6.4.1). No effect with "
-        "`binary`.",
-        default=False,
-    )
-    keep_names: bool = KEEP_NAMES
-    on: str | None = ON
+    min_length: int = parameter(Integer(1, 10**6), "counts", default=1)
+    max_length: int = parameter(Integer(1, 10**6), "counts", default=40)
+    ngrams: tuple[int, int] = parameter(IntegerRange(1, 8), "counts", default=(1, 1))
+    binary: bool = parameter(Boolean(), "counts", default=False)
+    sublinear: bool = parameter(Boolean(), "counts", default=False)
+    keep_names: bool = parameter(Boolean(), "counts", default=True)
+    on: str | None = parameter(Text(none=True), "counts", default=None)
 
     def _scanner_options(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SCANNER_OPTIONS}
@@ -241,6 +228,15 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     cannot split a word. In scripts without spaces (Chinese, Japanese, Thai ...) each pair of
     adjacent characters is a token. A text is a str or UTF-8 bytes.
 
+    Parameters
+    ----------
+    analyzer
+        "word"; or "char" for n-grams of characters, in which each run of white space is one space.
+    stop_words
+        Words to leave out. If `casefold` is true, their case is ignored too.
+    urls
+        True to split web addresses into host, domains and words of the path, prefixed `url:`.
+
     Examples
     --------
     >>> from streamnb import Tokenizer
@@ -252,25 +248,9 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
     {'spa': 1, 'pam': 1}
     """
 
-    analyzer: str = parameter(
-        Choice(("word", "char")),
-        "counts",
-        '"word"; or "char" for n-grams of characters, in which each run of white space is one '
-        "space.",
-        default="word",
-    )
-    stop_words: Sequence[str] | None = parameter(
-        NameList(none=True),
-        "counts",
-        "Words to leave out. If `casefold` is true, their case is ignored too.",
-        default=None,
-    )
-    urls: bool = parameter(
-        Boolean(),
-        "counts",
-        "True to split web addresses into host, domains and words of the path, prefixed `url:`.",
-        default=False,
-    )
+    analyzer: str = parameter(Choice(("word", "char")), "counts", default="word")
+    stop_words: Sequence[str] | None = parameter(NameList(none=True), "counts", default=None)
+    urls: bool = parameter(Boolean(), "counts", default=False)
 
     def _new_scanner(self) -> _core.Scanner:
         return _core.Scanner(
@@ -306,6 +286,11 @@ class CallableTokenizer(ScanningTransformer):
     place of a tokenizer. A file cannot store a function: save only the model, and create the
     classifier again from function and model.
 
+    Parameters
+    ----------
+    function
+        Returns the tokens of a text.
+
     Examples
     --------
     >>> from streamnb import Classifier, MultinomialNB
@@ -317,13 +302,10 @@ class CallableTokenizer(ScanningTransformer):
     """
 
     function: Callable[[Any], Iterable[Any]] | None = parameter(
-        Constraint(callable, "a function from a text to its tokens"),
-        "counts",
-        "Returns the tokens of a text.",
-        default=str.split,
+        Constraint(callable, "a function from a text to its tokens"), "counts", default=str.split
     )
-    keep_names: bool = KEEP_NAMES
-    on: str | None = ON
+    keep_names: bool = inherited(WordParametersMixin, "keep_names")
+    on: str | None = inherited(WordParametersMixin, "on")
 
     def _describe(self) -> str:
         name = getattr(self.function, "__qualname__", repr(self.function))

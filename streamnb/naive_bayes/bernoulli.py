@@ -16,14 +16,15 @@ from streamnb.parameters import Number, parameter, parameter_class
 
 @parameter_class()
 class BernoulliParameters(CountingParameters):
-    """Parameters of `BernoulliNB`."""
+    """Parameters of `BernoulliNB`.
 
-    binarize: float | None = parameter(
-        Number(none=True),
-        "counts",
-        "A feature is present if its value is above this. None counts as 0.",
-        default=0.0,
-    )
+    Parameters
+    ----------
+    binarize
+        A feature is present if its value is above this. None counts as 0.
+    """
+
+    binarize: float | None = parameter(Number(none=True), "counts", default=0.0)
 
 
 @parameter_class()

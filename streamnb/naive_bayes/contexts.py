@@ -35,6 +35,13 @@ class ContextNB(DiscriminativeMultinomialNB):
 
     A feature that is not a gram of `ByteGrams` has no context.
 
+    Parameters
+    ----------
+    step
+        Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.
+    spread
+        Back-off weight of the next shorter gram: u = spread sqrt(n_h).
+
     References
     ----------
     Bratko, A., Cormack, G., Filipic, B., Lynam, T. and Zupan, B. (2006). Spam filtering using
@@ -52,18 +59,8 @@ class ContextNB(DiscriminativeMultinomialNB):
     'spam'
     """
 
-    step: int = parameter(
-        Integer(1, 6),
-        "counts",
-        "Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.",
-        default=2,
-    )
-    spread: float = parameter(
-        Number(),
-        "training",
-        "Back-off weight of the next shorter gram: u = spread sqrt(n_h).",
-        default=3.0,
-    )
+    step: int = parameter(Integer(1, 6), "counts", default=2)
+    spread: float = parameter(Number(), "training", default=3.0)
 
     def _check_change(self, name: str, value: Any) -> None:
         super()._check_change(name, value)

@@ -53,22 +53,6 @@ _GRID = 2.0**-10
 # Numbers of columns of a matrix to look up, and of those of one look-up.
 _MAX_COLUMNS, _COLUMN_BLOCK = 1 << 22, 1 << 16
 
-DECAY = parameter(
-    Number(0.5, 1),
-    "training",
-    "Factor by which all counts are multiplied after each message; 1 for no decay.",
-    default=1.0,
-)
-MAX_FEATURES = parameter(
-    Integer(1, none=True),
-    "training",
-    "Maximum number of features of each view, for endless streams; None for no limit. Above it, "
-    "the features with the smallest total count are removed until three quarters of the limit "
-    "remain.",
-    default=None,
-)
-LENGTH_NORM_POWER = "Power of the number of features in the length normalisation, from 0 to 2."
-
 
 def round_to_grid(factor: float) -> float:
     """Return the nearest multiple of 2^-10; sums of such multiples are exact."""
@@ -77,48 +61,52 @@ def round_to_grid(factor: float) -> float:
 
 @parameter_class(kw_only=True)
 class LearnerParameters:
-    """Parameters of every counting model that are passed by name."""
+    """Parameters of every counting model that are passed by name.
 
-    length_norm: float | None = parameter(
-        Number(MIN_POSITIVE, none=True),
-        "formula",
-        "Length normalisation: log-likelihoods are divided by length_norm * m**length_norm_power. "
-        "m is the number of distinct features of the message that have a count. None for no "
-        "normalisation. Without it, scores of long "
-        "messages are too extreme, because words depend on each other.",
-        default=None,
-    )
-    length_norm_power: float = parameter(Number(0, 2), "formula", LENGTH_NORM_POWER, default=0.5)
-    decay: float = DECAY
-    max_features: int | None = MAX_FEATURES
-    keep_names: bool = parameter(
-        Boolean(),
-        "counts",
-        "True to store the names of features, so that explanations can show them.",
-        default=True,
-    )
+    Parameters
+    ----------
+    length_norm
+        Length normalisation: log-likelihoods are divided by length_norm * m**length_norm_power. m
+        is the number of distinct features of the message that have a count. None for no
+        normalisation. Without it, scores of long messages are too extreme, because words depend on
+        each other.
+    length_norm_power
+        Power of the number of features in the length normalisation, from 0 to 2.
+    decay
+        Factor by which all counts are multiplied after each message; 1 for no decay.
+    max_features
+        Maximum number of features of each view, for endless streams; None for no limit. Above it,
+        the features with the smallest total count are removed until three quarters of the limit
+        remain.
+    keep_names
+        True to store the names of features, so that explanations can show them.
+    """
+
+    length_norm: float | None = parameter(Number(MIN_POSITIVE, none=True), "formula", default=None)
+    length_norm_power: float = parameter(Number(0, 2), "formula", default=0.5)
+    decay: float = parameter(Number(0.5, 1), "training", default=1.0)
+    max_features: int | None = parameter(Integer(1, none=True), "training", default=None)
+    keep_names: bool = parameter(Boolean(), "counts", default=True)
 
 
 @parameter_class()
 class CountingParameters(LearnerParameters):
-    """Parameters of every counting model: alpha, prior and unseen also by position."""
+    """Parameters of every counting model: alpha, prior and unseen also by position.
 
-    alpha: float = parameter(
-        POSITIVE, "formula", "Additive (Laplace, Lidstone) smoothing.", default=1.0
-    )
-    prior: Prior = parameter(
-        ClassPrior(),
-        "formula",
-        'Class prior: "learned" (proportional to the weight learned), "uniform", or a dict of '
-        "labels to shares, which need not sum to 1.",
-        default="learned",
-    )
-    unseen: str = parameter(
-        Choice(("ignore", "smooth")),
-        "formula",
-        'Features without a count: "ignore" them, or "smooth" their count of zero.',
-        default="ignore",
-    )
+    Parameters
+    ----------
+    alpha
+        Additive (Laplace, Lidstone) smoothing.
+    prior
+        Class prior: "learned" (proportional to the weight learned), "uniform", or a dict of labels
+        to shares, which need not sum to 1.
+    unseen
+        Features without a count: "ignore" them, or "smooth" their count of zero.
+    """
+
+    alpha: float = parameter(POSITIVE, "formula", default=1.0)
+    prior: Prior = parameter(ClassPrior(), "formula", default="learned")
+    unseen: str = parameter(Choice(("ignore", "smooth")), "formula", default="ignore")
 
 
 CacheEntry = TypeVar("CacheEntry")

@@ -8,8 +8,15 @@ from streamnb import _core
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
-from streamnb.naive_bayes.multinomial import COMPLEMENT, MultinomialNB
-from streamnb.parameters import MIN_POSITIVE, POSITIVE, Boolean, Number, parameter, parameter_class
+from streamnb.naive_bayes.multinomial import MultinomialNB, MultinomialParameters
+from streamnb.parameters import (
+    MIN_POSITIVE,
+    POSITIVE,
+    Number,
+    inherited,
+    parameter,
+    parameter_class,
+)
 
 
 def residuals(
@@ -46,36 +53,28 @@ def residuals(
 
 @parameter_class()
 class DiscriminativeParameters(CountingParameters):
-    """Parameters of `DiscriminativeMultinomialNB`. The learned counts depend on them."""
+    """Parameters of `DiscriminativeMultinomialNB`. The learned counts depend on them.
 
-    alpha: float = parameter(
-        POSITIVE,
-        "training",
-        "Additive smoothing. Choose a smaller value than for `MultinomialNB`, because counts are "
-        "smaller.",
-        default=0.1,
-    )
-    length_norm: float | None = parameter(
-        Number(MIN_POSITIVE, none=True),
-        "training",
-        "As for `MultinomialNB`. Without it, most probabilities are near 1, and the model learns "
-        "nothing of a message that it predicts with probability 1.",
-        default=0.8,
-    )
-    length_norm_power: float = parameter(
-        Number(0, 2),
-        "training",
-        "The power of the number of features in `length_norm`, from 0 to 2.",
-        default=2 / 3,
-    )
-    complement: bool = parameter(Boolean(), "training", COMPLEMENT, default=False)
-    min_update: float = parameter(
-        Number(0, 1),
-        "training",
-        "A message is not learned if its update weight is below this: the model predicts it well "
-        "already, and the table of counts stays small.",
-        default=0.0,
-    )
+    Parameters
+    ----------
+    alpha
+        Additive smoothing. Choose a smaller value than for `MultinomialNB`, because counts are
+        smaller.
+    length_norm
+        As for `MultinomialNB`. Without it, most probabilities are near 1, and the model learns
+        nothing of a message that it predicts with probability 1.
+    length_norm_power
+        The power of the number of features in `length_norm`, from 0 to 2.
+    min_update
+        A message is not learned if its update weight is below this: the model predicts it well
+        already, and the table of counts stays small.
+    """
+
+    alpha: float = parameter(POSITIVE, "training", default=0.1)
+    length_norm: float | None = parameter(Number(MIN_POSITIVE, none=True), "training", default=0.8)
+    length_norm_power: float = parameter(Number(0, 2), "training", default=2 / 3)
+    complement: bool = inherited(MultinomialParameters, "complement", role="training")
+    min_update: float = parameter(Number(0, 1), "training", default=0.0)
 
 
 @parameter_class()

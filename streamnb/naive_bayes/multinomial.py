@@ -31,15 +31,16 @@ def complement_weights(cells: Floats, counts: Counts, alpha: float) -> Floats:
 
 @parameter_class()
 class ComplementParameters(CountingParameters):
-    """Parameters of `ComplementNB`."""
+    """Parameters of `ComplementNB`.
 
-    prior: Prior = parameter(
-        ClassPrior(("none", "learned", "uniform")),
-        "formula",
-        'Class prior: "none", "learned" (proportional to the weight learned), "uniform", or a '
-        "dict of labels to shares, which need not sum to 1.",
-        default="none",
-    )
+    Parameters
+    ----------
+    prior
+        Class prior: "none", "learned" (proportional to the weight learned), "uniform", or a dict of
+        labels to shares, which need not sum to 1.
+    """
+
+    prior: Prior = parameter(ClassPrior(("none", "learned", "uniform")), "formula", default="none")
     foreign_names: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("fit_prior", "class_prior"),
         "scikit-learn ignores it if there are two classes or more; leave it out, or use prior=",
@@ -89,19 +90,22 @@ class ComplementNB(ComplementParameters, CountingNB):
         return complement_weights(cells, self.counts, self._smoothing(factor))
 
 
-COMPLEMENT = (
-    "With K > 2 classes, score a class by the counts of all other classes, as `ComplementNB` does. "
-    "The length normalisation then has the power 1/2. With two classes it has no effect."
-)
 # Chosen on half of the texts with more than two classes; with .4, accuracy is .06 points lower.
 _COMPLEMENT_POWER = 0.5
 
 
 @parameter_class()
 class MultinomialParameters(CountingParameters):
-    """Parameters of `MultinomialNB`."""
+    """Parameters of `MultinomialNB`.
 
-    complement: bool = parameter(Boolean(), "formula", COMPLEMENT, default=False)
+    Parameters
+    ----------
+    complement
+        With K > 2 classes, score a class by the counts of all other classes, as `ComplementNB`
+        does. The length normalisation then has the power 1/2. With two classes it has no effect.
+    """
+
+    complement: bool = parameter(Boolean(), "formula", default=False)
 
 
 @parameter_class()

@@ -88,6 +88,28 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     A message is a sequence of views: a `TokenCounts` or a dict of counts for each model. A single
     `TokenCounts` or dict is passed to all models.
 
+    Parameters
+    ----------
+    models
+        The model of each view: a `DiscriminativeMultinomialNB` or another counting model. None for
+        a single view.
+    rate
+        Step size of the learned calibration weights.
+    label_noise
+        Fraction of wrong labels. Labels that are probably wrong are learned with a smaller weight.
+        None to estimate the fraction (then `decay` should be at least 0.999), 0 to trust every
+        label.
+    bound
+        Maximum log-odds (nats) that one view can give against a class: d becomes bound tanh(d /
+        bound), so no view is overconfident. None for no bound.
+    by_length
+        True to add calibration weights for each range of message lengths (a power of two of
+        features) to the shared ones.
+    systems
+        Number of systems, which read the same counts with different alphas (`SystemPool`). Their
+        probabilities are averaged; better ones get larger weights. One system has alpha; two have
+        alpha times 1 and 10; three times 0.32, 1 and 10; four times 0.32, 1, 3.2 and 10.
+
     Attributes
     ----------
     receipt : Receipt
@@ -112,43 +134,15 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             _are_models, "a list of counting models, a different object for each view", none=True
         ),
         "counts",
-        "The model of each view: a `DiscriminativeMultinomialNB` or another counting model. None "
-        "for a single view.",
         default=None,
     )
-    rate: float = parameter(
-        Number(0, 100), "training", "Step size of the learned calibration weights.", default=0.3
-    )
+    rate: float = parameter(Number(0, 100), "training", default=0.3)
     label_noise: float | None = parameter(
-        Number(0, 0.5, below=True, none=True),
-        "training",
-        "Fraction of wrong labels. Labels that are probably wrong are learned with a smaller "
-        "weight. None to estimate the fraction (then `decay` should be at least 0.999), 0 to "
-        "trust every label.",
-        default=None,
+        Number(0, 0.5, below=True, none=True), "training", default=None
     )
-    bound: float | None = parameter(
-        Number(1e-3, 1e9, none=True),
-        "training",
-        "Maximum log-odds (nats) that one view can give against a class: d becomes "
-        "bound tanh(d / bound), so no view is overconfident. None for no bound.",
-        default=None,
-    )
-    by_length: bool = parameter(
-        Boolean(),
-        "training",
-        "True to add calibration weights for each range of message lengths (a power of two of "
-        "features) to the shared ones.",
-        default=False,
-    )
-    systems: int = parameter(
-        Integer(1, 4),
-        "counts",
-        "Number of systems, which read the same counts with different alphas (`SystemPool`). Their "
-        "probabilities are averaged; better ones get larger weights. One system has alpha; two "
-        "have alpha times 1 and 10; three times 0.32, 1 and 10; four times 0.32, 1, 3.2 and 10.",
-        default=1,
-    )
+    bound: float | None = parameter(Number(1e-3, 1e9, none=True), "training", default=None)
+    by_length: bool = parameter(Boolean(), "training", default=False)
+    systems: int = parameter(Integer(1, 4), "counts", default=1)
     receipt: Receipt | None = attribute(init=False)
     recalibration: SystemPool = attribute(init=False)
     noise: LabelNoise = attribute(init=False)

@@ -34,6 +34,13 @@ class WindowNB(TextModel):
     noise are learned from all messages; only counts and the sums of their update weights leave the
     window. A window cannot be written to a file: save the model inside.
 
+    Parameters
+    ----------
+    model
+        A model of texts or tables. Train it only through the window.
+    size
+        Number of messages in the window.
+
     Examples
     --------
     >>> from streamnb import MultinomialNB, WindowNB
@@ -45,12 +52,9 @@ class WindowNB(TextModel):
     """
 
     model: TextModel = parameter(
-        has_method("unlearn", "a model of texts or tables"),
-        "counts",
-        "A model of texts or tables. Train it only through the window.",
-        default=None,
+        has_method("unlearn", "a model of texts or tables"), "counts", default=None
     )
-    size: int = parameter(Integer(), "training", "Number of messages in the window.", default=1000)
+    size: int = parameter(Integer(), "training", default=1000)
     receipt: Receipt | None = attribute(init=False)
 
     order_dependence_reason = "the messages in a window depend on the order of the stream"

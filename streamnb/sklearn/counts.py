@@ -29,14 +29,6 @@ from streamnb.naive_bayes.multinomial import ComplementParameters, MultinomialPa
 from streamnb.parameters import Constraint, attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
 
-_TOKENIZER = parameter(
-    Constraint(lambda value: True),
-    "counts",
-    "A tokenizer for texts, or a callable from a text to its tokens; None for "
-    "`streamnb.Tokenizer()`.",
-    default=None,
-)
-
 
 def _is_list_of_dicts(X: Any) -> bool:
     return isinstance(X, list) and isinstance(X[0], Mapping)
@@ -71,10 +63,16 @@ class _CountsEstimator(Estimator):
 
     Only features with a count are smoothed; scikit-learn smooths all columns. With columns that
     have no count, as in folds of a matrix, probabilities differ a little from scikit-learn's.
+
+    Parameters
+    ----------
+    tokenizer
+        A tokenizer for texts, or a callable from a text to its tokens; None for
+        `streamnb.Tokenizer()`.
     """
 
     is_signed = False  # whether values may be below zero
-    tokenizer: Any = _TOKENIZER
+    tokenizer: Any = parameter(Constraint(lambda value: True), "counts", default=None)
     text_: bool = attribute(init=False)
 
     def __sklearn_tags__(self) -> Any:

@@ -19,13 +19,15 @@ class _TextEstimator(PresetParameters, Estimator):
 
     X is a sequence of texts, an array of shape (n, 1) or a frame with one column; with `on` also a
     frame, or a list of dicts, that has the texts under that name.
+
+    Parameters
+    ----------
+    costs
+        Costs of a false alarm, a miss and a review, for `model_.classify`.
     """
 
     costs: tuple[float, float, float] = parameter(  # type: ignore[assignment]  # a plain one
-        classifier.COSTS,
-        "formula",
-        "Costs of a false alarm, a miss and a review, for `model_.classify`.",
-        default=tuple(classifier.Costs()),
+        classifier.COSTS, "formula", default=tuple(classifier.Costs())
     )
 
     def __sklearn_tags__(self) -> Any:

@@ -215,40 +215,33 @@ class _Parents(NameList):
 
 @parameter_class()
 class AODEParameters(PriorParameter):
-    """Parameters of `AODE`."""
+    """Parameters of `AODE`.
 
-    parents: int | Collection[Hashable] | None = parameter(
-        _Parents(),
-        "counts",
-        "The features that are parents: None for all, their names, or the maximum number for a "
-        "row. With a number, the features with the smallest fingerprints are parents. "
-        "The time for a row is proportional to features times parents, so text needs a maximum.",
-        default=None,
-    )
-    min_count: float = parameter(
-        Number(),
-        "formula",
-        "A parent is used only if its level was learned with at least this weight. A row without "
-        "such a parent is classified by naive Bayes.",
-        default=1.0,
-    )
-    sparse: bool = parameter(
-        Boolean(),
-        "counts",
-        "True for text and other rows that contain only present features. P(x_j | c, x_i) is then "
-        "the share of x_j in all features that occurred together with x_i, as in multinomial "
-        "naive Bayes.",
-        default=False,
-    )
-    back_off: float = parameter(
-        POSITIVE,
-        "formula",
-        "For sparse rows: P(x_j | c, x_i) is estimated from the rows with x_i and from all rows of "
-        "class c. These have the weight of this number of features. Pairs of words are rare, so "
-        "their own counts are small.",
-        default=200.0,
-    )
-    alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
+    Parameters
+    ----------
+    parents
+        The features that are parents: None for all, their names, or the maximum number for a row.
+        With a number, the features with the smallest fingerprints are parents. The time for a row
+        is proportional to features times parents, so text needs a maximum.
+    min_count
+        A parent is used only if its level was learned with at least this weight. A row without such
+        a parent is classified by naive Bayes.
+    sparse
+        True for text and other rows that contain only present features. P(x_j | c, x_i) is then the
+        share of x_j in all features that occurred together with x_i, as in multinomial naive Bayes.
+    back_off
+        For sparse rows: P(x_j | c, x_i) is estimated from the rows with x_i and from all rows of
+        class c. These have the weight of this number of features. Pairs of words are rare, so their
+        own counts are small.
+    alpha
+        Additive smoothing.
+    """
+
+    parents: int | Collection[Hashable] | None = parameter(_Parents(), "counts", default=None)
+    min_count: float = parameter(Number(), "formula", default=1.0)
+    sparse: bool = parameter(Boolean(), "counts", default=False)
+    back_off: float = parameter(POSITIVE, "formula", default=200.0)
+    alpha: float = parameter(Number(), "formula", default=1.0)
 
 
 @parameter_class()

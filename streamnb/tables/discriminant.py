@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.parameters import Choice, Number, parameter, parameter_class
+from streamnb.parameters import Choice, Number, inherited, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
-from streamnb.tables.parameters import VAR_SMOOTHING, PriorParameter
+from streamnb.tables.parameters import NormalParameters, PriorParameter
 
 
 class _Normals(NamedTuple):
@@ -24,29 +24,24 @@ class _Normals(NamedTuple):
 
 @parameter_class()
 class DiscriminantParameters(PriorParameter):
-    """Parameters of `GaussianDiscriminantAnalysis`."""
+    """Parameters of `GaussianDiscriminantAnalysis`.
 
-    covariance: str = parameter(
-        Choice(("shared", "own")),
-        "formula",
-        '"shared" for one covariance of all classes, "own" for one of each class.',
-        default="shared",
-    )
-    shrinkage: float = parameter(
-        Number(0, 1),
-        "formula",
-        "From 0 to 1: each covariance is (1 - shrinkage) times the estimate, plus shrinkage times "
-        "the mean variance on the diagonal.",
-        default=0.0,
-    )
-    ddof: int = parameter(
-        Choice((0, 1)),
-        "formula",
-        "Delta degrees of freedom: covariances are sums of products divided by (weight - ddof). 0 "
-        "for maximum likelihood (as in scikit-learn), 1 for unbiased estimates.",
-        default=0,
-    )
-    var_smoothing: float = VAR_SMOOTHING
+    Parameters
+    ----------
+    covariance
+        "shared" for one covariance of all classes, "own" for one of each class.
+    shrinkage
+        From 0 to 1: each covariance is (1 - shrinkage) times the estimate, plus shrinkage times the
+        mean variance on the diagonal.
+    ddof
+        Delta degrees of freedom: covariances are sums of products divided by (weight - ddof). 0 for
+        maximum likelihood (as in scikit-learn), 1 for unbiased estimates.
+    """
+
+    covariance: str = parameter(Choice(("shared", "own")), "formula", default="shared")
+    shrinkage: float = parameter(Number(0, 1), "formula", default=0.0)
+    ddof: int = parameter(Choice((0, 1)), "formula", default=0)
+    var_smoothing: float = inherited(NormalParameters, "var_smoothing")
 
 
 @parameter_class()

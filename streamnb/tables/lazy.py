@@ -145,19 +145,22 @@ class WindowOfRows(LevelCounts):
 
 @parameter_class()
 class LazyParameters:
-    """Parameters of `LazyBayesianRules`."""
+    """Parameters of `LazyBayesianRules`.
 
-    size: int = parameter(
-        Integer(1, 10**6),
-        "counts",
-        "Number of examples stored: the last ones learned. A prediction takes O(size n^2) time "
-        "for n features.",
-        default=1000,
-    )
-    alpha: float = parameter(Number(), "formula", "Additive smoothing.", default=1.0)
-    level: float = parameter(
-        Number(0, 1), "formula", "Significance level of the one-sided sign test.", default=0.05
-    )
+    Parameters
+    ----------
+    size
+        Number of examples stored: the last ones learned. A prediction takes O(size n^2) time for n
+        features.
+    alpha
+        Additive smoothing.
+    level
+        Significance level of the one-sided sign test.
+    """
+
+    size: int = parameter(Integer(1, 10**6), "counts", default=1000)
+    alpha: float = parameter(Number(), "formula", default=1.0)
+    level: float = parameter(Number(0, 1), "formula", default=0.05)
 
 
 @parameter_class()

@@ -212,20 +212,22 @@ class MixedStatistics(Statistics):
 
 @parameter_class(kw_only=True)
 class MixedParameters(PriorParameter, NormalParameters, LevelParameters):
-    """Parameters of `MixedNB`."""
+    """Parameters of `MixedNB`.
+
+    Parameters
+    ----------
+    numeric
+        Names of the numeric features. If a feature is in neither list, its numbers are numeric, and
+        its other values (text, truth values and so on) are levels.
+    categorical
+        Names of the features whose values are levels.
+    """
 
     numeric: Collection[Hashable] | None = parameter(
-        NameList(object, none=True),
-        "counts",
-        "Names of the numeric features. If a feature is in neither list, its numbers are numeric, "
-        "and its other values (text, truth values and so on) are levels.",
-        default=None,
+        NameList(object, none=True), "counts", default=None
     )
     categorical: Collection[Hashable] | None = parameter(
-        NameList(object, none=True),
-        "counts",
-        "Names of the features whose values are levels.",
-        default=None,
+        NameList(object, none=True), "counts", default=None
     )
 
 

@@ -39,6 +39,16 @@ def test_docstring_examples(name, repository, monkeypatch, tmp_path):
     assert failed == 0
 
 
+def test_docstrings_of_classes_have_the_meaning_of_each_parameter():
+    modules = map(importlib.import_module, MODULES)
+    classes = {
+        value for module in modules for value in vars(module).values() if type(value) is type
+    }
+    tables = [getattr(each, "parameter_table", {}) for each in classes]
+    assert len([table for table in tables if table]) > 50
+    assert [name for table in tables for name, entry in table.items() if not entry.help] == []
+
+
 def test_enough_examples_are_run():
     finder = doctest.DocTestFinder()
     examples = [
