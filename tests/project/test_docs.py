@@ -42,7 +42,7 @@ def test_docstring_examples(name, repository, monkeypatch, tmp_path):
 def test_docstrings_of_classes_have_the_meaning_of_each_parameter():
     modules = map(importlib.import_module, MODULES)
     classes = {
-        value for module in modules for value in vars(module).values() if type(value) is type
+        value for module in modules for value in vars(module).values() if isinstance(value, type)
     }
     tables = [getattr(each, "parameter_table", {}) for each in classes]
     assert len([table for table in tables if table]) > 50
