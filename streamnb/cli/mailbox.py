@@ -196,7 +196,15 @@ def _labelled_sources(arguments: tuple[str, ...]) -> dict[str, list[str]]:
     if "=" not in arguments[0]:
         if len(arguments) < 2:
             raise click.UsageError("Missing argument 'SOURCE...'.")
-        return {parse_label(arguments[0]): list(arguments[1:])}
+        label, sources = parse_label(arguments[0]), list(arguments[1:])
+        for word in sources:
+            # `learn spam JUNK ham INBOX` must not learn INBOX as spam
+            if word != "-" and not set("/.") & set(word) and not os.path.lexists(word):
+                raise click.UsageError(
+                    f"{word}: no such file or directory; to learn several classes, write "
+                    f"{label}={sources[0]} and {word}=SOURCE"
+                )
+        return {label: sources}
     labelled_sources: dict[str, list[str]] = {}
     for pair in arguments:
         label, equals, source = pair.partition("=")

@@ -145,6 +145,23 @@ def test_errors_are_one_line(sample, model, tmp_path, arguments, status, message
     assert message in error
 
 
+def test_learn_does_not_take_a_second_class_for_a_source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("junk", "inbox"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.eml").write_text(f"Subject: {name}\n\nwords of {name}\n")
+    learn = ["learn", "--db", "mail.db"]
+    status, out, error = streamnb_command(*learn, "spam", "junk", "not-spam", "inbox")
+    assert (status, out) == (2, "")
+    assert "not-spam: no such file or directory" in error
+    assert "write spam=junk and not-spam=SOURCE" in error
+    assert not (tmp_path / "mail.db").exists()
+    # a file can move before it is read, so the other files are learned
+    status, out, error = streamnb_command(*learn, "spam", "junk", "inbox/2.eml")
+    assert (status, out) == (3, "junk/1.eml: learned\n")
+    assert "inbox/2.eml: cannot be read" in error
+
+
 def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):
     corpus = tmp_path / "texts.txt"
     corpus.write_text("".join(f"{label}\tword {label}\n" for label in ("a", "b", "c") * 5))
