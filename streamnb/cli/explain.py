@@ -52,8 +52,8 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 
     The verdict is from the mailbox or, if given, from the MODEL file that `fit` or `replay --save`
     wrote. The column evidence has the token's log-odds and the class that they favour. The other
-    columns have the token's counts in each class. If all classes are ham and spam, the log-odds are
-    for spam; otherwise, for the predicted class. In JSON, log_odds_of names that class.
+    columns have the token's counts in each class. In JSON, positive log-odds are evidence for the
+    class log_odds_of: spam if all classes are ham and spam, otherwise the predicted class.
 
     \b
     Examples:

@@ -108,8 +108,8 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
 
     The models must be of one kind, with the same tokenizer. For the models multinomial, bernoulli
     and complement, the result equals training on all messages. For the default model the counts
-    are added, and the calibration of the model with most messages is kept. The columns are those of
-    the first model that was trained on a table.
+    are added, and the calibration of the model with most messages is kept. The merged model reads
+    the columns of the first model that was trained on a table.
 
     \b
     Example:

@@ -56,13 +56,15 @@ range_options: options.Decorator = options.combine_options(
         "--skip",
         type=options.WholeRange(min=0),
         metavar="N",
-        help="Leave out the first N messages of the order.",
+        help="Leave out the first N messages, in the order of --order.",
     ),
 )
 # The options of `replay` and `evaluate`, in the reverse order of the help.
 run_options: options.Decorator = options.combine_options(
     options.quiet_option,
-    click.option("--details", is_flag=True, help="Also print the reliability of probabilities."),
+    click.option(
+        "--details", is_flag=True, help="Also compare predicted probabilities with the outcomes."
+    ),
     options.json_object_option,
     click.option(
         "--intervals/--no-intervals",

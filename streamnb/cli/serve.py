@@ -173,8 +173,8 @@ def _networks(
     "--delimiter",
     type=options.AnyText(),
     metavar="CHARACTERS",
-    help="With --users: characters that begin an extension, as Postfix's recipient_delimiter; "
-    "'' for no extensions. Default: +.",
+    help="With --users: characters that begin the extension of an address (ann+lists), as in "
+    "Postfix's recipient_delimiter; '' for no extensions. Default: +.",
 )
 @click.option(
     "--certificate", metavar="FILE", help="Offer STARTTLS with this certificate (PEM; needs --key)."

@@ -232,7 +232,7 @@ def watch(
     since the last run.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
-    status`). SIGTERM ends the command, and so does the end of the program that reads its output.
+    status`). The command ends on SIGTERM, and when the program that reads its output ends.
 
     \b
     Example:

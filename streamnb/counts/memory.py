@@ -327,7 +327,7 @@ class MemoryCounts:
             raise ValueError("the scale of the counts is not valid")
         evictions = header["evictions"]
         if type(evictions) is not int or evictions < 0:
-            raise ValueError("the number of evictions is not valid")
+            raise ValueError("the number of evictions is not a whole number >= 0")
         names, name_ends = array("names", "u1", optional=True), None
         if names is not None:
             names, name_ends = names.tobytes(), array("name_ends", "<u8")

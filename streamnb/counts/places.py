@@ -183,7 +183,7 @@ class LocatedFeatures(NamedTuple):
 
 
 def locate_features(fingerprints: Keys, places: Ints, page: Page) -> LocatedFeatures:
-    """Return features with their places and the page that has their blocks."""
+    """Return features with their places, and their rows in a page that has the blocks of all."""
     is_known = places >= 0
     return LocatedFeatures(
         fingerprints, places, page, page.rows(places if is_known.all() else places[is_known])

@@ -80,7 +80,7 @@ def rebuild(mailbox: StoredClassifier, progress: Progress = iter) -> int:
 
 
 class _Learned(NamedTuple):
-    """A model in memory, the number of messages of each feature by view, and the receipts."""
+    """The rebuilt model in memory, each feature's number of messages by view, and the receipts."""
 
     model: TextModel
     message_counts: list[MemoryCounts]

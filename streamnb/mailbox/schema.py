@@ -1,4 +1,4 @@
-"""The tables of a mailbox's database, and names in its table of states."""
+"""The tables of a mailbox's database, and the names under which it stores state."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def mixed(
 
 
 def read_one(path: str) -> bytes:
-    """Read the beginning of a file, a pipe or (-) standard input as one message."""
+    """Read at most `MAX_MESSAGE` bytes of one message from a file, a pipe or standard input (-)."""
     if path == "-":
         if sys.stdin is None:
             raise CorpusError("-: standard input is closed")

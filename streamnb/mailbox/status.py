@@ -116,7 +116,7 @@ RECENT = 1000  # number of messages for the error rate
 
 
 class Learned(NamedTuple):
-    """Number of messages of a class by label's author and source."""
+    """The number of messages of a class whose labels have the same author and source."""
 
     label: str
     labelled_by: str

@@ -103,7 +103,7 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
         raise ValueError(f"since: expected a finite number, not {since}")
 
     def undone() -> Undone:
-        """Remove and restore the labels, within a transaction."""
+        """Remove the labels since that time and restore the earlier ones, within a transaction."""
         find = (
             "SELECT id, digest, tokens IS NULL, removed_at IS NULL FROM ledger "  # noqa: S608 (ours)
             f"WHERE NOT {IS_RETIRED} AND "
@@ -151,7 +151,7 @@ def redo(mailbox: StoredClassifier) -> Redone:
     """Reverse the last `undo`, once: learn again the labels that it removed, exactly."""
 
     def redone() -> Redone:
-        """Learn and remove the labels again, within a transaction."""
+        """Learn again the labels that `undo` removed, and remove those that it restored."""
         removed_at = 0
         run = mailbox.database.connection.execute
         if "undone" not in mailbox.database.tables():

@@ -137,7 +137,8 @@ class VerdictLog:
         """Set the limits and delete verdicts beyond them."""
         if not 0 <= limits.most <= 100_000 or not 0 <= limits.days <= 36_500:
             raise ValueError(
-                f"the limits are at most 100,000 messages and 36,500 days, not {limits}"
+                "verdicts are stored for at most 100,000 messages and 36,500 days, not for "
+                f"{limits.most:,} messages and {limits.days:g} days"
             )
         with self._writing() as connection:
             self.mailbox.database.store_value("record", limits._asdict())
@@ -199,8 +200,8 @@ class VerdictLog:
     def _expiry(connection: Any, limits: LogLimits) -> float | None:
         """Return the time before which entries are too old; None if no entry is too old.
 
-        Entries with a time in the future, from a clock that was ahead, are ignored. As the first
-        entry, such an entry would keep all later ones.
+        Entries with a time in the future, from a clock that was ahead, are ignored. If the first
+        entry is such an entry, no entry would ever expire.
         """
         now, age_s = time.time(), limits.days * 86400
         (first,) = connection.execute(

@@ -533,7 +533,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
     def token_contributions(
         self, tokens: TokenCounts, factor: float = 1.0
     ) -> tuple[Contributions, float]:
-        """Return the contributions of a message's features, and the divisor by its length."""
+        """Return the contributions of a message's features, and the length divisor they include."""
         weights, is_seen = self._weights_of(tokens.fingerprints, factor)
         is_used = np.ones(len(tokens), bool) if is_seen is None else is_seen.astype(bool)
         divisor = self._length_divisor(int(is_used.sum()))

@@ -253,7 +253,8 @@ def _frame_like(X: Any, labels: list[Label], values: Floats) -> Any:
     named = {str(label): values for label, values in columns.items()}
     if len(named) < len(columns):
         raise ValueError(
-            "two labels have the same text, but names of columns must differ; pass a pandas frame"
+            "two labels have the same text, such as 1 and '1', so two columns would have one name; "
+            "pass a pandas frame, or convert the labels to one type"
         )
     return library.DataFrame(named) if hasattr(library, "DataFrame") else library.table(named)
 

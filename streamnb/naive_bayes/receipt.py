@@ -39,7 +39,7 @@ class Receipt(NamedTuple):
     deltas: Mapping[str, Any] = _NO_DELTAS
 
     def without_calibration(self) -> Receipt:
-        """Return a receipt of the counts, and of the sums that describe them, only."""
+        """Return a receipt with only the changes of counts and of the sums that describe them."""
         deltas = {name: self.deltas[name] for name in _OF_COUNTS if name in self.deltas}
         return self._replace(deltas=deltas)
 

@@ -95,7 +95,7 @@ def prequential(
 
 
 def _count_task(spec: str, layout: partial.BlockLayout, parts: int) -> Any:
-    """Return the task that counts what a block learns and needs."""
+    """Return the task that counts a block, and lists the features that its predictions need."""
 
     def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         block = key[0].as_py()

@@ -104,7 +104,7 @@ def fit(
 
 
 def _merge(counts: DataFrame, spec: str, min_count: float = 0.0) -> DataFrame:
-    """Return merged partial counts, with a reducer per view and range; states are unchanged."""
+    """Merge partial counts, with one reducer for each view and range; copy states unchanged."""
 
     def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if key[0].as_py() == STATE:

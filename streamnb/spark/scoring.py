@@ -76,7 +76,9 @@ def score(
     predicted_type = label_type(labels)
     added = ["predicted", "score", *(f"p_{y}" for y in (labels if classes else ()))]
     if len({*keep, *added}) < len(keep) + len(added):
-        raise ValueError(f"keep: a column occurs twice, or is one of the new columns {added}")
+        raise ValueError(
+            f"keep: {keep}: list each column once, and none of the new columns {added}"
+        )
     rows = select_rows(frame, model, label=False, extra=keep)
     fields = {field.name: field for field in rows.schema.fields}
     schema = T.StructType(

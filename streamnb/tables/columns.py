@@ -72,7 +72,8 @@ class Columns:
         if hasattr(X, "toarray"):
             if X.shape[0] * X.shape[1] > _LARGEST_DENSE:
                 raise ValueError(
-                    f"a sparse matrix of shape {X.shape} is too large: its zeros are values here"
+                    f"a sparse matrix of shape {X.shape} is too large, because its zeros are "
+                    "values here; select columns, or use a model of counts such as MultinomialNB"
                 )
             X = X.toarray()
         if isinstance(X, np.ma.MaskedArray):

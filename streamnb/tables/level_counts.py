@@ -536,7 +536,7 @@ def log_probabilities(n: Floats, totals: Floats, alpha: float, levels: NDArray[A
 
 
 def subtract_exactly(before: Floats, weight: float) -> Floats:
-    """Return counts after subtraction; exact for whole numbers, see `_core.subtract_exactly`."""
+    """Return counts minus a weight, exactly for whole numbers (`_core.subtract_exactly`)."""
     return np.array([_core.subtract_exactly(count, weight) for count in before.tolist()])
 
 

@@ -113,7 +113,9 @@ class AuthMiddleware:
             message = await receive()
             size = len(message.get("body", b""))
             if memory.size + size > _LARGEST:
-                raise HTTPException(413, "the message is too large")
+                raise HTTPException(
+                    413, f"the body is too large; the limit is {_LARGEST >> 20} MiB"
+                )
             if not await memory.take(size):
                 raise HTTPException(503, "too many large messages at once; try again later")
             return message

@@ -155,7 +155,7 @@ class Monitor:
         )
 
     def _metric(self, kind: str, *arguments: Any, **options: Any) -> Any:
-        """Return a metric of a class of prometheus_client in the registry, if there is one."""
+        """Return a metric of this class of prometheus_client; without a registry, a `_NoMetric`."""
         if self.registry is None:
             return _NoMetric()
         import prometheus_client

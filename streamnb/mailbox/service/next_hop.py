@@ -92,7 +92,7 @@ class HopClient:
 
     def _require_client(self) -> smtplib.SMTP:
         if self._is_closing:
-            raise smtplib.SMTPServerDisconnected("the client has gone")
+            raise smtplib.SMTPServerDisconnected("the client closed the connection")
         if self._client is None:
             self._client = _connect(self.hop)
         return self._client

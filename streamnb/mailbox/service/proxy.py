@@ -161,7 +161,7 @@ def proxy(
 
 
 class _Connection(SMTP):
-    """The server side of one connection, with limits of lines and an orderly end."""
+    """A client's connection; it limits the length of lines, and finishes the current message."""
 
     line_length_limit = _LONGEST_LINE
     command_size_limit = _LONGEST_COMMAND

@@ -66,7 +66,7 @@ def parse_imap_url(url: str) -> ImapAddress:
         tls = parts.scheme == "imaps"
         port = parts.port or (993 if tls else 143)
     except ValueError as error:
-        raise ConfigError(f"{url!r:.200}: not an address ({error})") from None
+        raise ConfigError(f"{url!r:.200}: not the address of an IMAP account ({error})") from None
     if not parts.username or not parts.hostname or parts.query or parts.fragment:
         raise ConfigError(f"{url!r:.200}: expected imap://USER@HOST/FOLDER (%40 for @ in USER)")
     folder = unquote(path) or "INBOX"

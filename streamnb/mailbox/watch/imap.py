@@ -90,7 +90,9 @@ class ImapAccount:
         self.close()
         address = self.address
         if self.access.plaintext and address.host not in _LOCAL:
-            raise ConfigError("--plaintext: only for a server on this machine")
+            raise ConfigError(
+                "--plaintext: only for a server on this machine; remove the option to use TLS"
+            )
         context, token = self.access.tls_context(), self.access.token()
         with self._translated_errors():
             self._client = imapclient.IMAPClient(
