@@ -5,15 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from collections.abc import Callable, Container, Iterable
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from streamnb.cli import options
+from streamnb.cli.listeners import HandlerFactory, command_address, open_listeners
+from streamnb.cli.serve_settings import KINDS, Settings, check_options
 from streamnb.errors import (
     BusyError,
     ConfigError,
@@ -28,18 +29,11 @@ if TYPE_CHECKING:
     import ssl
 
     from streamnb.mailbox.service.mailboxes import Mailboxes
-    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.model_api import Predictor
     from streamnb.mailbox.service.monitor import Monitor
-    from streamnb.mailbox.service.next_hop import NextHop
-    from streamnb.mailbox.service.response import JudgeOptions
-    from streamnb.mailbox.service.server import ConnectionHandler, Listener
     from streamnb.mailbox.service.sockets import Network
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
-_MAIL = 20  # connections that bring mail, at once
-_MAIL_KINDS = ("lmtp", "smtp")
-_KINDS = (*_MAIL_KINDS, "milter", "http")
 _URL_CHARACTERS = frozenset(":/ ")  # they are in a URL or a port, not in the name of a host
 
 
@@ -47,48 +41,6 @@ _PREFIX = "STREAMNB_"
 _VARIABLES = ("STREAMNB_BASE", "STREAMNB_DB", "STREAMNB_PASSWORD", "STREAMNB_SOCKET",
               "STREAMNB_TRACEBACK", "STREAMNB_UNSERVED", "STREAMNB_URL",
               "STREAMNB_USERS")  # fmt: skip
-_BOTH = "--lmtp and --smtp need --next; --next needs --lmtp or --smtp"
-_PAIR = "--certificate needs --key, and --key needs --certificate"
-# An option, the option that it needs, and the error if that is missing.
-_NEEDS = (
-    ("--lmtp or --smtp", "--next", _BOTH),
-    ("--next", "--lmtp or --smtp", _BOTH),
-    ("--certificate", "--key", _PAIR),
-    ("--key", "--certificate", _PAIR),
-    ("--certificate", "--lmtp or --smtp", "--certificate needs --smtp or --lmtp"),
-    ("--trust", "--lmtp or --smtp", "--trust needs --smtp or --lmtp"),
-    ("--reject", "--milter", "--reject needs --milter"),
-    ("--reject-text", "--reject", "--reject-text needs --reject"),
-    *(
-        (name, "--lmtp, --smtp or --milter", f"{name} needs --lmtp, --smtp or --milter")
-        for name in ("--threshold", "--costs")
-    ),
-    ("--full-address", "--users", "--full-address needs --users"),
-    ("--aliases", "--users", "--aliases needs --users"),
-    ("--delimiter", "--users", "--delimiter needs --users"),
-    ("--host-name", "--http", "--host-name needs --http"),
-    ("--model", "--http", "--model needs --http"),
-)
-# Two options that exclude each other, and the error.
-_EXCLUDES = (
-    (
-        "--users",
-        "--db or --user",
-        "--users serves all databases of users; remove --db and --user",
-    ),
-    *(
-        ("--model", name, f"--model works only with --http; remove {name}")
-        for name in ("--lmtp or --smtp", "--milter", "--users")
-    ),
-)
-
-
-def _check_options(is_set: dict[str, bool]) -> None:
-    """Raise UsageError if an option lacks another one, or two exclude each other."""
-    errors = [text for name, other, text in _NEEDS if is_set[name] and not is_set[other]]
-    errors += [text for name, other, text in _EXCLUDES if is_set[name] and is_set[other]]
-    for text in errors:
-        raise click.UsageError(text)
 
 
 def _reject_text(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
@@ -235,14 +187,14 @@ def serve(**values: Any) -> None:
 
     # A server runs for months, so it collects cycles more often than other commands do (`main`).
     gc.set_threshold(20_000, 10, 10)
-    settings = _Settings(**values)
+    settings = Settings(**values)
     passed = inherited_sockets()
-    if unknown := set(passed) - {*_KINDS, "ask"}:
+    if unknown := set(passed) - {*KINDS, "ask"}:
         raise ConfigError(
             f"systemd passed a socket with the unknown name {min(unknown)!r}; set its "
-            f"FileDescriptorName to one of {', '.join([*_KINDS, 'ask'])}"
+            f"FileDescriptorName to one of {', '.join([*KINDS, 'ask'])}"
         )
-    _check_options(settings.is_set(passed))
+    check_options(settings.is_set(passed))
     log = configure_logging(settings.log_format)
     raise_file_limit()
     with require_extra("server", "{}: not installed"):
@@ -259,73 +211,8 @@ def serve(**values: Any) -> None:
     os._exit(0)  # a normal exit would wait for a thread that a hanging next hop blocks
 
 
-class _Settings(NamedTuple):
-    """The options of `serve`, by the names of its parameters."""
-
-    lmtp: str | None
-    smtp: str | None
-    hop: str | None
-    milter: str | None
-    reject: float | None
-    reject_text: str | None
-    http: str | None
-    host_name: tuple[str, ...]
-    model: str | None
-    users: bool
-    full_address: bool
-    aliases: str | None
-    delimiter: str | None
-    certificate: str | None
-    key: str | None
-    trust: tuple[Network, ...]
-    per_address: int | None
-    log_format: str | None
-
-    @property
-    def addresses(self) -> dict[str, str | None]:
-        """The addresses to listen on, by kind of listener."""
-        return {name: getattr(self, name) for name in _KINDS}
-
-    def is_set(self, passed: Container[str]) -> dict[str, bool]:
-        """Return which options are given on the command line or by a socket of systemd."""
-        values = {f"--{name}".replace("_", "-"): value for name, value in self._asdict().items()}
-        is_set = {name: value not in (None, False, ()) for name, value in values.items()}
-        mail = any(getattr(self, name) or name in passed for name in _MAIL_KINDS)
-        milter = bool(self.milter or "milter" in passed)
-        return is_set | {
-            "--lmtp or --smtp": mail,
-            "--milter": milter,
-            "--lmtp, --smtp or --milter": mail or milter,
-            "--threshold": options.shared_value("threshold") is not None,
-            "--costs": options.shared_value("costs") is not None,
-            "--http": bool(self.http or "http" in passed),
-            "--next": self.hop is not None,
-            "--db or --user": options.shared_value("db") is not None,
-        }
-
-    def next_hop(self) -> NextHop | None:
-        """Return the next mail server; raise UsageError if it is this server itself."""
-        if self.hop is None:
-            return None
-        from streamnb.mailbox.service.sockets import parse_address
-
-        hop = _hop(self.hop)
-        if hop.address in [parse_address(text) for text in (self.lmtp, self.smtp) if text]:
-            raise click.UsageError(
-                f"--next {hop.address}: the server itself listens there; give "
-                "the address of the next mail server"
-            )
-        return hop
-
-    def all_host_names(self) -> frozenset[str]:
-        """Return the names by which programs may address the HTTP listener."""
-        from streamnb.mailbox.service.http import HOST_NAME
-
-        return frozenset([HOST_NAME, *map(str.lower, self.host_name)])
-
-
 def _serve_mailboxes(
-    settings: _Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
+    settings: Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
 ) -> None:
     """Serve one mailbox, or those of all users, until SIGTERM."""
     from streamnb.mailbox.service.memory_budget import MemoryBudget
@@ -341,7 +228,7 @@ def _serve_mailboxes(
             has_mail = settings.is_set(passed)["--lmtp, --smtp or --milter"]
             mailboxes = _single_mailbox(stack, monitor, has_mail)
         monitor.watch_databases(lambda: mailboxes.open_count, lambda: mailboxes.has_fault)
-        make = _HandlerFactory(
+        make = HandlerFactory(
             settings,
             mailboxes,
             next_hop,
@@ -350,9 +237,8 @@ def _serve_mailboxes(
             options.current_judge_options(),
             MemoryBudget(),
         )
-        addresses = {"ask": _command_address(mailboxes), **settings.addresses}
-        listeners = _listeners(stack, addresses, passed, make.handler)
-        _limit(listeners, settings)
+        addresses = {"ask": command_address(mailboxes), **settings.addresses}
+        listeners = open_listeners(stack, addresses, passed, make.handler, settings)
         mailbox = mailboxes.single
         if mailbox is not None and mailbox.base is None and not mailbox.active_labels:
             monitor.warn(
@@ -406,23 +292,6 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
     return mailboxes
 
 
-def _limit(listeners: Iterable[Listener], settings: _Settings) -> None:
-    """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
-    from streamnb.mailbox.service.sockets import is_loopback
-
-    for listener in listeners:
-        listener.address_limit = settings.per_address
-        if listener.name in _MAIL_KINDS:
-            listener.trusted = settings.trust
-            host = listener.socket.getsockname()
-            if isinstance(host, tuple) and not is_loopback(host[0]) and not settings.trust:
-                raise ConfigError(
-                    f"--{listener.name} {listener.address}: other machines could send mail "
-                    "through it; listen on 127.0.0.1, or name the allowed networks with "
-                    "--trust NETWORK"
-                )
-
-
 def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     """Return a line for each variable whose name is nearly one of streamnb's.
 
@@ -449,7 +318,7 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     ]
 
 
-def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
+def _users_mailboxes(settings: Settings, monitor: Monitor) -> Mailboxes:
     """Return the mailboxes of many users, with the site's model."""
     from streamnb.mailbox.location import base_path, users_folder
     from streamnb.mailbox.service.addresses import DELIMITERS, AddressBook
@@ -487,7 +356,7 @@ def _users_mailboxes(settings: _Settings, monitor: Monitor) -> Mailboxes:
 
 
 def _serve_model(
-    settings: _Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
+    settings: Settings, passed: dict[str, list[socket.socket]], monitor: Monitor
 ) -> None:
     """Answer with the predictions of a model file until SIGTERM."""
     with require_extra("server", "{}: not installed"):
@@ -511,10 +380,9 @@ def _serve_model(
     )
     passed_http = {name: sockets for name, sockets in passed.items() if name == "http"}
     with ExitStack() as stack:
-        listeners = _listeners(
-            stack, {"http": settings.http}, passed_http, lambda name: http(guard)
+        listeners = open_listeners(
+            stack, {"http": settings.http}, passed_http, lambda name: http(guard), settings
         )
-        _limit(listeners, settings)
         served(Mailboxes(None), listeners, announce, monitor)
 
 
@@ -530,145 +398,7 @@ def _read_predictor(path: str) -> Predictor:
     return TextPredictor(options.load_classifier(path))
 
 
-@dataclass(frozen=True, eq=False)
-class _HandlerFactory:
-    """Creates the handlers of listeners; imports only the modules that they need."""
-
-    settings: _Settings
-    mailboxes: Mailboxes
-    next_hop: NextHop | None
-    tls: Callable[[], ssl.SSLContext] | None
-    monitor: Monitor
-    judge_options: JudgeOptions
-    budget: MemoryBudget
-
-    def handler(self, name: str) -> ConnectionHandler:
-        """Return the handler of a kind of listener."""
-        if name == "ask":
-            from streamnb.mailbox.service.server import socket_handler
-
-            return socket_handler(self.mailboxes, self.monitor, self.budget)
-        if name == "milter":
-            return self._milter()
-        if name == "http":
-            return self._http()
-        with require_extra("server", "{}: not installed"):
-            from streamnb.mailbox.service.proxy import proxy
-        assert self.next_hop is not None  # noqa: S101 (checked by the command)
-        return proxy(
-            self.next_hop, self.mailboxes, self.monitor, name == "lmtp", self.judge_options,
-            self.tls, self.budget,
-        )  # fmt: skip
-
-    def _milter(self) -> ConnectionHandler:
-        from streamnb.mailbox.service.milter import REJECT_TEXT, milter
-
-        reject, text = self.settings.reject, self.settings.reject_text or REJECT_TEXT
-        return milter(
-            self.mailboxes, self.monitor, self.judge_options, reject, text, self.budget
-        )  # fmt: skip
-
-    def _http(self) -> ConnectionHandler:
-        with require_extra("server", "{}: not installed"):
-            from streamnb.mailbox.service.api import api
-            from streamnb.mailbox.service.http import AuthMiddleware, http
-        guard = AuthMiddleware(
-            api(self.mailboxes, self.monitor),
-            _token(self.mailboxes, self.monitor),
-            path_tokens={"/metrics": _scrape_token(self.mailboxes)},
-            open_paths=frozenset(["/health"]),
-            host_names=self.settings.all_host_names(),
-            budget=self.budget,
-        )
-        return http(guard)
-
-
-def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str]:
-    """Return a function that returns the token of a user's database, or of the only one."""
-    from streamnb.mailbox.location import user_path
-    from streamnb.mailbox.service.http import database_token
-
-    only = None if mailboxes.location is None else database_token(mailboxes.location)
-
-    def of_user(user: str | None) -> str:
-        if only is not None and user is None:
-            return only
-        with suppress(ConfigError):
-            path = user_path(mailboxes.addresses.user_of_query(user) or "")
-            try:
-                if only is None and os.path.exists(path):
-                    return database_token(path)
-            except OutputError as error:
-                monitor.warn(str(error))
-        raise LookupError("no such user")
-
-    return of_user
-
-
-def _scrape_token(mailboxes: Mailboxes) -> str:
-    """Return the token in the file `metrics.token`, which is valid only for the metrics."""
-    from streamnb.mailbox.location import companion_path, users_folder
-    from streamnb.mailbox.service.http import database_token
-
-    location = mailboxes.location
-    if location is None:
-        return database_token(f"{users_folder()}/metrics")
-    return database_token(companion_path(location, ".metrics"))
-
-
-def _command_address(mailboxes: Mailboxes) -> str:
-    """Return the address of the Unix socket for streamnb's commands."""
-    from streamnb.mailbox.location import is_url, socket_path
-
-    location = mailboxes.location
-    path = socket_path("", "all") if location is None else socket_path(location)
-    if location is not None and is_url(location):  # no database has created the folder
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    return f"unix:{path}"
-
-
-def _listeners(
-    stack: ExitStack,
-    wanted: dict[str, str | None],
-    passed: dict[str, list[socket.socket]],
-    handler: Callable[[str], ConnectionHandler],
-) -> list[Listener]:
-    """Return the listeners at the wanted addresses and of systemd; the stack closes them."""
-    from streamnb.mailbox.service.server import Listener
-    from streamnb.mailbox.service.sockets import listen, parse_address
-
-    addresses = {
-        name: parse_address(text) for name, text in wanted.items() if text and name not in passed
-    }
-    most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
-    handlers = {name: handler(name) for name in (*addresses, *passed)}
-    listeners: list[Listener] = []
-    for name, address in addresses.items():
-        # the mail server must be a member of this server's group
-        mode = 0o660 if name in most else 0o600
-        sock = stack.enter_context(listen(address, mode))
-        listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
-    for name, sockets in passed.items():
-        for sock in map(stack.enter_context, sockets):
-            limit = most.get(name, 64)
-            listeners.append(Listener(name, sock, handlers[name], limit, is_owned=False))
-    return listeners
-
-
-def _hop(text: str) -> NextHop:
-    with require_extra("server", "{}: not installed"):
-        from streamnb.mailbox.service.next_hop import NextHop
-    from streamnb.mailbox.service.sockets import parse_address
-
-    kind, _, address = text.partition(":")
-    if kind not in ("lmtp", "smtp"):
-        raise click.BadParameter(
-            f"{text!r:.100} is not lmtp:ADDRESS or smtp:ADDRESS", param_hint="--next"
-        )
-    return NextHop(kind == "lmtp", parse_address(address))
-
-
-def _tls(settings: _Settings, monitor: Monitor) -> Callable[[], ssl.SSLContext] | None:
+def _tls(settings: Settings, monitor: Monitor) -> Callable[[], ssl.SSLContext] | None:
     """Return a function that returns the context for STARTTLS from the current files."""
     if settings.certificate is None or settings.key is None:
         return None

@@ -10,7 +10,7 @@ import pytest
 from serving import FIELD, SPAM, MailServer, as_sent, poll
 
 from streamnb import Mailbox
-from streamnb.cli.serve import _hop
+from streamnb.cli.serve_settings import parse_hop
 from streamnb.mailbox.service import proxy as proxy_module
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.memory_budget import MemoryBudget
@@ -135,7 +135,7 @@ def data(port, message, end=b"\r\n.\r\n"):
 
 def test_smtp_passes_all_messages_with_a_budget_that_is_used_up(mailboxes, smtp_sink):
     budget = MemoryBudget(size=50_000, free_bytes=1000)
-    hop = _hop(smtp_sink.address)
+    hop = parse_hop(smtp_sink.address)
     with (
         listening("smtp", lambda: proxy(hop, mailboxes, budget=budget)) as port,
         contextlib.ExitStack() as stack,
@@ -153,7 +153,7 @@ def test_smtp_passes_all_messages_with_a_budget_that_is_used_up(mailboxes, smtp_
 
 def test_smtp_asks_for_a_message_later_if_no_memory_becomes_free(mailboxes, smtp_sink):
     budget = MemoryBudget(size=50_000, free_bytes=1000, wait_s=0.05)
-    hop = _hop(smtp_sink.address)
+    hop = parse_hop(smtp_sink.address)
     with (
         listening("smtp", lambda: proxy(hop, mailboxes, budget=budget)) as port,
         data(port, LARGE, b"") as first,
@@ -185,7 +185,9 @@ def test_a_stop_as_a_client_leaves_still_closes_the_connection_to_the_next_hop(
         monkeypatch.setattr(proxy_module, "_in_thread", close_late)
         near, far = socket.socketpair()
         near.setblocking(False)
-        handling = asyncio.create_task(proxy(_hop(smtp_sink.address), mailboxes)(near, Activity()))
+        handling = asyncio.create_task(
+            proxy(parse_hop(smtp_sink.address), mailboxes)(near, Activity())
+        )
         far.close()
         await asyncio.wait_for(is_closing.wait(), 60)
         handling.cancel()
@@ -198,7 +200,7 @@ def test_a_stop_as_a_client_leaves_still_closes_the_connection_to_the_next_hop(
 
 
 def test_no_connection_to_the_next_hop_is_opened_for_a_client_that_has_left(smtp_sink):
-    client = HopClient(_hop(smtp_sink.address), pytest.fail)
+    client = HopClient(parse_hop(smtp_sink.address), pytest.fail)
     client.close()
     client.extensions()
     assert client._client is None

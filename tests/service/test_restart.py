@@ -16,7 +16,7 @@ from serving import HAM, MailServer, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
-from streamnb.cli.serve import _hop
+from streamnb.cli.serve_settings import parse_hop
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.proxy import proxy
 
@@ -218,7 +218,7 @@ def test_the_end_of_a_connection_waits_for_a_verdict_that_is_being_recorded(
     with Mailbox(trained_db) as mailbox:
         mailboxes = Mailboxes(mailbox)
         monkeypatch.setattr(mailboxes, "record", record_slowly)
-        with listening("smtp", lambda: proxy(_hop(smtp_sink.address), mailboxes)) as port:
+        with listening("smtp", lambda: proxy(parse_hop(smtp_sink.address), mailboxes)) as port:
             with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
                 client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
                 assert is_recording.wait(60)

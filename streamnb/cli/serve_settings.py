@@ -1,0 +1,139 @@
+"""The options of `streamnb serve`: which belong together, and what they set."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from streamnb.cli import options
+from streamnb.errors import require_extra
+
+if TYPE_CHECKING:
+    from streamnb.mailbox.service.next_hop import NextHop
+    from streamnb.mailbox.service.sockets import Network
+
+MAIL_KINDS = ("lmtp", "smtp")
+KINDS = (*MAIL_KINDS, "milter", "http")
+_BOTH = "--lmtp and --smtp need --next; --next needs --lmtp or --smtp"
+_PAIR = "--certificate needs --key, and --key needs --certificate"
+# An option, the option that it needs, and the error if that is missing.
+_NEEDS = (
+    ("--lmtp or --smtp", "--next", _BOTH),
+    ("--next", "--lmtp or --smtp", _BOTH),
+    ("--certificate", "--key", _PAIR),
+    ("--key", "--certificate", _PAIR),
+    ("--certificate", "--lmtp or --smtp", "--certificate needs --smtp or --lmtp"),
+    ("--trust", "--lmtp or --smtp", "--trust needs --smtp or --lmtp"),
+    ("--reject", "--milter", "--reject needs --milter"),
+    ("--reject-text", "--reject", "--reject-text needs --reject"),
+    *(
+        (name, "--lmtp, --smtp or --milter", f"{name} needs --lmtp, --smtp or --milter")
+        for name in ("--threshold", "--costs")
+    ),
+    ("--full-address", "--users", "--full-address needs --users"),
+    ("--aliases", "--users", "--aliases needs --users"),
+    ("--delimiter", "--users", "--delimiter needs --users"),
+    ("--host-name", "--http", "--host-name needs --http"),
+    ("--model", "--http", "--model needs --http"),
+)
+# Two options that exclude each other, and the error.
+_EXCLUDES = (
+    (
+        "--users",
+        "--db or --user",
+        "--users serves all databases of users; remove --db and --user",
+    ),
+    *(
+        ("--model", name, f"--model works only with --http; remove {name}")
+        for name in ("--lmtp or --smtp", "--milter", "--users")
+    ),
+)
+
+
+def check_options(is_set: dict[str, bool]) -> None:
+    """Raise UsageError if an option lacks another one, or two exclude each other."""
+    errors = [text for name, other, text in _NEEDS if is_set[name] and not is_set[other]]
+    errors += [text for name, other, text in _EXCLUDES if is_set[name] and is_set[other]]
+    for text in errors:
+        raise click.UsageError(text)
+
+
+class Settings(NamedTuple):
+    """The options of `serve`, by the names of its parameters."""
+
+    lmtp: str | None
+    smtp: str | None
+    hop: str | None
+    milter: str | None
+    reject: float | None
+    reject_text: str | None
+    http: str | None
+    host_name: tuple[str, ...]
+    model: str | None
+    users: bool
+    full_address: bool
+    aliases: str | None
+    delimiter: str | None
+    certificate: str | None
+    key: str | None
+    trust: tuple[Network, ...]
+    per_address: int | None
+    log_format: str | None
+
+    @property
+    def addresses(self) -> dict[str, str | None]:
+        """The addresses to listen on, by kind of listener."""
+        return {name: getattr(self, name) for name in KINDS}
+
+    def is_set(self, passed: Container[str]) -> dict[str, bool]:
+        """Return which options are given on the command line or by a socket of systemd."""
+        values = {f"--{name}".replace("_", "-"): value for name, value in self._asdict().items()}
+        is_set = {name: value not in (None, False, ()) for name, value in values.items()}
+        mail = any(getattr(self, name) or name in passed for name in MAIL_KINDS)
+        milter = bool(self.milter or "milter" in passed)
+        return is_set | {
+            "--lmtp or --smtp": mail,
+            "--milter": milter,
+            "--lmtp, --smtp or --milter": mail or milter,
+            "--threshold": options.shared_value("threshold") is not None,
+            "--costs": options.shared_value("costs") is not None,
+            "--http": bool(self.http or "http" in passed),
+            "--next": self.hop is not None,
+            "--db or --user": options.shared_value("db") is not None,
+        }
+
+    def next_hop(self) -> NextHop | None:
+        """Return the next mail server; raise UsageError if it is this server itself."""
+        if self.hop is None:
+            return None
+        from streamnb.mailbox.service.sockets import parse_address
+
+        hop = parse_hop(self.hop)
+        if hop.address in [parse_address(text) for text in (self.lmtp, self.smtp) if text]:
+            raise click.UsageError(
+                f"--next {hop.address}: the server itself listens there; give "
+                "the address of the next mail server"
+            )
+        return hop
+
+    def all_host_names(self) -> frozenset[str]:
+        """Return the names by which programs may address the HTTP listener."""
+        from streamnb.mailbox.service.http import HOST_NAME
+
+        return frozenset([HOST_NAME, *map(str.lower, self.host_name)])
+
+
+def parse_hop(text: str) -> NextHop:
+    """Return the next mail server of the option `--next`."""
+    with require_extra("server", "{}: not installed"):
+        from streamnb.mailbox.service.next_hop import NextHop
+    from streamnb.mailbox.service.sockets import parse_address
+
+    kind, _, address = text.partition(":")
+    if kind not in ("lmtp", "smtp"):
+        raise click.BadParameter(
+            f"{text!r:.100} is not lmtp:ADDRESS or smtp:ADDRESS", param_hint="--next"
+        )
+    return NextHop(kind == "lmtp", parse_address(address))
