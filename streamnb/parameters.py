@@ -69,7 +69,7 @@ class Constraint:
         Whether None is also valid.
     """
 
-    listed = False  # whether a list from YAML or JSON is converted to a tuple
+    listed = False  # whether a list is converted to a tuple
 
     def __init__(
         self, fits: Callable[[Any], bool], description: str = "anything", *, none: bool = False
@@ -101,8 +101,6 @@ class Constraint:
 
     def _hint(self, name: str, value: Any) -> str:
         """Return advice for a wrong value."""
-        if isinstance(value, list) and self.fits(tuple(value)):
-            return f": write a tuple, {tuple(value)!r:.60}"
         return _value_hint(name, value)
 
 
@@ -501,12 +499,6 @@ class ParametersMixin:
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock",)  # not pickled and not copied
     lock: threading.RLock
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        # scikit-learn 1.6 reads river's `_more_tags` of a class that does not define its own tags
-        if "_more_tags" in vars(cls) and hasattr(cls, "__sklearn_tags__"):
-            cls.__sklearn_tags__ = cls.__sklearn_tags__
-
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Create the object and its lock, also during unpickling or copying."""
         self = super().__new__(cls)
@@ -544,6 +536,8 @@ class ParametersMixin:
                 raise AttributeError(unknown_name_error(type(self), name, "attribute"))
             object.__setattr__(self, name, value)
             return
+        if declared.check.listed and not declared.check.fits(value):  # a list for a pair
+            value = declared.check.from_plain(value)
         declared.check(name, value)
         with self.lock:
             self._check_change(name, value)

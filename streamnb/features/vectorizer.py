@@ -63,12 +63,12 @@ class VectorizerMixin:
 
         Parameters
         ----------
-        transform : {"default", "pandas"}, default None
-            "default" for a CSR matrix, "pandas" for a frame with sparse columns, named by their
-            tokens; None for no change.
+        transform : {"default", "pandas", "polars"}, default None
+            "default" for a CSR matrix; "pandas" for a frame with sparse columns, named by their
+            tokens; "polars" for a frame with a number in every cell; None for no change.
         """
-        if transform not in (None, "default", "pandas"):
-            raise ValueError(f"transform: {transform!r:.80} is not 'default' or 'pandas'")
+        if transform not in (None, "default", "pandas", "polars"):
+            raise ValueError(f"transform: {transform!r:.80} is not 'default', 'pandas' or 'polars'")
         if transform is not None:
             self._sklearn_output_config = {"transform": transform}
         return self
@@ -76,6 +76,16 @@ class VectorizerMixin:
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the token of each column, shape (d,)."""
         return np.array(self._check_fitted()[2], dtype=object)
+
+    def inverse_transform(self, X: Any) -> list[NDArray[Any]]:
+        """Return the tokens of each row of a matrix that `transform` returned, without order."""
+        from scipy.sparse import csr_matrix
+
+        names = self.get_feature_names_out()
+        matrix = csr_matrix(X)
+        if matrix.shape[1] != len(names):
+            raise ValueError(f"X has {matrix.shape[1]:,} columns; expected {len(names):,}")
+        return [names[row.indices[row.data != 0]] for row in matrix]
 
     @property
     def vocabulary_(self) -> dict[Any, int]:
@@ -134,12 +144,17 @@ class VectorizerMixin:
 
     def _output(self, messages: list[TokenCounts], X: Any) -> Any:
         matrix = self._matrix(messages)
-        if self._sklearn_output_config.get("transform", "default") == "default":
+        transform = self._sklearn_output_config.get("transform", "default")
+        if transform == "default":
             return matrix
+        names = self.get_feature_names_out()
+        if transform == "polars":
+            import polars as pl
+
+            return pl.DataFrame(matrix.toarray(), schema=[str(name) for name in names])
         import pandas as pd
 
         index = X.index if hasattr(X, "iloc") else None
-        names = self.get_feature_names_out()
         return pd.DataFrame.sparse.from_spmatrix(matrix, index=index, columns=names)
 
     def _matrix(self, messages: list[TokenCounts]) -> csr_matrix:

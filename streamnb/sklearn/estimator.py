@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -58,12 +60,21 @@ def _first_not_finite(values: Any) -> str:
         try:
             places = np.argwhere(~np.isfinite(np.asarray(values)))
         except (TypeError, ValueError):  # objects, such as labels of text
-            objects = values if isinstance(values, (list, tuple)) or np.ndim(values) == 1 else ()
-            places = np.array([[i] for i, value in enumerate(objects) if is_missing(value)])
+            cells = np.array(values, dtype=object)
+            is_bad = is_missing if cells.ndim == 1 else _is_no_number
+            places = np.array([i for i, value in np.ndenumerate(cells) if is_bad(value)])
     if not len(places):
         return ""
     first = min(places.tolist())
     return ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), first, strict=False))
+
+
+def _is_no_number(cell: Any) -> bool:
+    """Return whether a cell of a matrix has no number, such as a text; None is a missing number."""
+    try:
+        return cell is not None and not math.isfinite(float(cell))
+    except (TypeError, ValueError):
+        return True
 
 
 def _of_kind(classes: NDArray[Any], kind: np.dtype[Any]) -> NDArray[Any]:
@@ -95,6 +106,21 @@ def _keep_labels(y: Any) -> Any:
         return y
     labels = as_labels(y)
     return as_array([str.__str__(label) if isinstance(label, str) else label for label in labels])
+
+
+def _warn_of_enum(y: Any) -> None:
+    """Warn of labels that scikit-learn's scorers, which call numpy, read as other texts."""
+    if isinstance(y, (list, tuple)):
+        for label in y:
+            if isinstance(label, str) and str(label) != str.__str__(label):
+                warnings.warn(
+                    f"the label {label!r:.80} is a member of an enum: fit reads its value, but "
+                    "named scorers such as scoring='accuracy' read its name; pass the values, "
+                    "[label.value for label in y]",
+                    UserWarning,
+                    stacklevel=5,
+                )
+                return
 
 
 def _check_one_type(classes: list[Any], y: Any) -> None:
@@ -264,6 +290,7 @@ class Estimator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         known_classes = [] if reset else self.classes_.tolist()
+        _warn_of_enum(y)
         y = _keep_labels(y)
         with name_row(y):
             _check_one_type([*known_classes, *(() if classes is None else as_classes(classes))], y)

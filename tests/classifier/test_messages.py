@@ -80,13 +80,18 @@ def test_parameters_of_scikit_learn_that_mean_the_same_are_taken(make, foreign, 
         (streamnb.MultinomialNB, {"class_prior": [0.5, 0.5]}, "prior: .* write {label: share"),
         (streamnb.MultinomialNB, {"alpha": 0}, "use alpha=1e-10"),
         (streamnb.TextClassifier, {"alpha": 0.0}, "use alpha=1e-10"),
-        (streamnb.Tokenizer, {"ngrams": [1, 2]}, r"write a tuple, \(1, 2\)"),
-        (streamnb.MailTokenizer, {"ngrams": [1, 2]}, r"write a tuple, \(1, 2\)"),
     ],
 )
 def test_values_of_scikit_learn_are_answered(make, values, answer):
     with pytest.raises(ValueError, match=answer):
         make(**values)
+
+
+@pytest.mark.parametrize("name", ["GaussianNB", "GaussianDiscriminantAnalysis", "MultinomialNB"])
+@pytest.mark.parametrize("make", [list, lambda rows: np.array(rows, dtype=object), np.array])
+def test_the_cell_of_a_text_among_numbers_is_named(name, make):
+    with pytest.raises(ValueError, match="row 1, column 0"):
+        getattr(streamnb.sklearn, name)().fit(make([[1, 2], ["x", 1], [3, 4]]), [0, 1, 0])
 
 
 @pytest.mark.parametrize("make", ESTIMATORS, ids=lambda make: make.__name__)

@@ -130,8 +130,24 @@ def test_frames_of_sparse_columns_are_returned_on_request():
     matrix = tokenizer.set_output(transform="default").fit_transform(FRAME["title"])
     assert (frame.to_numpy() == matrix.toarray()).all()
     assert tokenizer.set_output() is tokenizer
-    with pytest.raises(ValueError, match="'polars' is not 'default' or 'pandas'"):
-        tokenizer.set_output(transform="polars")
+    dense = tokenizer.set_output(transform="polars").transform(FRAME["title"])
+    assert dense.columns == frame.columns.tolist()
+    assert (dense.to_numpy() == matrix.toarray()).all()
+    with pytest.raises(ValueError, match="'arrow' is not 'default', 'pandas' or 'polars'"):
+        tokenizer.set_output(transform="arrow")
+
+
+def test_tokens_are_returned_for_the_columns_of_a_matrix():
+    tokenizer = streamnb.Tokenizer()
+    matrix = tokenizer.fit_transform(FRAME["title"])
+    for form in (matrix, matrix.toarray()):
+        assert [set(tokens) for tokens in tokenizer.inverse_transform(form)] == [
+            {"free", "offer"},
+            {"lunch"},
+            {"free", "lunch"},
+        ]
+    with pytest.raises(ValueError, match="X has 2 columns; expected 3"):
+        tokenizer.inverse_transform(matrix[:, :2])
 
 
 def test_pipelines_and_column_transformers_set_the_output():

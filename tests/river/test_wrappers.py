@@ -261,6 +261,9 @@ def test_parameter_grids_of_river():
         Tokenizer() | MultinomialNB(), {"MultinomialNB": {"alpha": [0.1, 1.0]}}
     )
     assert [pipeline["MultinomialNB"].alpha for pipeline in pipelines] == [0.1, 1.0]
+    # river takes a tuple for a class and its grid
+    tokenizers = utils.expand_param_grid(Tokenizer(), {"ngrams": [[1, 1], [1, 2]]})
+    assert [tokenizer.ngrams for tokenizer in tokenizers] == [(1, 1), (1, 2)]
     model = TextClassifier()
     model.mutate({"alpha": np.float64(0.7)})
     assert model.alpha == 0.7

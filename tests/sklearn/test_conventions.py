@@ -290,13 +290,3 @@ def test_every_classifier_takes_sample_weight(cls):
     model.partial_fit(X, labels, classes=["ham", "spam", "work"], sample_weight=weights)
     assert list(model.classes_) == ["ham", "spam", "work"]
     assert model.predict_proba(X).shape == (8, 3)
-
-
-@pytest.mark.parametrize("name", [name for name in streamnb.__all__ if name[0].isupper()])
-def test_scikit_learn_1_6_finds_the_tags_of_each_class(name):
-    """It takes the tags of the first class that has its own tags or those of river."""
-    public_class = getattr(streamnb, name)
-    if hasattr(public_class, "__sklearn_tags__"):
-        tags = ("_more_tags", "__sklearn_tags__")
-        first = next(cls for cls in public_class.__mro__ if any(tag in vars(cls) for tag in tags))
-        assert "__sklearn_tags__" in vars(first)
