@@ -513,7 +513,7 @@ class ParametersMixin:
         return self
 
     def _constructor_names(self) -> list[str]:
-        """Return the names of the constructor's arguments; of **kwargs, those of the call."""
+        """Return the names of the constructor's arguments; for **kwargs, the names in the call."""
         signature = _own_signature(type(self))
         if signature is None:
             return list(self.parameter_table)

@@ -225,7 +225,7 @@ def _print_tokens(tokens: dict[str, list[dict[str, Any]]], labels: list[str]) ->
 def _separate_model(
     names: Iterable[str], model_file: str | None, is_model: Callable[[str], bool]
 ) -> tuple[str | None, list[str]]:
-    """Return the model file (--model, or else the first name of one), and the other names."""
+    """Return the model file (of --model, or the first name if it is one), and the other names."""
     others = []
     for name in names:
         if model_file is None and is_model(name):

@@ -197,7 +197,7 @@ def plot_option(subject: str) -> Callable[[Command], Command]:
 
 
 def notify_missing_letters(plot: str, missing: bool) -> None:
-    """Print a notice if a picture has boxes in place of letters."""
+    """Print a notice if the font of a picture lacks letters, which are then boxes."""
     if missing:
         notify(f"{plot}: matplotlib's font lacks letters of the labels or tokens; draw to .svg")
 

@@ -137,7 +137,7 @@ def predict(
 
 
 def _output_format(output: str, wanted: str | None, default: str) -> str:
-    """Return the format of the output: as wanted, by the name of the file, or the default."""
+    """Return the output's format: that of --format, of the file's suffix, or the default."""
     from streamnb.corpus.text_files import bare_suffix
 
     suffix = bare_suffix(Path(output))

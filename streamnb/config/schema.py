@@ -246,7 +246,7 @@ _policies_type = list_type(_policy_type)
 
 
 def _convert_feedback(path: str, value: Any) -> Any:
-    """Return the feedback policies, of one or of a list."""
+    """Return the feedback policies for one section or for a list of sections."""
     return _policies_type(path, value) if _is_list(value) else (_policy_type(path, value),)
 
 

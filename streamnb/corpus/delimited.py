@@ -292,7 +292,7 @@ def _choose_columns(
 
 
 def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> int | None:
-    """Return the index of the column with a name, or else with the first known name."""
+    """Return the index of the column with a name; without a name, of the first known name."""
     plain = normalize_names(table.names)
     if name is None:
         name = next((known_name for known_name in known_names if known_name in plain), None)

@@ -315,7 +315,7 @@ def decode_head(head: bytes) -> list[str]:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text, which end only at CR, LF or both."""
+    """Return the lines of a text; only CR, LF and CRLF end a line."""
     return list(io.StringIO(text, newline=""))
 
 

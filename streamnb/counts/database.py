@@ -221,7 +221,10 @@ class SqlCounts(Places):
             -1.0 if k is None else _core.subtract_exactly(self.weights[k], class_weight)
         )
         if k is None or class_weight_after < 0:
-            raise ValueError(f"cannot unlearn weight {class_weight:g} of class {label!r:.80}")
+            raise ValueError(
+                f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: it is more than "
+                "the learned weight"
+            )
         if weight and len(tokens):
             self._take(tokens, k, weight)
         self.weights[k] = class_weight_after

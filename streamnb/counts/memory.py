@@ -35,7 +35,7 @@ _FEW = 4  # maximum number of classes for which files store zeros, as rows in me
 
 
 def column_of(fingerprints: Keys, cells: Floats, k: int) -> TokenCounts:
-    """Return the counts of class k, a column of cells (V, K), as those of one long message."""
+    """Return column k of cells (V, K), the counts of a class, as those of one long message."""
     is_present = cells[:, k] > 0
     counts = np.ascontiguousarray(cells[is_present, k])
     return TokenCounts.unchecked(fingerprints[is_present], counts, None, None)

@@ -45,7 +45,7 @@ def distinct_labels(labels: Iterable[Any]) -> dict[Any, None]:
 
 
 def label_error(error: TypeError) -> TypeError:
-    """Return the error for a label that cannot be looked up, given the error of the look-up."""
+    """Return the error to raise for a label whose look-up raised `error`."""
     return TypeError(f"a label must be one text, number or truth value: {error}")
 
 

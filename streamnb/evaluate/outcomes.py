@@ -51,7 +51,7 @@ class Figure(NamedTuple):
     needs_class_numbers: bool = False
 
     def format(self, value: float, sign: str = "") -> str:
-        """Return a value as text; `sign` "+" prints the sign of positive values too."""
+        """Return a value as text; with `sign` "+", also the sign of positive values."""
         if self.as_percent:
             return f"{100 * value:{sign}.{self.digits}f} %"
         return f"{value:{sign}.{self.digits}f}"

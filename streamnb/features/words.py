@@ -1,4 +1,4 @@
-"""The base of all tokenizers, the tokenizer of plain text, and that of a function."""
+"""The base of all tokenizers, the tokenizer of plain text, and the tokenizer of a function."""
 
 from __future__ import annotations
 

@@ -477,7 +477,7 @@ class _Parser:
         return [slices[number] for number in sorted(largest)]
 
     def set_charsets(self) -> None:
-        """Give parts and header fields without a charset that of the first part with one."""
+        """Give parts and fields without a charset the charset of the first part that has one."""
         charset = self.mail.charset = _find_charset(self.mail)
         if not charset and _count_encoded_fields(self.mail) > _MAX_GUESSES:
             self.mail.charset = LATIN  # without a guess for each field

@@ -72,7 +72,7 @@ def opinion_of(classifier: Classifier, counted: Any) -> Opinion:
 
 
 def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence:
-    """Return both scores of each class in nats, minus the mean over the model's classes.
+    """Return each class's scores by user and site in nats, minus the mean over the model's classes.
 
     Parameters
     ----------

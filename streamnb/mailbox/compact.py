@@ -207,7 +207,7 @@ def _remove_features(mailbox: Mailbox, row: Row, going: list[Keys]) -> None:
 
 
 def _retire(mailbox: Mailbox, before_s: float, dry_run: bool) -> tuple[int, int]:
-    """Replace old rows by one row of sums for each class."""
+    """Replace rows older than the limit by one row of sums for each class."""
     old = f"removed_at IS NULL AND tokens IS NOT NULL AND time < ? AND NOT {IS_RETIRED}"
     with mailbox.reading():
         numbers = mailbox.ledger.numbers(old, (before_s,))

@@ -50,7 +50,7 @@ _UNUSABLE = (
 
 
 def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> Transactions:
-    """Open the database at a path, or that of a server at ``postgresql://...``.
+    """Open the database at a path, or the one of a server at ``postgresql://...``.
 
     Raises
     ------

@@ -457,7 +457,7 @@ class Ledger:
             self.replace_tokens(row, by_place)
 
     def packed(self, by_place: bool) -> list[int]:
-        """Return the ids of rows with features packed by place, or else by fingerprint."""
+        """Return the ids of the rows with features packed by place, or by fingerprint."""
         return self.numbers(f"substr(tokens, 1, 1) {'>=' if by_place else '<'} ?", (PLACED,))
 
     def numbers(self, condition: str, values: Sequence[Any] = (), order: str = "id") -> list[int]:
@@ -473,7 +473,7 @@ class Ledger:
         )
 
     def end(self, row: Row, time: float | None) -> None:
-        """Set the moment at which a row was removed; None restores it."""
+        """Set the moment at which a row was removed; None marks the row as active again."""
         self.database.connection.execute(
             "UPDATE ledger SET removed_at = ? WHERE id = ?", (time, row.id)
         )

@@ -34,7 +34,7 @@ Progress = Callable[[list[int]], Iterable[int]]
 
 
 def is_due(mailbox: StoredClassifier) -> bool:
-    """Return whether so many messages came in runs of one class that a rebuild is due."""
+    """Return whether a rebuild is needed, because many messages came in runs of one class."""
     with mailbox.reading():
         weights = mailbox.counts[0].weights
         missed = mailbox.classifier.model.messages_in_runs - mailbox.settled
@@ -93,7 +93,7 @@ class _Learned(NamedTuple):
         self.tally(views, receipt, -1)
 
     def tally(self, tokens: Sequence[TokenCounts], receipt: Receipt, sign: int) -> None:
-        """Add (sign 1) or subtract (sign -1) a message to the numbers of messages."""
+        """Add a message to each feature's number of messages (sign 1), or subtract it (sign -1)."""
         for counts, view, weight in zip(
             self.message_counts, tokens, receipt.view_weights, strict=True
         ):
@@ -103,7 +103,7 @@ class _Learned(NamedTuple):
 
 
 def _signature(mailbox: StoredClassifier) -> Any:
-    """Return a value that differs after another process made changes `_catch_up` cannot apply."""
+    """Return a value that changes if another process does what `_catch_up` cannot apply."""
     sums = mailbox.ledger.numbers(_IS_ACTIVE_SUM)
     return sums, mailbox.compactions, mailbox.database.read_value("identity")
 

@@ -401,7 +401,7 @@ def _row(
     classes: int,
     losses: Counter[str],
 ) -> Row | None:
-    """Return an active, undamaged row, else None; count the reason if it is damaged."""
+    """Return an active, undamaged row. Otherwise return None, and count the reason for damage."""
     try:
         columns = select_row(database, number)
         if columns is None:

@@ -125,7 +125,7 @@ class LabelNoise(OnlineEstimator):
         other_weight: float = 0.0,
         random: float = 0.0,
     ) -> tuple[list[float], list[float], float]:
-        """Return the posterior of the active classes given the label, their rates, and Z.
+        """Return the posterior of the active classes given the label, then their rates, then Z.
 
         Z is the probability of the label.
 

@@ -38,7 +38,7 @@ def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
 
 
 def check_whole_prior(prior: Prior, labels: Iterable[Label]) -> None:
-    """Raise PriorError unless a prior that is a mapping has exactly the given classes."""
+    """Raise PriorError if a prior is a mapping whose keys are not exactly the given classes."""
     if not isinstance(prior, Mapping):
         return
     known_labels = set(labels)

@@ -209,7 +209,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         return True
 
     def _default_receipt(self, w: float) -> Receipt:
-        """Return a receipt for a message of weight `w`, if its own was not stored."""
+        """Return a receipt for a message of weight `w` whose receipt was not stored."""
         raise NotImplementedError
 
     @property

@@ -133,7 +133,7 @@ def _model_without_names(spec: str) -> Any:
 
 
 def _requested_in_part(learned: Keys, requested: list[Keys], part: int, parts: int) -> Keys:
-    """Return the requested features of one part that the block itself does not learn."""
+    """Return the features of one part that a block needs for predictions, but does not learn."""
     if not requested:
         return np.empty(0, dtype=np.uint64)
     features = np.unique(np.concatenate(requested))

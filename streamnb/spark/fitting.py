@@ -88,7 +88,7 @@ def fit(
         raise ValueError("rounds needs shards; set both")
     if shards is not None:
         if min_count:
-            raise ValueError("min_count: not possible with shards")
+            raise ValueError("min_count and shards cannot be combined; leave one of them out")
         partial.check_shards(model)
         _fit_on_shards(arrow_io.select_rows(frame, model), model, shards, rounds, parts)
         return model

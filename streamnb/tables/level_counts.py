@@ -415,7 +415,7 @@ def number_of_text(text: str) -> Any:
 
 
 def are_measured(levels: Sequence[Hashable]) -> bool:
-    """Return whether most of many levels are dates, or numbers with a fraction, perhaps as text.
+    """Return whether the levels are many, and mostly dates or numbers with a fraction.
 
     Examples
     --------

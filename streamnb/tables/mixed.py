@@ -78,7 +78,7 @@ class MixedStatistics(Statistics):
         self.levels.add_classes(classes)
 
     def read(self, table: Columns) -> _Mixed:
-        """Return numeric and categorical columns; a column with both types is in both."""
+        """Return numeric and categorical columns; a column with both types of values is in both."""
         numeric: list[int] = []
         levels: list[int] = []
         values = table.values.astype(object)

@@ -439,7 +439,7 @@ def _time(seconds: float) -> str:
 
 
 def _count(value: float) -> str:
-    """Return a count as a whole number; "<1" for less than half of one."""
+    """Return a count rounded to a whole number; "<1" if it is below 0.5."""
     return "<1" if 0 < value < 0.5 else f"{value:,.0f}"
 
 

@@ -162,7 +162,7 @@ def _act(
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body of a request up to the limit of a message; read and drop the rest."""
+    """Return the body of a request up to the limit of a message; read the remainder without use."""
     body = bytearray()
     async for part in request.stream():
         body += part[: MAX_MESSAGE - len(body)]

@@ -218,7 +218,7 @@ class _Relay:
         hostname: str,
         responses: list[str],
     ) -> list[str]:
-        """Return the extensions that the next hop offers, too."""
+        """Return the lines that answer EHLO: the extensions that the next hop allows."""
         session.host_name = hostname
         extensions = await _in_thread(self.client.extensions)
         lines = []

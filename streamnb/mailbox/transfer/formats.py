@@ -131,7 +131,7 @@ def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
 
 
 def _read_tokens(path: str, name: str) -> Iterator[tuple[bytes, list[float]]]:
-    """Yield each token of a dump with its numbers of spam and ham."""
+    """Yield each token of a dump, and the numbers of spam and ham messages that have it."""
     with open(path, "rb") as file:
         for number, line in iterate_lines(file, 1 << 16):
             fields = line.split()

@@ -39,7 +39,7 @@ def _json(value: Any) -> bytes:
 
 
 def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
-    """Yield all lines, or without `messages` only those of the counts."""
+    """Yield all lines; without `messages`, only the lines of the counts."""
     labels = [str(label) for label in mailbox.labels]
     weights = mailbox.counts[0].weights
     active = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]

@@ -17,7 +17,7 @@ UNKNOWN_KEYWORD = "?"
 
 
 def junk_keyword(flags: Collection[bytes]) -> str:
-    """Return "junk" or "notjunk" if the flags have only one of these meanings; else "".
+    """Return "junk" or "notjunk" if flags mean one of these and not the other; otherwise "".
 
     Parameters
     ----------

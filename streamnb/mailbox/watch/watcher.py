@@ -403,7 +403,7 @@ class Watcher:
         ) in (self.plan.unsure, *self.plan.folders)
 
     def _class_folder(self, folder: str) -> str:
-        """Return the class's folder at or above a folder; else the folder itself."""
+        """Return the folder of a class at or above a folder; without one, the folder itself."""
         parents = [
             parent
             for parent in (*self.plan.folders, self.plan.unsure)

@@ -256,7 +256,7 @@ def _with_names(config: TableConfig, known_names: list[str]) -> TableConfig:
 
 
 def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the name of the label column and those of the features."""
+    """Return the name of the label column and the names of the feature columns."""
     label = known_names[-1] if config.label is None else config.label
     names = tuple(name for name in known_names if name != label)
     if config.columns is not None:
@@ -414,7 +414,7 @@ class _Column:
         return "" if is_name else unit
 
     def counts_rows(self) -> bool:
-        """Return whether the numbers of the column are the numbers of the rows, from any start."""
+        """Return whether the column numbers the rows: n, n + 1, n + 2, ... for any n."""
         first = self.number(self.column[0]) if len(self.column) >= MIN_ROWS else None
         if first is None or not first.is_integer():
             return False
