@@ -129,7 +129,7 @@ def open_listeners(
     handler: Callable[[str], ConnectionHandler],
     settings: Settings,
 ) -> list[Listener]:
-    """Return the listeners at the wanted addresses and of systemd; the stack closes them.
+    """Return listeners at all addresses of the options and of systemd; the stack closes them.
 
     Raises
     ------
