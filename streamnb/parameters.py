@@ -415,15 +415,15 @@ def _constructor(table: Mapping[str, Parameter]) -> Callable[..., None]:
     return __init__
 
 
-_SECTION = re.compile(r"\n*^Parameters\n-+\n((?:.+\n?)*)", re.M)
+_SECTION = re.compile(r"\n\n *Parameters\n *-+\n((?: *\S.*\n?)*)")
 _SECTIONS = ("Attributes", "Raises", "Notes", "References", "Examples")
 
 
 def _parameter_meanings(docstring: str) -> dict[str, str]:
     """Return the text below each name in the section "Parameters" of a class's docstring."""
     meanings: dict[str, str] = {}
-    section = _SECTION.search(inspect.cleandoc(docstring))
-    for line in section[1].splitlines() if section else ():
+    section = _SECTION.search(docstring)
+    for line in textwrap.dedent(section[1]).splitlines() if section else ():
         if line.startswith(" "):
             name = next(reversed(meanings))
             meanings[name] = f"{meanings[name]} {line.strip()}".lstrip()
