@@ -44,7 +44,7 @@ Role = Literal["formula", "counts", "training"]
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a number of Python or numpy, and no bool."""
+    """Return whether a value is a number of Python or numpy, and not a bool."""
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 

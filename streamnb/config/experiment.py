@@ -43,7 +43,7 @@ CELL = Constraint(_is_cell, "a number, text, a truth value or null")
 
 
 def _one_or_list(item_type: Constraint, mapping: Converter | None = None) -> Converter:
-    """Return the converter of a value, of a list of values, or of a mapping."""
+    """Return the converter of input that is a value, a list of values, or a mapping."""
     convert_list = list_type(item_type, 1)
 
     def convert(path: str, data: Any) -> Any:

@@ -27,7 +27,7 @@ _QUOTED = re.compile(rb"^>(>*From )", re.M)
 
 
 class Entry(NamedTuple):
-    """The location of one labelled message, in values that can be sent to other processes.
+    """The location of one labelled message; it can be sent to other processes.
 
     Attributes
     ----------

@@ -337,7 +337,7 @@ class Places:
         return page
 
     def _query_keys(self, statement: str, keys: Ints) -> list[tuple[Any, Any]]:
-        """Return for each stored key its index in `keys` and the selected value."""
+        """Return (index in `keys`, selected value) for each key that is stored."""
         run, numbers = self.database.connection.execute, self.database.numbers
         if len(keys) <= _AT_ONCE:
             return run(statement, (numbers(keys.tolist()),)).fetchall()

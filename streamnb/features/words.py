@@ -261,7 +261,7 @@ class Tokenizer(WordParametersMixin, ScanningTransformer):
         )
 
     def _as_token(self, word: str) -> str:
-        """Return a stop word as the scanner returns it: folded, normalized (NFC), all visible."""
+        """Return a stop word in the form of tokens: folded, NFC, without invisible letters."""
         if self.analyzer == "word":
             single = {"ngrams": (1, 1), "min_length": 1, "keep_names": True}
             scanner = _core.Scanner(**self._scanner_options() | single)

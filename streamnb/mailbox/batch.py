@@ -43,7 +43,7 @@ MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]
 
 
 class Counted(NamedTuple):
-    """The features of a message, the site's opinion, and the classifier that computed them."""
+    """A message's features, the site's opinion on it, and the classifier that computed both."""
 
     features: Any
     site: Opinion | None

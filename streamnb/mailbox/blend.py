@@ -107,7 +107,7 @@ def evidence_of(own: Opinion, site: Opinion, positive: str = "spam") -> Evidence
 
 
 def _log_share(own: Opinion, site: Opinion, host: str, own_only: Sequence[str]) -> float:
-    """Return the log of the host's share of messages in the user's mailbox.
+    """Return the logarithm of the share of the host's messages in the user's mailbox.
 
     If the mailbox does not have the host, its own classes are used.
     """

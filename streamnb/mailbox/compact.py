@@ -112,7 +112,7 @@ def _in_parts(
 
 
 def _rows(mailbox: Mailbox, numbers: list[int]) -> list[Row]:
-    """Return the rows with these ids that still exist."""
+    """Return the rows with these ids; rows that were deleted meanwhile are left out."""
     return [row for number in numbers for row in mailbox.ledger.find("id = ?", (number,))]
 
 

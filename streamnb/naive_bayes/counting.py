@@ -177,7 +177,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         return (tokens,)
 
     def join_views(self, views: tuple[TokenCounts, ...]) -> TokenCounts:
-        """Return the only view as the message."""
+        """Return the message: its only view, because this model has one view."""
         (view,) = views
         return view
 

@@ -65,7 +65,7 @@ def reorder_classes(header: dict[str, Any], arrays: Arrays, order: list[int]) ->
 
 
 def _row_of_each(ends: Keys) -> Ints:
-    """Return the row index of each entry, given the end of each row."""
+    """Return the index of the row of each entry, given the index at which each row ends."""
     lengths: Any = np.diff(ends.astype(np.int64), prepend=0)
     return np.repeat(np.arange(len(ends), dtype=np.int64), lengths)
 

@@ -85,7 +85,7 @@ def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialR
 def class_error(
     config: Config, labels: Iterable[Any], is_interrupted: bool = False
 ) -> ConfigError | None:
-    """Return the error if prior or positive class do not match the labels; else None.
+    """Return the error if the prior or the positive class does not fit the labels; otherwise None.
 
     A prior can name a class without messages if the run reads a part of the corpus, or was
     interrupted.

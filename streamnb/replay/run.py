@@ -204,7 +204,7 @@ def replay_models(
 
 
 def positive_error(config: Config, classes: list[str]) -> ConfigError | None:
-    """Return the error if no message is of the configured positive class; else None."""
+    """Return the error if the configured positive class has no message; otherwise None."""
     positive = config.evaluate.positive
     if positive is None or not classes or positive in classes:
         return None

@@ -111,15 +111,15 @@ class PairCounts(LevelCounts):
         return coded_rows
 
     def pair_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Return keys of parents with all levels of the row, shape (p, n)."""
+        """Return the keys of the pairs of each parent's level and each level, (p, n)."""
         return _key(row.levels[parents, None], row.levels[None])
 
     def known_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Return keys of parents with all features of the row, shape (p, n)."""
+        """Return the keys of the pairs of each parent's level and each feature, (p, n)."""
         return _key(row.levels[parents, None], _FEATURE | row.features[None])
 
     def own_keys(self, row: _Coded, parents: Ints) -> Keys:
-        """Return the keys of parents with their own feature, (p,), for the parents' counts."""
+        """Return for each parent the key of the pair of its level and its own feature, (p,)."""
         return _key(row.levels[parents], _FEATURE | row.features[parents])
 
     def _entries(self, row: _Coded) -> tuple[Keys, Floats]:

@@ -138,7 +138,7 @@ def _check_body(request: Request, message: bytes) -> None:
 def _act(
     mailboxes: Mailboxes, action: Action, request: Request, message: bytes, monitor: Monitor
 ) -> tuple[int, Any]:
-    """Return the HTTP status, and the answer or the exception."""
+    """Do the work of a request. Return the HTTP status, and the answer or the exception raised."""
     try:
         for name in request.query_params:
             if name not in _PARAMETERS[action]:

@@ -226,7 +226,7 @@ def http(app: App) -> ConnectionHandler:
 
 
 class _Protocol(H11Protocol):
-    """A connection that reports the start of its first request, and its own end."""
+    """A connection that reports when its first request starts, and when it ends itself."""
 
     def __init__(self, activity: Activity, *arguments: Any) -> None:
         super().__init__(*arguments)

@@ -388,7 +388,7 @@ class Mailboxes:
                 mailbox.close()
 
     def close(self) -> None:
-        """Close the mailboxes of users, and end the attempts to reach a database."""
+        """Close the users' mailboxes, and stop trying to reach a database."""
         self._closed.set()
         if self.open_single is not None and self.single is not None:
             self.single.close()
@@ -402,7 +402,7 @@ class Mailboxes:
 
 
 def _outage_of(error: Exception) -> BusyError | DamagedDatabaseError:
-    """Return the error of all messages while the database cannot be opened for this reason."""
+    """Return the error that messages get while the database cannot be opened, given its reason."""
     if isinstance(error, DamagedDatabaseError):
         return error
     return BusyError(str(error) or type(error).__name__)

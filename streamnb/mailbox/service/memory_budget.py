@@ -66,7 +66,7 @@ class MemoryBudget:
 
 
 class MessageMemory:
-    """The bytes of one message; created by `MemoryBudget.message`."""
+    """The part of the budget that one message uses; created by `MemoryBudget.message`."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget

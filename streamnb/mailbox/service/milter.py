@@ -116,7 +116,7 @@ def milter(
 
 @dataclass(eq=False, repr=False)
 class _Judges:
-    """Gives and records the verdicts on messages; the attributes are those of `milter`."""
+    """Computes and records verdicts on messages; the attributes are the arguments of `milter`."""
 
     mailboxes: Mailboxes
     monitor: Monitor

@@ -37,7 +37,7 @@ class JudgeOptions(NamedTuple):
 
     @property
     def decision_costs(self) -> tuple[float, float, float] | None:
-        """The costs of the decision; None for the classifier's costs."""
+        """The costs that decide about this verdict; None for the costs of the classifier."""
         return self.costs if self.threshold is None else _ALWAYS_SURE
 
     def is_sure(self, probability: float) -> bool:
