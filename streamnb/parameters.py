@@ -207,7 +207,7 @@ class NameList(Constraint):
         self.ordered = ordered
 
     def plain(self, value: Any) -> Any:
-        """Return a list, sorted unless the order matters."""
+        """Return the names as a list; it is sorted if their order has no meaning."""
         if value is None:
             return None
         return list(value) if self.ordered else sorted(value, key=repr)

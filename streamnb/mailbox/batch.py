@@ -43,7 +43,7 @@ MessageAndLabel = tuple[bytes, Label] | tuple[bytes, Label, str | None]
 
 
 class Counted(NamedTuple):
-    """A message's features, the site's opinion on it, and the classifier that computed both."""
+    """A message's features, the classifier that computed them, and the site's opinion."""
 
     features: Any
     site: Opinion | None

@@ -230,7 +230,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         raise NotImplementedError
 
     def contributions(self, x: Any) -> list[Contributions]:
-        """Return the contributions of `explain_views` without scores, which take longer."""
+        """Return the contributions of `explain_views`, without the slower computation of scores."""
         return [cast("Contributions", view.contributions) for view in self.explain_views(x)]
 
     def explain_one(self, x: Any) -> Explanation:

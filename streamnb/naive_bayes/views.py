@@ -610,7 +610,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             return self._explain_views(self.as_tokens(x))
 
     def contributions(self, x: Any) -> list[Contributions]:
-        """Return the contributions of `explain_views` without scores, which take longer."""
+        """Return the contributions of `explain_views`, without the slower computation of scores."""
         with self.lock:
             views = self.as_tokens(x)
             prediction, labels = self._predict(views), list(self.labels)

@@ -174,7 +174,7 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     if not isinstance(request, dict) or (key in request) == (f"{key}s" in request):
         raise RequestError(f"the body must be an object with either {key!r} or '{key}s'")
     if unknown := set(request) - {key, f"{key}s", "reasons"}:
-        raise RequestError(f"{min(unknown)!r:.60}: not a key of this request")
+        raise RequestError(f"{min(unknown)!r:.60}: no such key; use {key}, {key}s and reasons")
     reasons = request.get("reasons", 0)
     if type(reasons) is not int or not 0 <= reasons <= _MOST_REASONS:
         raise RequestError(f"reasons: expected a number from 0 to {_MOST_REASONS}")
