@@ -20,7 +20,14 @@ cdef inline bint has_pair(bytes value, uint8_t first, uint8_t second) noexcept:
 
 
 cdef inline bint is_encoded(bytes value) noexcept:
-    """Return True if a value contains encoded words, or escapes of ISO-2022 or HZ."""
+    """Return True if a value contains bytes beyond ASCII, encoded words, or escapes of ISO-2022 or HZ."""
+    cdef const uint8_t *p = <const uint8_t *> PyBytes_AS_STRING(value)
+    cdef Py_ssize_t i
+    cdef uint8_t bits = 0
+    for i in range(len(value)):
+        bits |= p[i]
+    if bits & 0x80:
+        return True
     if has_pair(value, c"=", c"?") or has_pair(value, c"~", c"{"):
         return True
     return memchr(PyBytes_AS_STRING(value), 0x1B, len(value)) != NULL

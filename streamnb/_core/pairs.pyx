@@ -214,7 +214,7 @@ cdef class PairScanner:
             if reads_field(name) if decision is None else decision:
                 self.add(name)
                 self.add(b":")
-                self.add(utf8(decode(value)) if is_encoded(value) or not value.isascii() else value)
+                self.add(utf8(decode(value)) if is_encoded(value) else value)
 
     def finish(self):
         """Return fingerprints, counts (all 1), names and name ends of the tokens, and clear the scanner."""

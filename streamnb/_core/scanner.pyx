@@ -637,7 +637,7 @@ cdef class Scanner:
             prefix = prefixes[name] if name in prefixes else prefix_of(name)
             if prefix is None:
                 continue
-            if is_encoded(value) or not value.isascii():
+            if is_encoded(value):
                 self.scan(decode(value), prefix, False)
             else:
                 self.scan(value, prefix, False)

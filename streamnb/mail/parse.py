@@ -479,18 +479,19 @@ class _Parser:
     def set_charsets(self) -> None:
         """Give parts and fields without a charset the charset of the first part that has one."""
         charset = self.mail.charset = _find_charset(self.mail)
-        if not charset and _count_encoded_fields(self.mail) > _MAX_GUESSES:
+        if not charset and _has_many_encoded_fields(self.mail):
             self.mail.charset = LATIN  # without a guess for each field
         for part in self.mail.parts:
             part.fallback = charset or LATIN  # the text of each part was guessed
 
 
-def _count_encoded_fields(mail: Mail) -> int:
-    """Return the number of header fields with 8-bit text or encoded words, in all parts."""
-    if mail.source.isascii() and mail.source.find(b"=?") < 0:
-        return 0
+def _has_many_encoded_fields(mail: Mail) -> bool:
+    """Return True if more than `_MAX_GUESSES` fields have 8-bit text or encoded words."""
+    if len(mail.fields) + sum([len(part.fields) for part in mail.parts]) <= _MAX_GUESSES:
+        return False
     fields = chain(mail.fields, *(part.fields for part in mail.parts))
-    return sum(not value.isascii() or b"=?" in value for _, value in fields)
+    count = sum(not value.isascii() or b"=?" in value for _, value in fields)
+    return count > _MAX_GUESSES
 
 
 class _File(NamedTuple):
