@@ -72,7 +72,7 @@ _FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:
-    r"""Return whether data is binary: it has zero bytes and does not begin with a header.
+    r"""Return whether data is binary: a PDF, or data with zero bytes that begins with no header.
 
     A file of Dovecot's mdbox, which has several messages, is binary, too.
 
@@ -88,7 +88,8 @@ def is_binary(content: bytes) -> bool:
         content = unwrap(content)
         if content.startswith(_DBOX):
             return True
-    return content.find(b"\0", 0, _LOOKED_AT) >= 0 and not _FIELD.match(content)
+    has_zero = content.find(b"\0", 0, _LOOKED_AT) >= 0
+    return content.startswith(b"%PDF-") or (has_zero and not _FIELD.match(content))
 
 
 def messages(source: str) -> Iterator[SourceMessage]:

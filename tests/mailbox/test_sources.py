@@ -59,6 +59,7 @@ def dbox(*mails):
         (dbox(MAIL), False),
         (dbox(MAIL, MAIL), True),
         (b"2 M1e C\n", True),
+        (b"%PDF-1.4\n%\xe2\xe3\n1 0 obj\n", True),
         (b"\xff\xfe" + b"\x00\x01\x00" * 9, True),
     ],
 )
