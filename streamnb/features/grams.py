@@ -199,5 +199,5 @@ class WordPairs(MailTransformer):
                 scanner.fields(part.fields, self._field_is_read, self._reads_field, mail.decode)
             elif part.is_html:
                 scanner.add(part.utf8, part.hidden_spans)
-            elif part.is_text:
+            elif part.is_text and not part.is_hidden:
                 scanner.add(part.utf8)

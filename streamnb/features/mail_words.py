@@ -167,7 +167,7 @@ class MailTokenizer(MailTransformer, WordParametersMixin):
         if part.is_html:
             scanner.html(part.utf8, b"", part.hidden_spans)
         elif part.is_text:
-            scanner.text(part.utf8)
+            scanner.text(part.utf8, b"hidden:" if part.is_hidden else b"")
         elif part.payload:
             for token in attachment_tokens(part):
                 scanner.token(token, b"attachment:")

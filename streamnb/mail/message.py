@@ -22,6 +22,11 @@ from streamnb.mail.decode import (
 # All AMP pages have this style, until the mail program has loaded AMP.
 _AMP_STYLE = b"body{visibility:hidden}"
 
+# Bytes of the notes of programs and lists before and after the parts of a container. Mail programs
+# do not show them, but they are evidence. Longer text could cover the text of spam. At 200 bytes,
+# (1-ROCA)% of CSDMC2010 is .0037 instead of .0029; at 800 bytes, it is the same.
+_LONGEST_NOTE = 400
+
 Fields = list[tuple[bytes, bytes]]
 Index = dict[bytes, bytes]  # lower-case name -> the first value
 
@@ -99,6 +104,11 @@ class Part:
     def is_html(self) -> bool:
         """True if the payload is HTML."""
         return is_html(self.read_as or self.content_type)
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if the part is long text before or after those of a container."""
+        return len(self.payload) > _LONGEST_NOTE and self.role in ("preamble", "epilogue")
 
     @property
     def hidden_spans(self) -> bytes | None:

@@ -345,6 +345,21 @@ def test_hidden_text_has_a_place_of_its_own(page):
     assert "secret" not in pairs
 
 
+@pytest.mark.parametrize("place", ["preamble", "epilogue"])
+def test_long_text_around_the_parts_of_a_container_is_hidden(place):
+    """Mail programs do not show it, so it must not cover the text of spam."""
+    text = {place: "\n" + 40 * "secret words\n"}
+    page = (
+        "Content-Type: multipart/mixed; boundary=b\n{preamble}\n--b\n\nplain words\n--b--{epilogue}"
+    )
+    message = page.format_map({"preamble": "", "epilogue": "", **text}).encode()
+    words, pairs = MailTokenizer().transform_one(message), WordPairs().transform_one(message)
+    assert "hidden:secret" in words
+    assert "secret" not in words
+    assert "secret" not in pairs
+    assert "plain" in pairs
+
+
 @pytest.mark.parametrize(
     ("page", "word", "is_hidden"),
     [
