@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import COSTS, Costs, Reason, Verdict, as_costs, chances_of_others
+from streamnb.constraints import Constraint, Text, has_method
 from streamnb.counts.protocol import Label, check_labels
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
@@ -32,15 +33,7 @@ from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
-from streamnb.parameters import (
-    Constraint,
-    Converted,
-    ParametersMixin,
-    Text,
-    has_method,
-    parameter,
-    parameter_class,
-)
+from streamnb.parameters import Converted, ParametersMixin, parameter, parameter_class
 from streamnb.scores import best_index, log_odds, probabilities
 from streamnb.storage import label_to_json
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from streamnb.classifier.message_classifier import Classifier, DecisionParameters
+from streamnb.constraints import Boolean, Choice, Integer, NameList
 from streamnb.features.grams import ByteGrams, CharacterGrams, WordPairs
 from streamnb.features.mail_words import MailTokenizer
 from streamnb.features.views import (
@@ -22,10 +23,6 @@ from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.naive_bayes.views import ViewsNB
 from streamnb.parameters import (
-    Boolean,
-    Choice,
-    Integer,
-    NameList,
     attribute,
     inherited,
     parameter,

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.constraints import Constraint, Number
 from streamnb.counts.protocol import Label
 from streamnb.errors import OutputError, printable
 from streamnb.features.token_counts import Feature
-from streamnb.parameters import Constraint, Number
 from streamnb.scores import best_index
 from streamnb.storage import label_to_json
 

@@ -18,13 +18,13 @@ from streamnb.config.sections import (
     mapping_type,
     section_type,
 )
+from streamnb.constraints import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
 from streamnb.naive_bayes import (
     BernoulliNB,
     ComplementNB,
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number
 from streamnb.tables import (
     AODE,
     CategoricalNB,

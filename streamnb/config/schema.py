@@ -17,6 +17,7 @@ from streamnb.config.sections import (
     mapping_type,
     section_type,
 )
+from streamnb.constraints import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
@@ -27,7 +28,6 @@ from streamnb.naive_bayes import (
     DiscriminativeMultinomialNB,
     MultinomialNB,
 )
-from streamnb.parameters import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
 
 
 def _is_name(value: Any) -> bool:

@@ -10,8 +10,8 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
+from streamnb.constraints import Choice, ClassPrior, Constraint, describe
 from streamnb.errors import ConfigError
-from streamnb.parameters import Choice, ClassPrior, Constraint, describe
 
 # Converts the plain data below a path; raises ValueError with that path.
 Converter = Callable[[str, Any], Any]
@@ -55,7 +55,7 @@ class Section:
 
     Examples
     --------
-    >>> from streamnb.parameters import Integer
+    >>> from streamnb.constraints import Integer
     >>> class Splits(Section):
     ...     trials: int = key(Integer(), default=100)
     >>> Splits().trials

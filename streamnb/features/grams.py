@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from streamnb import _core
+from streamnb.constraints import Boolean, Integer
 from streamnb.features.mail_words import MailTransformer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Mail
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.mail.parse import unwrap
-from streamnb.parameters import Boolean, Integer, inherited, parameter, parameter_class
+from streamnb.parameters import inherited, parameter, parameter_class
 
 
 class InvertibleGrams(ScanningTransformer):

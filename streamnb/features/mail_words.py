@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from streamnb import _core
+from streamnb.constraints import Boolean, Choice, NameList
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Limits, Mail, Part, parse
 from streamnb.mail.decode import decode_transfer, transfer_encoding
 from streamnb.mail.parse import DEFAULT_LIMITS
-from streamnb.parameters import Boolean, Choice, NameList, parameter, parameter_class
+from streamnb.parameters import parameter, parameter_class
 
 MAX_CACHED_FIELDS = 1000  # limit of the cache, because senders can invent any field names
 

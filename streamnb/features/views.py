@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from streamnb.constraints import Constraint
 from streamnb.features.grams import ByteGrams, CharacterGrams, WordPairs
 from streamnb.features.mail_words import MailTokenizer, as_mail
 from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import CallableTokenizer, ScanningTransformer, Tokenizer
-from streamnb.parameters import Constraint, parameters_from_json, parameters_to_json
+from streamnb.parameters import parameters_from_json, parameters_to_json
 
 
 class Views:

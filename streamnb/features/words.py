@@ -10,23 +10,12 @@ from typing import Any, ClassVar
 from river import base
 
 from streamnb import _core
+from streamnb.constraints import Boolean, Choice, Constraint, Integer, IntegerRange, NameList, Text
 from streamnb.features.text_input import list_names, read_column
 from streamnb.features.token_counts import CountedMessages, TokenCounts
 from streamnb.features.vectorizer import VectorizerMixin
 from streamnb.mail.normalization import normalize_nfc
-from streamnb.parameters import (
-    Boolean,
-    Choice,
-    Constraint,
-    Integer,
-    IntegerRange,
-    NameList,
-    ParametersMixin,
-    Text,
-    inherited,
-    parameter,
-    parameter_class,
-)
+from streamnb.parameters import ParametersMixin, inherited, parameter, parameter_class
 
 
 class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):

@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamnb import _core
+from streamnb.constraints import Number
 from streamnb.counts.protocol import Counts, Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Number, parameter, parameter_class
+from streamnb.parameters import parameter, parameter_class
 
 
 @parameter_class()

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.constraints import Integer, Number
 from streamnb.counts.protocol import Floats, Keys
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
-from streamnb.parameters import Integer, Number, parameter, parameter_class
+from streamnb.parameters import parameter, parameter_class
 
 
 @parameter_class()

@@ -10,6 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb import _core
+from streamnb.constraints import (
+    MIN_POSITIVE,
+    POSITIVE,
+    Boolean,
+    Choice,
+    ClassPrior,
+    Integer,
+    Number,
+    Prior,
+)
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Counts, Floats, Keys, Label, checked_weight
 from streamnb.features.token_counts import Feature, TokenCounts
@@ -32,14 +42,6 @@ from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import (
-    MIN_POSITIVE,
-    POSITIVE,
-    Boolean,
-    Choice,
-    ClassPrior,
-    Integer,
-    Number,
-    Prior,
     attribute,
     parameter,
     parameter_class,

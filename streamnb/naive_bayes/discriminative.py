@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from streamnb import _core
+from streamnb.constraints import MIN_POSITIVE, POSITIVE, Number
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
 from streamnb.naive_bayes.multinomial import MultinomialNB, MultinomialParameters
-from streamnb.parameters import (
-    MIN_POSITIVE,
-    POSITIVE,
-    Number,
-    inherited,
-    parameter,
-    parameter_class,
-)
+from streamnb.parameters import inherited, parameter, parameter_class
 
 
 def residuals(

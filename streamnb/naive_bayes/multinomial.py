@@ -10,10 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from streamnb import _core
+from streamnb.constraints import Boolean, ClassPrior, Prior
 from streamnb.counts.protocol import Counts, Floats
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, CountingParameters
-from streamnb.parameters import Boolean, ClassPrior, Prior, parameter, parameter_class
+from streamnb.parameters import parameter, parameter_class
 
 
 def complement_weights(cells: Floats, counts: Counts, alpha: float) -> Floats:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 
 from streamnb import _core
+from streamnb.constraints import Prior
 from streamnb.counts.protocol import Label
 from streamnb.errors import ConfigError
-from streamnb.parameters import Prior
 
 
 class PriorError(ConfigError, ValueError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 from streamnb import _core
+from streamnb.constraints import Boolean, Constraint, Integer, Number
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
@@ -23,15 +24,7 @@ from streamnb.naive_bayes.recalibration import MIN_ERROR, SystemPool, alpha_fact
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.naive_bayes.text_model import TextModel
-from streamnb.parameters import (
-    Boolean,
-    Constraint,
-    Integer,
-    Number,
-    attribute,
-    parameter,
-    parameter_class,
-)
+from streamnb.parameters import attribute, parameter, parameter_class
 from streamnb.scores import best_index, probabilities
 
 # Calibration counts each message once, regardless of its weight. It skips a message with at most

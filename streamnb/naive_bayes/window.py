@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
+from streamnb.constraints import Integer, has_method
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.errors import OutputError
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
-from streamnb.parameters import Integer, attribute, has_method, parameter, parameter_class
+from streamnb.parameters import attribute, parameter, parameter_class
 
 # weights are rounded to multiples of this, so sums and unlearning are exact
 _WEIGHT_GRID = 2.0**-16

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import validation
 
 from streamnb import _core, naive_bayes
+from streamnb.constraints import Constraint
 from streamnb.counts.protocol import Floats, Label
 from streamnb.features.text_input import (
     as_sequence,
@@ -26,7 +27,7 @@ from streamnb.naive_bayes.bernoulli import BernoulliParameters
 from streamnb.naive_bayes.discriminative import DiscriminativeParameters
 from streamnb.naive_bayes.matrices import NamedMatrix, as_list, refuse_mask
 from streamnb.naive_bayes.multinomial import ComplementParameters, MultinomialParameters
-from streamnb.parameters import Constraint, attribute, parameter, parameter_class
+from streamnb.parameters import attribute, parameter, parameter_class
 from streamnb.sklearn.estimator import Estimator, copy_value, is_same_value
 
 

@@ -10,16 +10,9 @@ from numpy.typing import NDArray
 
 from streamnb import _core
 from streamnb._core import CountTable
+from streamnb.constraints import POSITIVE, Boolean, Constraint, NameList, Number
 from streamnb.counts.protocol import Floats, Ints, Keys
-from streamnb.parameters import (
-    POSITIVE,
-    Boolean,
-    Constraint,
-    NameList,
-    Number,
-    parameter,
-    parameter_class,
-)
+from streamnb.parameters import parameter, parameter_class
 from streamnb.tables.base import TabularNB
 from streamnb.tables.level_counts import LevelCounts, Levels, log_probabilities
 from streamnb.tables.parameters import PriorParameter

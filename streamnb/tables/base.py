@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core.exact_sums import ExactSums
+from streamnb.constraints import Prior
 from streamnb.counts.protocol import (
     Floats,
     Ints,
@@ -24,7 +25,7 @@ from streamnb.naive_bayes.mini_batches import MiniBatchMixin
 from streamnb.naive_bayes.model_files import ReadArray, SaveLoadMixin
 from streamnb.naive_bayes.priors import check_prior, log_prior
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.parameters import Prior, parameters_from_json, parameters_to_json
+from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
 from streamnb.tables.columns import Columns, plain_value

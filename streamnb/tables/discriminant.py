@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamnb.constraints import Choice, Number
 from streamnb.counts.protocol import Bools, Floats, Ints
-from streamnb.parameters import Choice, Number, inherited, parameter, parameter_class
+from streamnb.parameters import inherited, parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import NormalParameters, PriorParameter

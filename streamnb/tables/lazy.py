@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamnb.constraints import Integer, Number
 from streamnb.counts.protocol import Bools, Floats, Ints, Label
-from streamnb.parameters import Integer, Number, parameter, parameter_class
+from streamnb.parameters import parameter, parameter_class
 from streamnb.tables.base import TabularNB, arrival_independent
 from streamnb.tables.columns import Columns
 from streamnb.tables.level_counts import MISSING, LevelCounts, Levels, log_probabilities

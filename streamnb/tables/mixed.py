@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb._core.exact_sums import gaussian_rows, normal_parameters
+from streamnb.constraints import NameList
 from streamnb.counts.protocol import Floats, Ints
-from streamnb.parameters import NameList, parameter, parameter_class
+from streamnb.parameters import parameter, parameter_class
 from streamnb.tables.base import Statistics, TabularNB
 from streamnb.tables.columns import Columns, is_number
 from streamnb.tables.level_counts import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamnb.parameters import Choice, ClassPrior, Number, Prior, parameter, parameter_class
+from streamnb.constraints import Choice, ClassPrior, Number, Prior
+from streamnb.parameters import parameter, parameter_class
 
 
 @parameter_class(kw_only=True)

@@ -13,8 +13,9 @@ from streamnb.config import build
 from streamnb.config.experiment import build_experiment
 from streamnb.config.sections import Section, key, list_type, mapping_type, section_type
 from streamnb.config.yaml_files import read_yaml, resolve_paths, set_key
+from streamnb.constraints import Integer, Text
 from streamnb.errors import ConfigError
-from streamnb.parameters import Integer, Text, parameters_from_json, parameters_to_json
+from streamnb.parameters import parameters_from_json, parameters_to_json
 
 
 class Point(Section):
