@@ -625,3 +625,15 @@ def test_a_client_that_has_closed_its_sending_side_gets_its_answers(
         answers = client.makefile("rb").read()
     assert re.findall(rb"^(\d+) ", answers, re.M) == codes
     assert len(smtp_sink.messages) == delivered
+
+
+def test_a_client_that_closes_its_sending_side_late_gets_the_next_hops_answer(relay, smtp_sink):
+    """The next hop delivers the message, and without an answer the client would send it again."""
+    smtp_sink.delay = 0.5
+    commands = b"EHLO a.b\r\nMAIL FROM:<a@b.c>\r\nRCPT TO:<ann@d.e>\r\nDATA\r\n"
+    with socket.create_connection(("127.0.0.1", relay), timeout=60) as client:
+        client.sendall(commands + as_sent(HAM % 1) + b".\r\n")
+        poll(lambda: smtp_sink.is_busy)
+        client.shutdown(socket.SHUT_WR)
+        answers = client.makefile("rb").read()
+    assert re.findall(rb"^(\d+) ", answers, re.M)[-1] == b"250"

@@ -162,10 +162,12 @@ class SmtpConnection(SMTP):
 
         The library would drop them, and a whole message with them. If the client leaves while the
         next hop receives a message, the client will send the message again. So the relay aborts
-        the transfer. TLS has no half-closed state.
+        the transfer, unless the next hop has the whole message. TLS has no half-closed state.
         """
+        relay = self.event_handler
+        is_receiving = relay.is_handing_on and not relay.client.has_sent
         is_tls = self.session is None or self.session.ssl is not None
-        if is_tls or self._waiting_data is not None or self.event_handler.is_handing_on:
+        if is_tls or self._waiting_data is not None or is_receiving:
             return super().eof_received()
         self._reader.feed_eof()
         return True
