@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import click
@@ -122,6 +123,8 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     from streamnb.naive_bayes.model_files import save
 
     options.check_outputs([output], models)
+    if len(set(map(os.path.realpath, models))) < len(models):
+        raise click.UsageError("a model is named twice, so its counts would be added twice")
     model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))

@@ -207,8 +207,9 @@ def open_table(
         If the file cannot be read, or is not a table.
     """
     head = read_head(path)
-    if not head:
-        raise CorpusError(f"{path}: the file is empty")
+    if not head.strip():
+        blank = f"begins with {len(head):,} bytes of blank lines" if head else "is empty"
+        raise CorpusError(f"{path}: the file {blank}")
     if format is None:
         format = detect_format(path, head) or "csv"  # noqa: A001
     if format == "parquet":

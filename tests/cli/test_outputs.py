@@ -93,7 +93,7 @@ def test_no_output_replaces_an_input(folder, case):
         "fit data.csv -o mail.db",
         "replay data.csv --save mail.db",
         "predict m.snb data.csv --format csv --out mail.db",
-        "merge-models m.snb m.snb -o link.db",
+        "merge-models m.snb -o link.db",
         "trec-run initialize --state mail.db",
     ],
 )

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -139,8 +140,19 @@ def test_models_of_differently_named_columns_can_be_merged(model, tmp_path):
     assert (status, error.count("\n")) == (0, 1)
     assert f"{model}: label 'topic', text 'text'; {path}: label 'queue', text 'body'" in error
     assert Classifier.load(tmp_path / "c.snb").data_format.text_column == "text"
-    status, _, error = streamnb_command("merge-models", path, path, "-o", tmp_path / "c.snb")
+    shutil.copy(path, tmp_path / "d.snb")
+    names = (path, tmp_path / "d.snb", "-o", tmp_path / "c.snb")
+    status, _, error = streamnb_command("merge-models", *names)
     assert (status, error) == (0, "")
+
+
+def test_a_model_is_not_merged_with_itself(model, tmp_path):
+    (tmp_path / "link.snb").symlink_to(model)
+    names = (model, tmp_path / "link.snb", "-o", tmp_path / "c.snb")
+    status, _, error = streamnb_command("merge-models", *names)
+    assert (status, error.count("\n")) == (2, 1)
+    assert "a model is named twice" in error
+    assert not (tmp_path / "c.snb").exists()
 
 
 def test_a_merged_model_has_the_columns_of_the_first_model_with_columns(model, tmp_path):

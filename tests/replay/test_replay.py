@@ -608,7 +608,8 @@ def test_every_configuration_of_the_project_is_sound(repository):
 
 def bad_targets(folder: Path):
     (folder / "empty").mkdir()
-    (folder / "blank").write_text("")
+    (folder / "zero").write_text("")
+    (folder / "blank.csv").write_text("\n \n\n")
     (folder / "binary").write_bytes(bytes(range(256)) * 10)
     (folder / "gone").mkdir()
     (folder / "gone" / "index").write_text("ham nothing-here\n")
@@ -616,7 +617,8 @@ def bad_targets(folder: Path):
     return {
         "missing": ("missing: no such file or folder", 3),
         "empty": ("not a corpus; expected", 3),
-        "blank": ("the file is empty", 3),
+        "zero": ("the file is empty", 3),
+        "blank.csv": ("blank.csv: the file begins with 4 bytes of blank lines", 3),
         "binary": ("not text", 3),
         "gone": ("nothing-here: cannot be read", 3),
         "broken.yaml": (":1: not YAML", 2),
