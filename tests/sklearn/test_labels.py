@@ -58,7 +58,7 @@ LABELS = {
 }
 
 
-@pytest.mark.filterwarnings("default:the label")
+@pytest.mark.filterwarnings("ignore:the label")
 @pytest.mark.parametrize("kind", LABELS)
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
 def test_labels_of_each_container_keep_their_type(estimator, method, kind):
@@ -71,7 +71,7 @@ def test_labels_of_each_container_keep_their_type(estimator, method, kind):
     assert len(estimator.classes_) == 2
 
 
-@pytest.mark.filterwarnings("default:the label")
+@pytest.mark.filterwarnings("ignore:the label")
 def test_the_accuracy_for_an_enum_of_texts_is_that_for_texts(estimator):
     X, labels = rows_of(estimator), [Kind.SPAM, Kind.HAM] * 6
     estimator.fit(X, labels)
@@ -83,7 +83,7 @@ def test_labels_that_scorers_read_as_names_cause_a_warning(estimator):
         estimator.fit(rows_of(estimator), [Kind.SPAM, Kind.HAM] * 6)
 
 
-@pytest.mark.filterwarnings("default:the label")
+@pytest.mark.filterwarnings("ignore:the label")
 def test_declared_classes_can_be_an_enum_of_texts(estimator):
     estimator.partial_fit(rows_of(estimator), [Kind.HAM, Kind.SPAM] * 6, classes=list(Kind))
     assert estimator.classes_.tolist() == ["ham", "spam"]
