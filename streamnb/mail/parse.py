@@ -84,6 +84,10 @@ _CUT_FIELD = 1 << 12  # bytes of an identifying field, if the header exceeds hal
 _LABEL_SAMPLE = 1 << 16
 _MAX_WORDS = 100  # encoded words whose charset is tried for text without one
 _MAX_GUESSES = 100  # parts whose charset and names are guessed, which takes about 0.3 ms each
+# Bytes of the notes of programs and lists before and after the parts of containers. Mail programs
+# do not show them, but they are evidence. Longer text could cover the text of spam. At 200 bytes,
+# (1-ROCA)% of CSDMC2010 is .0037 instead of .0029; at 800 bytes, it is the same.
+_LONGEST_NOTES = 400
 _UNSHOWN_SHARE = 16  # invisible text gets at most 1/16 of `Limits.size`
 
 
@@ -354,6 +358,7 @@ class _Parser:
                 self.mail.index = index
             self.add_part(fields, index, (data, body, end, depth, default_type, role))
         self.set_charsets()
+        self.hide_notes()
         return self.mail
 
     def add_part(self, fields: Fields, index: Index, content: _Slice) -> None:
@@ -476,20 +481,28 @@ class _Parser:
         largest = sorted(range(len(slices)), key=sizes.__getitem__, reverse=True)[:room]
         return [slices[number] for number in sorted(largest)]
 
+    def hide_notes(self) -> None:
+        """Hide text before and after the parts of containers, after its first bytes."""
+        size = 0
+        for part in self.mail.parts:
+            if part.role in ("preamble", "epilogue"):
+                size += len(part.payload)
+                part.is_hidden = size > _LONGEST_NOTES
+
     def set_charsets(self) -> None:
         """Give parts and fields without a charset the charset of the first part that has one."""
         charset = self.mail.charset = _find_charset(self.mail)
-        if not charset and _has_many_encoded_fields(self.mail):
-            self.mail.charset = LATIN  # without a guess for each field
+        self.mail.has_many_encoded_fields = not charset and _has_many_encoded_fields(self.mail)
         for part in self.mail.parts:
             part.fallback = charset or LATIN  # the text of each part was guessed
 
 
 def _has_many_encoded_fields(mail: Mail) -> bool:
     """Return True if more than `_MAX_GUESSES` fields have 8-bit text or encoded words."""
-    if len(mail.fields) + sum([len(part.fields) for part in mail.parts]) <= _MAX_GUESSES:
+    headers = [part.fields for part in mail.parts if part.fields is not mail.fields]
+    if len(mail.fields) + sum(map(len, headers)) <= _MAX_GUESSES:
         return False
-    fields = chain(mail.fields, *(part.fields for part in mail.parts))
+    fields = chain(mail.fields, *headers)
     count = sum(not value.isascii() or b"=?" in value for _, value in fields)
     return count > _MAX_GUESSES
 

@@ -360,6 +360,20 @@ def test_long_text_around_the_parts_of_a_container_is_hidden(place):
     assert "plain" in pairs
 
 
+def test_short_texts_around_the_parts_of_many_containers_are_hidden_like_a_long_one():
+    container = (
+        "--b\nContent-Type: multipart/mixed; boundary=c{0}\n\nsecret{0} words\n"
+        "--c{0}\n\nplain words\n--c{0}--\n"
+    )
+    message = "Content-Type: multipart/mixed; boundary=b\n\n" + "".join(
+        container.format(number) for number in range(100)
+    )
+    words = MailTokenizer().transform_one(f"{message}--b--\n".encode())
+    assert "secret0" in words
+    assert "hidden:secret99" in words
+    assert sum(f"secret{number}" in words for number in range(100)) < 40
+
+
 @pytest.mark.parametrize(
     ("page", "word", "is_hidden"),
     [

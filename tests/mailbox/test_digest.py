@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamnb import MailTokenizer
 from streamnb.mailbox.digest import digest, header_key
 
 ADDED = [
@@ -224,3 +225,18 @@ def test_damaged_header_lines_distinguish_messages():
     message = b"Message-ID: <1@a>\nSubject: x\n \nPay 100 to A\n\nBye\n"
     assert digest(message) != digest(message.replace(b"100 to A", b"900 to Z"))
     assert digest(message) != digest(message.replace(b" \n", b"").replace(b"100", b"900"))
+
+
+@pytest.mark.parametrize("count", [48, 49, 50, 98, 99, 100, 300])
+def test_the_number_of_fields_makes_no_other_message(count):
+    """The charset of a raw Subject is guessed, and only a limited number of fields is guessed."""
+    subject = b"Subject: %b\n" % "Привет мир друзья".encode("cp1251")
+    message = subject + b"".join(b"X-%d: =?\n" % number for number in range(count)) + b"\nhello\n"
+    assert digest(message) == digest(subject + b"\nhello\n")
+    assert digest(message) == digest(b"X-Spam-Report: \xe0\n" + message)
+
+
+def test_many_fields_do_not_hide_the_words_of_the_subject():
+    subject = b"Subject: %b\n" % "Привет мир друзья".encode("cp1251")
+    fields = b"".join(b"X-%d: \xe0\n" % number for number in range(300))
+    assert "subject:Привет" in MailTokenizer().transform_one(fields + subject + b"\nhello\n")
