@@ -38,7 +38,7 @@ class Constraint:
         Whether None is also valid.
     """
 
-    listed = False  # whether a list is converted to a tuple
+    listed = False  # whether a list is also valid, and becomes a tuple where only a tuple is
 
     def __init__(
         self, fits: Callable[[Any], bool], description: str = "anything", *, none: bool = False

@@ -300,9 +300,10 @@ class ParametersMixin:
                 raise AttributeError(unknown_name_error(type(self), name, "attribute"))
             object.__setattr__(self, name, value)
             return
-        if declared.check.listed and not declared.check.fits(value):  # a list for a pair
-            value = declared.check.from_plain(value)
-        declared.check(name, value)
+        check = declared.check
+        if check.listed and not check.fits(value) and check.fits(check.from_plain(value)):
+            value = check.from_plain(value)  # a list for a pair
+        check(name, value)
         with self.lock:
             self._check_change(name, value)
             if declared.role == "counts" and name in vars(self) and self._has_learned():

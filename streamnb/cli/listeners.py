@@ -154,11 +154,11 @@ def open_listeners(
         for sock in map(stack.enter_context, sockets):
             limit = most.get(name, 64)
             listeners.append(Listener(name, sock, handlers[name], limit, is_owned=False))
-    _limit(listeners, settings)
+    _set_access(listeners, settings)
     return listeners
 
 
-def _limit(listeners: Iterable[Listener], settings: Settings) -> None:
+def _set_access(listeners: Iterable[Listener], settings: Settings) -> None:
     """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
     from streamnb.mailbox.service.sockets import is_loopback
 

@@ -197,13 +197,7 @@ def _labelled_sources(arguments: tuple[str, ...]) -> dict[str, list[str]]:
         if len(arguments) < 2:
             raise click.UsageError("Missing argument 'SOURCE...'.")
         label, sources = parse_label(arguments[0]), list(arguments[1:])
-        for word in sources:
-            # `learn spam JUNK ham INBOX` must not learn INBOX as spam
-            if word != "-" and not set("/.") & set(word) and not os.path.lexists(word):
-                raise click.UsageError(
-                    f"{word}: no such file or directory; to learn several classes, write "
-                    f"{label}={sources[0]} and {word}=SOURCE"
-                )
+        _check_single_class(label, sources)
         return {label: sources}
     labelled_sources: dict[str, list[str]] = {}
     for pair in arguments:
@@ -212,6 +206,24 @@ def _labelled_sources(arguments: tuple[str, ...]) -> dict[str, list[str]]:
             raise click.BadParameter(f"{pair!r} is not LABEL=SOURCE", param_hint="LABEL=SOURCE")
         labelled_sources.setdefault(parse_label(label), []).append(source)
     return labelled_sources
+
+
+def _check_single_class(label: str, sources: list[str]) -> None:
+    """Raise click.UsageError if a source is probably the name of another class.
+
+    `learn spam JUNK ham INBOX` must not learn INBOX as spam. A source that is missing can also be a
+    file that has moved, such as message 3 of an MH folder.
+    """
+    for i, word in enumerate(sources):
+        is_missing = not os.path.lexists(word)
+        is_word = word != "-" and not set("/.") & set(word) and not word.isdecimal()
+        is_class = is_word and (is_missing or word in {"spam", "ham"} - {label})
+        if is_class and (any(map(os.path.lexists, sources[i + 1 :])) or "=" in word):
+            pair = word if "=" in word else f"{word}=SOURCE"
+            raise click.UsageError(
+                f"{word}: a class or a folder? To learn several classes, write "
+                f"{label}={sources[0]} {pair}; for a folder, ./{word}"
+            )
 
 
 def parse_label(text: str) -> str:

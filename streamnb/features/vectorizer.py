@@ -151,7 +151,10 @@ class VectorizerMixin:
         if transform == "polars":
             import polars as pl
 
-            return pl.DataFrame(matrix.toarray(), schema=[str(name) for name in names])
+            texts = [str(name) for name in names]
+            if len(set(texts)) < len(texts):
+                raise ValueError("two tokens have one text, which polars cannot have as columns")
+            return pl.DataFrame(matrix.toarray(), schema=texts)
         import pandas as pd
 
         index = X.index if hasattr(X, "iloc") else None

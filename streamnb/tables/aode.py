@@ -300,7 +300,7 @@ class AODE(AODEParameters, TabularNB):
             else:
                 without[parents] = (gains.sum(axis=0) - gains)[parents]
             whole = _mean_likelihood(logs.sum(axis=1))
-            gains = np.where(np.isneginf(whole), gains, whole - without)
+            gains = np.where(np.isneginf(whole) | np.isneginf(without), gains, whole - without)
         return [self.statistics.names[j] for j in row.features.tolist()], gains
 
     def _row_logs(self, row: _Coded) -> tuple[_Coded, Floats, Ints, Floats]:

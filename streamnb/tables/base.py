@@ -315,8 +315,8 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
         A contribution is the score minus the score without this feature. In naive Bayes, it is the
         log-likelihood of the feature's value, and `base` is the log prior. In other models, `base`
         is the prior and the evidence of several features together. `AODE` keeps the parents of the
-        whole example, and `LazyBayesianRules` its rule. So an explanation takes about as long as a
-        prediction.
+        whole example, and `LazyBayesianRules` its rule. So an explanation takes the time of a few
+        predictions, for any number of features.
 
         If a score of naive Bayes or `AODE` is -inf, its contributions are the scores with only one
         feature, minus the score without features. Features without a contribution are left out,

@@ -147,19 +147,25 @@ def test_errors_are_one_line(sample, model, tmp_path, arguments, status, message
 
 def test_learn_does_not_take_a_second_class_for_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("junk", "inbox"):
+    for name in ("junk", "inbox", "ham"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.eml").write_text(f"Subject: {name}\n\nwords of {name}\n")
     learn = ["learn", "--db", "mail.db"]
-    status, out, error = streamnb_command(*learn, "spam", "junk", "not-spam", "inbox")
-    assert (status, out) == (2, "")
-    assert "not-spam: no such file or directory" in error
-    assert "write spam=junk and not-spam=SOURCE" in error
-    assert not (tmp_path / "mail.db").exists()
+    for word, pair in (
+        ("not-spam", "not-spam=SOURCE"), ("ham", "ham=SOURCE"), ("ham=inbox", "ham=inbox"),
+    ):  # fmt: skip
+        status, out, error = streamnb_command(*learn, "spam", "junk", word, "inbox")
+        assert (status, out) == (2, "")
+        assert f"{word}: a class or a folder?" in error
+        assert f"write spam=junk {pair}; for a folder, ./{word}" in error
+        assert not (tmp_path / "mail.db").exists()
     # a file can move before it is read, so the other files are learned
     status, out, error = streamnb_command(*learn, "spam", "junk", "inbox/2.eml")
     assert (status, out) == (3, "junk/1.eml: learned\n")
     assert "inbox/2.eml: cannot be read" in error
+    status, out, _ = streamnb_command(*learn, "ham", "3", "junk/gone", "inbox", "ham")
+    assert (status, out) == (3, "2 messages: 2 learned\n")
+    assert streamnb_command(*learn, "spam", "jnk")[0] == 3
 
 
 def test_trec_wants_a_filter_of_ham_and_spam(sample, model, tmp_path):

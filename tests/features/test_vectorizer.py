@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import streamnb
 import streamnb.sklearn
 from streamnb.features.grams import ByteGrams, CharacterGrams, WordPairs
+from streamnb.features.words import CallableTokenizer
 
 TOKENIZERS = {
     "Tokenizer": streamnb.Tokenizer,
@@ -135,6 +136,9 @@ def test_frames_of_sparse_columns_are_returned_on_request():
     assert (dense.to_numpy() == matrix.toarray()).all()
     with pytest.raises(ValueError, match="'arrow' is not 'default', 'pandas' or 'polars'"):
         tokenizer.set_output(transform="arrow")
+    numbers = CallableTokenizer(lambda _: [1, "1"]).set_output(transform="polars")
+    with pytest.raises(ValueError, match="two tokens have one text"):
+        numbers.fit_transform(["a"])
 
 
 def test_tokens_are_returned_for_the_columns_of_a_matrix():

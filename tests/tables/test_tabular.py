@@ -6,6 +6,7 @@ import pickle
 import random
 import statistics
 import time
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -857,6 +858,20 @@ def test_the_base_of_naive_bayes_is_the_prior(name):
             assert explanation.contributions[feature][label] == pytest.approx(
                 alone[label] - start, rel=1e-9, abs=1e-9
             )
+
+
+def test_an_explanation_of_aode_without_smoothing_has_no_huge_numbers():
+    model = AODE(alpha=0)
+    for a, b, label, count in ((1, 1, "p", 3), (1, 2, "q", 2), (2, 1, "q", 2), (2, 2, "p", 1)):
+        for _ in range(count):
+            model.learn_one({"a": a, "b": b, "c": 1}, label)
+    model.learn_one({"a": 3, "c": 1}, "q")
+    model.learn_one({"b": 1, "d": 1}, "q")
+    for a, b, further in product((1, 2, 3), (1, 2), ({}, {"c": 1}, {"d": 1})):
+        explanation = model.explain_one({"a": a, "b": b, **further})
+        gains = [gain for row in explanation.contributions.values() for gain in row.values()]
+        numbers = [*gains, *explanation.base.values()]
+        assert all(number == -math.inf or abs(number) < 1000 for number in numbers)
 
 
 def test_an_explanation_names_impossible_levels_and_interactions():

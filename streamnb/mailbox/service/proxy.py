@@ -121,7 +121,8 @@ def proxy(
                 await asyncio.wait({closed}, timeout=START_S)
             if not activity.is_opened:
                 await asyncio.wait({closed}, timeout=_NOTICE_S)
-                if relay.is_handing_on and not activity.is_evicted:
+                has_sent = relay.is_handing_on and relay.client.has_sent
+                if has_sent and not closed.done() and not activity.is_evicted:
                     log.warn(
                         f"the end waits for the next hop {hop.address}",
                         f"it has a message; its answer can take {ANSWER_S / 60:.0f} minutes",

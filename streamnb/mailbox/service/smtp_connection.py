@@ -214,4 +214,4 @@ class SmtpConnection(SMTP):
 
 
 class LmtpConnection(SmtpConnection, LMTP):
-    """The same by LMTP."""
+    """A connection by LMTP, with one answer for each recipient."""
