@@ -208,8 +208,7 @@ def open_table(
     """
     head = read_head(path)
     if not head.strip():
-        blank = f"begins with {len(head):,} bytes of blank lines" if head else "is empty"
-        raise CorpusError(f"{path}: the file {blank}")
+        raise CorpusError(f"{path}: the file {'has only blank lines' if head else 'is empty'}")
     if format is None:
         format = detect_format(path, head) or "csv"  # noqa: A001
     if format == "parquet":

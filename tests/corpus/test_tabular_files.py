@@ -489,7 +489,7 @@ def test_options_of_tables_are_refused_for_mail(tmp_path, options):
         ("a.jsonl", b'{"label": ["a"], "text": "b"}\n', ":1: .* is not a label"),
         ("a.jsonl", b'{"label": {"id": 1}, "text": "b"}\n', ":1: .* is not a label"),
         ("a.jsonl", b"[1]\n[2]\n", "no JSON object with a key"),
-        ("a.jsonl", b"\n\n", "no JSON object with a key"),
+        ("a.jsonl", b"\n\n", "only blank lines"),
         ("a.jsonl", b"{}\n", "no JSON object with a key"),
         ("a.json", b'[{"label": "a", "text": "b"}]', "a JSON array; expected JSON Lines"),
         ("a.txt", b'[\n  {"label": "a"}\n]', "a JSON array; expected JSON Lines"),

@@ -618,7 +618,7 @@ def bad_targets(folder: Path):
         "missing": ("missing: no such file or folder", 3),
         "empty": ("not a corpus; expected", 3),
         "zero": ("the file is empty", 3),
-        "blank.csv": ("blank.csv: the file begins with 4 bytes of blank lines", 3),
+        "blank.csv": ("blank.csv: the file has only blank lines", 3),
         "binary": ("not text", 3),
         "gone": ("nothing-here: cannot be read", 3),
         "broken.yaml": (":1: not YAML", 2),
