@@ -366,7 +366,7 @@ def test_impossible_values_are_refused(session):
         (lambda: spark.prequential(frame.where("position != 7"), words, delay=3), "without gaps"),
         (lambda: spark.fit_each(frame, words, group="user"), "no column 'user'"),
         (lambda: spark.score(frame, words, keep=["nothing"]), "'nothing'"),
-        (lambda: spark.score(frame, words, keep=["label", "label"]), "occurs twice"),
+        (lambda: spark.score(frame, words, keep=["label", "label"]), "list each column once"),
         (lambda: spark.fit(frame, words, rounds=2), "rounds needs shards"),
         (lambda: spark.fit(frame, words, memory=float("nan")), "memory"),
         (lambda: spark.fit(frame, words, min_count=-1), "least"),
