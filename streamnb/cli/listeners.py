@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from streamnb.mailbox.service.response import JudgeOptions
     from streamnb.mailbox.service.server import ConnectionHandler, Listener
 
-_MAIL = 20  # connections that bring mail, at once
+_MAIL_LIMIT = 20  # simultaneous connections that bring mail
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def open_listeners(
     addresses = {
         name: parse_address(text) for name, text in wanted.items() if text and name not in passed
     }
-    most = {"lmtp": _MAIL, "smtp": _MAIL, "milter": 5 * _MAIL}
+    most = {"lmtp": _MAIL_LIMIT, "smtp": _MAIL_LIMIT, "milter": 5 * _MAIL_LIMIT}
     handlers = {name: handler(name) for name in (*addresses, *passed)}
     listeners: list[Listener] = []
     for name, address in addresses.items():

@@ -54,8 +54,8 @@ _EXCLUDES = (
 
 def check_options(is_set: dict[str, bool]) -> None:
     """Raise UsageError if an option lacks another one, or two exclude each other."""
-    errors = [text for name, other, text in _NEEDS if is_set[name] and not is_set[other]]
-    errors += [text for name, other, text in _EXCLUDES if is_set[name] and is_set[other]]
+    errors = [text for name, needed, text in _NEEDS if is_set[name] and not is_set[needed]]
+    errors += [text for name, excluded, text in _EXCLUDES if is_set[name] and is_set[excluded]]
     for text in errors:
         raise click.UsageError(text)
 

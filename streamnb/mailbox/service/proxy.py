@@ -43,8 +43,8 @@ from streamnb.mailbox.service.server import (
 from streamnb.mailbox.service.smtp_connection import LARGEST, LmtpConnection, SmtpConnection
 
 _RECORD_AFTER_S = 0.05  # seconds from an answer to the recording of its verdict
-# Seconds of the end without a line about the wait. With half, content filters, which need seconds,
-# cause the line; with twice, an administrator sees no reason for 10 seconds.
+# Seconds after SIGTERM before the log names the next hop that the server waits for. At half, content
+# filters, which need seconds, cause the line; at twice, an administrator sees no reason for 10 s.
 _NOTICE_S = 5.0
 _MOST_RECIPIENTS = 1000  # recipients of a message; RFC 5321 requires at least 100
 _POOL = ThreadPoolExecutor(64, "streamnb-hop")
