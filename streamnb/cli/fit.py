@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from typing import Any
 
 import click
@@ -123,8 +124,9 @@ def merge_models(models: tuple[str, ...], output: str) -> None:
     from streamnb.naive_bayes.model_files import save
 
     options.check_outputs([output], models)
-    if len(set(map(os.path.realpath, models))) < len(models):
-        raise click.UsageError("a model is named twice, so its counts would be added twice")
+    for path, count in Counter(map(os.path.realpath, models)).items():
+        if count > 1:
+            raise click.UsageError(f"{path}: named twice; its counts would be added twice")
     model, header, paths_by_columns = merge_files(models)
     save(model, output, header)
     click.echo(printable(f"{output}: {len(models)} models merged"))

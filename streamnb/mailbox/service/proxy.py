@@ -43,7 +43,7 @@ from streamnb.mailbox.service.server import (
 from streamnb.mailbox.service.smtp_connection import LARGEST, LmtpConnection, SmtpConnection
 
 _RECORD_AFTER_S = 0.05  # seconds from an answer to the recording of its verdict
-# Seconds after SIGTERM before the log names the next hop that the server waits for. At half, content
+# Seconds of the end before the log names the next hop that the server waits for. At half, content
 # filters, which need seconds, cause the line; at twice, an administrator sees no reason for 10 s.
 _NOTICE_S = 5.0
 _MOST_RECIPIENTS = 1000  # recipients of a message; RFC 5321 requires at least 100
