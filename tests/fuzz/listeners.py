@@ -456,6 +456,7 @@ def quiet() -> None:
     streamnb.mailbox.service.server._PATIENCE = 2.0
     streamnb.mailbox.service.next_hop.PATIENCE_S = HOP_PATIENCE
     streamnb.mailbox.service.next_hop._GREETING_S = HOP_PATIENCE
+    streamnb.mailbox.service.next_hop.ANSWER_S = HOP_PATIENCE
     streamnb.mailbox.service.next_hop._LAST_WORDS_S = 0.0
     streamnb.mailbox.service.proxy.PATIENCE_S = HOP_PATIENCE
     streamnb.mailbox.service.proxy._RECORD_AFTER_S = 0.0
