@@ -14,7 +14,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
 from streamnb.mail import Mail
 from streamnb.mail.normalization import normalize_nfc
-from streamnb.mail.parse import unwrap
+from streamnb.mail.unwrap import unwrap
 from streamnb.parameters import inherited, parameter, parameter_class
 
 

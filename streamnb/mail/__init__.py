@@ -7,6 +7,7 @@ All code that reads headers uses them.
 
 from streamnb.header_fields import FIELD_NAME
 from streamnb.mail.message import Mail, Part
-from streamnb.mail.parse import Limits, parse, unwrap
+from streamnb.mail.parse import Limits, parse
+from streamnb.mail.unwrap import unwrap
 
 __all__ = ["FIELD_NAME", "Limits", "Mail", "Part", "parse", "unwrap"]

@@ -7,12 +7,10 @@ from itertools import accumulate, chain, filterfalse, islice
 from typing import NamedTuple
 
 from streamnb._core import split_header
-from streamnb.header_fields import BLANK_LINES
 from streamnb.mail.charsets import LATIN, declared_in_html, is_informative
 from streamnb.mail.content_types import (
     SNIFFED,
     TNEF_START,
-    UTF16_MARKS,
     guess_text_type,
     is_text,
     names_message,
@@ -26,18 +24,9 @@ from streamnb.mail.decode import (
     transfer_encoding,
 )
 from streamnb.mail.message import Fields, Index, Mail, Part
+from streamnb.mail.unwrap import LEADING_BLANK_LINES, convert_line_ends, unwrap
 from streamnb.patterns import lazy_pattern
 
-_CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
-_BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
-# Files with the size of the message before it, and data behind it: Apple Mail's .emlx, and files of
-# Dovecot's sdbox, whose size is hexadecimal.
-_DBOX_MESSAGE = b"\n\x01\x02N "
-_SIZED = lazy_pattern(
-    rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )"
-    rb"|[0-9]+ M1e C[0-9a-f]+\n\x01\x02N {10}([0-9A-F]{16})\n"
-)
-_BLANK_LINES = lazy_pattern(BLANK_LINES, re.I)
 # The first two lines of a uuencoded file in plain text, and its last line.
 _UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n[!-M][ -`]{2,90}+\n", re.M)
 _UU_END = lazy_pattern(rb"\nend[ \t]*(?:\n|\Z)")
@@ -318,7 +307,7 @@ class _Parser:
         if not decoder.eof or not self.expansion_budget:
             return b""
         part.index = {**part.index, b"content-transfer-encoding": b"8bit"}
-        return _with_lf(text)
+        return convert_line_ends(text)
 
     def add_wrapped(self, part: Part, content: _Slice, wrapper: str) -> bool:
         """Put the entities in an opaque part on the stack; return False if it has none."""
@@ -336,7 +325,7 @@ class _Parser:
 
             entities, rtf_size = read_tnef(part.content, self.expansion_budget)
             self.expansion_budget = max(self.expansion_budget - rtf_size, 0)
-        entities = [_with_lf(entity) for entity in reversed(entities) if entity]
+        entities = [convert_line_ends(entity) for entity in reversed(entities) if entity]
         self.stack += [(data, 0, len(data), depth + 1, "text/plain", "part") for data in entities]
         return bool(entities)
 
@@ -397,7 +386,7 @@ class _Parser:
     def add_message(self, part: Part, content: _Slice) -> None:
         """Add the header of an attached message, and put the message on the stack."""
         data, start, end, depth, *_ = self.decoded(part.index, content, b"")
-        if blank_lines := _BLANK_LINES.match(data, start, end):
+        if blank_lines := LEADING_BLANK_LINES.match(data, start, end):
             start = blank_lines.end()
         cut = min(end, start + self.budget // 2)
         part.fields, part.index, *_ = split_header(data, start, cut, self.limits.fields)
@@ -427,7 +416,7 @@ class _Parser:
         if is_wrong or end <= body:
             return content
         self.decoded_budget -= end - body
-        data = _with_lf(decode_transfer(data[body:end], encoding))
+        data = convert_line_ends(decode_transfer(data[body:end], encoding))
         return data, 0, len(data), depth, default_type, role
 
     def add_container(self, part: Part, content: _Slice) -> bool:
@@ -584,40 +573,6 @@ def _find_charset(mail: Mail) -> str:
         map(guess_charset, islice(filterfalse(bytes.isascii, contents), _MAX_GUESSES)),
     )
     return next(filter(is_informative, charsets), "")
-
-
-def _with_lf(data: bytes) -> bytes:
-    """Return data with LF for CRLF, CR CR LF and bare CR."""
-    if data.find(b"\r") < 0:  # `in` is slower, because CPython raises an error for bytes first
-        return data
-    if b"\r\r" in data:
-        data = _CRS_BEFORE_LF.sub(b"\n", data)
-    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def unwrap(data: bytes) -> bytes:
-    r"""Return a message with LF line ends, without wrappers that programs add.
-
-    Removes byte order marks, NULs and blank lines before the header, and the envelope of Apple's
-    .emlx files and of Dovecot's sdbox.
-    CRLF, CR CR LF and bare CR become LF.
-
-    Examples
-    --------
-    >>> unwrap(b"\xef\xbb\xbfSubject: hi\r\r\n\r\r\nHello\r")
-    b'Subject: hi\n\nHello\n'
-    """
-    if data[:2] in UTF16_MARKS:  # a file saved as "Unicode"
-        data = data.decode("utf-16", "replace").encode()
-    if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
-        data = data[match.end() :]
-    if data[:1] in (b"\n", b"\r", b" ", b"\t") and (match := _BLANK_LINES.match(data)):
-        data = data[match.end() :]
-    if data[:1].isdigit() and (match := _SIZED.match(data)):
-        end = match.end() + (int(match[2], 16) if match[1] is None else int(match[1]))
-        if match[1] or data.find(_DBOX_MESSAGE, end) < 0:  # with more messages, it is no message
-            data = data[match.end() : end]
-    return _with_lf(data)
 
 
 def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:

@@ -83,7 +83,7 @@ def is_binary(content: bytes) -> bool:
     """
     if content.startswith((*_UTF16_MARKS, _DBOX)):
         # Imported here, because the pages of the manual are made before the modules are compiled.
-        from streamnb.mail.parse import unwrap
+        from streamnb.mail.unwrap import unwrap
 
         content = unwrap(content)
         if content.startswith(_DBOX):

@@ -16,7 +16,7 @@ from streamnb.mailbox.blend import Opinion, messages_of_both
 from streamnb.mailbox.ledger import HUMAN, IMPORT, IS_RETIRED
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.rebuild import file_problems, is_due
-from streamnb.naive_bayes.online_estimator import ClassReliability
+from streamnb.naive_bayes.class_sums import ClassReliability
 from streamnb.naive_bayes.receipt import Receipt
 
 _MAX_MESSAGES = 1 << 20  # messages of other classes; more do not make a class ready

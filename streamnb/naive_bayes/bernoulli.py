@@ -11,7 +11,8 @@ from streamnb import _core
 from streamnb.constraints import Number
 from streamnb.counts.protocol import Counts, Floats
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingNB, CountingParameters
+from streamnb.naive_bayes.counting import CountingNB
+from streamnb.naive_bayes.counting_parameters import CountingParameters
 from streamnb.parameters import parameter, parameter_class
 
 

@@ -8,7 +8,8 @@ from streamnb import _core
 from streamnb.constraints import MIN_POSITIVE, POSITIVE, Number
 from streamnb.counts.protocol import Label
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.counting import CountingParameters, round_to_grid
+from streamnb.naive_bayes.counting import round_to_grid
+from streamnb.naive_bayes.counting_parameters import CountingParameters
 from streamnb.naive_bayes.multinomial import MultinomialNB, MultinomialParameters
 from streamnb.parameters import inherited, parameter, parameter_class
 

@@ -10,16 +10,14 @@ from streamnb import _core
 from streamnb.constraints import Boolean, Constraint, Integer, Number
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.class_runs import ClassRuns
+from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Contributions, Explanation
-from streamnb.naive_bayes.label_noise import LabelNoise, MistakeTests
-from streamnb.naive_bayes.online_estimator import (
-    ClassReliability,
-    ClassRuns,
-    CountedWeights,
-    OnlineEstimator,
-)
+from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.mistake_tests import MistakeTests
+from streamnb.naive_bayes.online_estimator import OnlineEstimator
 from streamnb.naive_bayes.recalibration import MIN_ERROR, SystemPool, alpha_factors
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback

@@ -18,9 +18,9 @@ from streamnb.replay.examples import (
     open_configured_corpus,
     select_entries,
     skip_or_stop,
-    stream_features,
     why_empty,
 )
+from streamnb.replay.workers import stream_features
 
 OnProgress = Callable[[int, int], None]
 

@@ -13,8 +13,9 @@ from unittest import mock
 
 from streamnb.config import build
 from streamnb.naive_bayes import recalibration, views
+from streamnb.naive_bayes.class_runs import ClassRuns
+from streamnb.naive_bayes.class_sums import CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.online_estimator import ClassRuns, CountedWeights
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.replay import replay_corpus
 

@@ -32,7 +32,7 @@ from scipy import sparse
 import streamnb
 from streamnb.corpus import Entry, open_corpus
 from streamnb.evaluate import Example, RunningMetrics, prequential
-from streamnb.replay.examples import stream_features
+from streamnb.replay.workers import stream_features
 
 MODELS = ["MultinomialNB", "BernoulliNB", "ComplementNB"]
 REPEATS = 3
@@ -89,7 +89,7 @@ _DEFAULT = """
 import sys, time, streamnb
 from streamnb.corpus import open_corpus
 from streamnb.evaluate import Example, RunningMetrics, prequential
-from streamnb.replay.examples import stream_features
+from streamnb.replay.workers import stream_features
 classifier, metrics, began = streamnb.MailClassifier(), RunningMetrics(), time.perf_counter()
 read = stream_features(open_corpus(sys.argv[1]), classifier.tokenizer, int(sys.argv[2]))
 for step in prequential((Example(x, of.label, of.name) for of, x in read), classifier.model):

@@ -42,8 +42,8 @@ from streamnb.features.views import Views
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.naive_bayes import ContextNB
+from streamnb.naive_bayes.class_sums import ClassReliability
 from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.online_estimator import ClassReliability
 from streamnb.naive_bayes.recalibration import SWITCH_RATE, Recalibration, SystemPool
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.scores import best_columns, best_index, best_label, probabilities

@@ -17,7 +17,7 @@ from streamnb import (
     WindowNB,
 )
 from streamnb.corpus import open_corpus, read
-from streamnb.naive_bayes.online_estimator import ClassRuns
+from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.receipt import Receipt
 
 WORDS = {"spam": ["pills", "free", "offer", "now"], "ham": ["lunch", "noon", "train", "now"]}

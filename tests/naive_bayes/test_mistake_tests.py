@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamnb import TextClassifier, _core
 from streamnb.features.token_counts import TokenCounts
-from streamnb.naive_bayes.label_noise import MistakeTests
+from streamnb.naive_bayes.mistake_tests import MistakeTests
 
 LABELS = ["blue", "green", "grey", "red"]
 QUOTE = " ".join(f"quoted{i}" for i in range(200))

@@ -20,8 +20,9 @@ from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedE
 from streamnb.features.words import Tokenizer
 from streamnb.replay import replay_corpus
 from streamnb.replay.build import make_tokenizer
-from streamnb.replay.examples import skip_or_stop, stream_features
+from streamnb.replay.examples import skip_or_stop
 from streamnb.replay.run import replay_models
+from streamnb.replay.workers import stream_features
 
 
 def config(path, **sections):
@@ -412,7 +413,7 @@ def test_readers_stop_after_their_message_if_the_feed_is_left(sample, monkeypatc
         time.sleep(0.05)
         return b"x"
 
-    monkeypatch.setattr("streamnb.replay.examples.read", slow)
+    monkeypatch.setattr("streamnb.replay.workers.read", slow)
     source = stream_features(list(open_corpus(sample)) * 20, Tokenizer(), 3)
     next(source)
     before = log.stat().st_size
@@ -429,7 +430,7 @@ def test_a_reader_that_dies_is_an_error_not_a_hang(sample, monkeypatch):
         time.sleep(0.02)  # so that the main process does not read all messages alone
         return b"x"
 
-    monkeypatch.setattr("streamnb.replay.examples.read", dying)
+    monkeypatch.setattr("streamnb.replay.workers.read", dying)
     with pytest.raises(StreamNBError, match="ended unexpectedly"):
         list(stream_features(list(open_corpus(sample)) * 20, Tokenizer(), 2))
 
@@ -439,7 +440,7 @@ def test_readers_end_with_a_main_process_that_is_killed():
         import multiprocessing, os, signal
         from streamnb import Tokenizer
         from streamnb.corpus import open_corpus
-        from streamnb.replay.examples import stream_features
+        from streamnb.replay.workers import stream_features
         source = stream_features(list(open_corpus("corpora/sample")) * 20, Tokenizer(), 4)
         next(source)
         print(*(process.pid for process in multiprocessing.active_children()), flush=True)

@@ -39,7 +39,7 @@ from streamnb.mailbox.transfer.ledger_export import (
     file_digest,
     split_names,
 )
-from streamnb.naive_bayes.online_estimator import ClassReliability
+from streamnb.naive_bayes.class_sums import ClassReliability
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import open_output
 
