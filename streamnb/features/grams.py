@@ -79,6 +79,7 @@ class ByteGrams(InvertibleGrams, MailTransformer):
         return _core.GramScanner(self.n, self.first, self.casefold, self.step)
 
     def _count(self, message: bytes | str | Mail) -> TokenCounts:
+        is_unwrapped = isinstance(message, Mail)
         if isinstance(message, Mail):
             message = message.source
         elif isinstance(message, str):
@@ -86,7 +87,9 @@ class ByteGrams(InvertibleGrams, MailTransformer):
         if not isinstance(message, bytes):
             raise TypeError(f"a message must be bytes, str or Mail, not {type(message).__name__}")
         if self.mail:
-            message = unwrap(message[: 64 * self.first + 65536])
+            message = message[: 64 * self.first + 65536]
+            if not is_unwrapped:  # what was unwrapped can begin like another wrapper
+                message = unwrap(message)
             fingerprints, counts = self.scanner.scan(
                 message, self._field_is_read, self._reads_field
             )

@@ -13,6 +13,7 @@ import zlib
 import pytest
 
 from streamnb import MailTokenizer
+from streamnb.features.grams import ByteGrams, WordPairs
 from streamnb.mail import parse, unwrap
 from streamnb.mail.decode import decode_words
 from streamnb.mailbox.digest import digest
@@ -606,6 +607,12 @@ def test_files_in_utf16_are_read(codec):
     message = f"{mark}Subject: hi\r\n\r\nShown\r\n".encode(codec)
     assert parse(message).get("subject") == "hi"
     assert parse(message).text == "Shown\n"
+
+
+def test_a_wrapper_within_a_wrapper_is_content_to_every_reader():
+    message = b"\0\xfe\xff" + "Subject: hi\n\nShown".encode("utf-16-be")
+    for view in (MailTokenizer(), ByteGrams(), WordPairs()):
+        assert view.count(parse(message)) == view.count(message)
 
 
 @pytest.mark.parametrize("kind", ["enriched", "richtext"])
