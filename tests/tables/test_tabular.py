@@ -33,6 +33,7 @@ from streamnb import (
     load,
 )
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.tables import lazy
 
 GDA = GaussianDiscriminantAnalysis
 MODELS = {
@@ -983,8 +984,10 @@ def test_lazy_rules_leave_independent_features_alone():
     assert model.rule_features({"a": 1, "b": 0}) in (["a"], ["b"])
 
 
-def test_lazy_rules_leave_one_out():
+@pytest.mark.parametrize("cells", [lazy._BLOCK_CELLS, 1])
+def test_lazy_rules_leave_one_out(cells, monkeypatch):
     """Against naive Bayes that was trained without the example, for each example."""
+    monkeypatch.setattr(lazy, "_BLOCK_CELLS", cells)
     rng = random.Random(5)
     rows = [
         (
@@ -1014,6 +1017,15 @@ def test_lazy_rules_leave_one_out():
                     score += math.log((same + 0.5) / (is_present + 0.5 * levels))
             joint[c] = score
         assert wrong[i] == (max(model.labels, key=joint.__getitem__) != y)
+
+
+def test_lazy_rules_compute_the_logs_of_all_columns_together(monkeypatch):
+    """A call for each column took 24 s for a row of 200 columns; now the row takes about 1 s."""
+    rng, calls, compute = random.Random(7), [], LazyBayesianRules._logs
+    model = LazyBayesianRules().fit([[rng.random() < 0.5] * 40 for _ in range(60)], [0, 1] * 30)
+    monkeypatch.setattr(model, "_logs", lambda *sums: calls.append(sums) or compute(model, *sums))
+    model.rule_features(dict.fromkeys(range(40), True))
+    assert len(calls) < 5 * 41  # 40 candidates, and the errors before the search
 
 
 def test_a_discriminant_far_from_zero():
