@@ -108,6 +108,8 @@ class _Run:
         self._pieces.append(piece)
 
     def _end_words(self) -> None:
+        if not self._words:
+            return
         words = self._words if all(map(_is_whole, self._words)) else [b"".join(self._words)]
         self._pieces.extend(map(_base64, words))
         self._words, self._letter_count = [], 0
@@ -341,7 +343,7 @@ def boundary(value: bytes) -> bytes:
 def _value(parameter: re.Match[bytes]) -> bytes:
     """Return the value of a parameter without its quotes."""
     quoted: bytes | None = parameter[2]
-    return parameter[3] if quoted is None else _QUOTED_PAIR.sub(rb"\1", quoted)
+    return parameter[3] if quoted is None else b"".join(_QUOTED_PAIR.split(quoted))
 
 
 def loose_charset(value: bytes) -> str:
@@ -421,11 +423,11 @@ def _parameter_text(data: bytes, charset: str, is_encoded: bool, fallback: str) 
 _common_parameters = lru_cache(maxsize=1024)(_read_parameters)
 
 
-_PERCENT = lazy_pattern(rb"%([0-9A-Fa-f]{2})")
+_PERCENT = lazy_pattern(rb"(?:%[0-9A-Fa-f]{2})+")
 
 
 def _percent(text: bytes) -> bytes:
-    return _PERCENT.sub(lambda match: bytes((int(match[1], 16),)), text)
+    return _PERCENT.sub(lambda run: binascii.unhexlify(run[0].translate(None, b"%")), text)
 
 
 def decode_percent(name: str) -> str:

@@ -5,19 +5,19 @@ Python's codecs refuse characters that occur in mail: those of NEC and IBM, and 
 
 from __future__ import annotations
 
-import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from streamnb.patterns import lazy_pattern
 
 # An escape sequence that designates a charset, a shift between two of them, a line end.
-_SWITCH = lazy_pattern(rb"\x1b(?:\$([@-D])|\$\(([@-D])|\$\)([ACEG])|\(([A-Z])|[.N].?)|[\x0e\x0f\n]")
+_SWITCH = lazy_pattern(rb"(\x1b(?:\$[@-D]|\$\([@-D]|\$\)[ACEG]|\([A-Z]|[.N].?)|[\x0e\x0f\n])")
 _WORD = lazy_pattern(rb"[\x21-\x7e]+")
 _TO_HIGH = bytes(byte | 0x80 for byte in range(256))
 _ASCII = b"B"
 _JIS, _JIS_1990, _GB, _KOREAN, _JIS_2 = b"$@", b"$B", b"$A", b"$C", b"$D"
 _KATAKANA = b"I"
-_HIGH_CODECS = {_GB: "gb18030", _KOREAN: "cp949"}
+_HIGH_CODECS = {_GB: "gb18030", _KOREAN: "cp949", _JIS_2: "euc_jp"}
 
 
 class _State(NamedTuple):
@@ -39,27 +39,30 @@ def decode_iso2022(data: bytes) -> str:
     '가나 1'
     """
     texts: list[str] = []
-    state, start = _State(), 0
-    for switch in _SWITCH.finditer(data):
-        texts.append(_decode_run(data[start : switch.start()], state))
+    state = _State()
+    pieces = _SWITCH.split(data)
+    for run, switch in zip(pieces[::2], [*pieces[1::2], b""], strict=True):
+        if run:
+            texts.append(_decode_run(run, state))
+        if switch == b"\n":
+            texts.append("\n")
         state = _switch(state, switch)
-        start = switch.start() if switch[0] == b"\n" else switch.end()
-    texts.append(_decode_run(data[start:], state))
     return "".join(texts)
 
 
-def _switch(state: _State, switch: re.Match[bytes]) -> _State:
+@lru_cache(maxsize=1024)
+def _switch(state: _State, switch: bytes) -> _State:
     """Return the state after an escape sequence, a shift or a line end."""
-    japanese, other, shifted, single = switch.groups()
-    if switch[0] == b"\x0e" or switch[0] == b"\x0f":
-        return state._replace(is_shifted=switch[0] == b"\x0e")
-    if switch[0] == b"\n":  # a line begins in ASCII
+    if switch == b"\x0e" or switch == b"\x0f":
+        return state._replace(is_shifted=switch == b"\x0e")
+    if switch == b"\n":  # a line begins in ASCII
         return state._replace(plain=_ASCII, is_shifted=False)
-    if shifted:
-        return state._replace(shifted=b"$" + shifted)
-    if japanese or other:
-        return state._replace(plain=b"$" + (japanese or other), is_shifted=False)
-    return state._replace(plain=single, is_shifted=False) if single else state
+    kind, charset = switch[1:-1], switch[-1:]
+    if kind == b"$)":
+        return state._replace(shifted=b"$" + charset)
+    if kind in (b"$", b"$(", b"("):
+        return state._replace(plain=kind[:1].strip(b"(") + charset, is_shifted=False)
+    return state
 
 
 def _decode_run(data: bytes, state: _State) -> str:
@@ -68,35 +71,47 @@ def _decode_run(data: bytes, state: _State) -> str:
     if charset == _KATAKANA:
         return data.translate(_TO_HIGH).decode("cp932", "replace") if data.isascii() else ""
     if charset[:1] != b"$":
-        return data.decode("cp932", "replace")
+        return data.decode("ascii" if data.isascii() else "cp932", "replace")
+    characters = _characters(charset)
+    if _WORD.fullmatch(data):
+        return _decode_pairs(data, characters)
     texts, start = [], 0
     for word in _WORD.finditer(data):  # blanks and control characters are single bytes
         texts.append(data[start : word.start()].decode("ascii", "replace"))
-        texts.append(_decode_pairs(word[0], charset))
+        texts.append(_decode_pairs(word[0], characters))
         start = word.end()
     texts.append(data[start:].decode("ascii", "replace"))
     return "".join(texts)
 
 
-def _decode_pairs(pairs: bytes, charset: bytes) -> str:
+def _decode_pairs(pairs: bytes, characters: _Characters) -> str:
     """Decode characters of two bytes below 128."""
-    if charset in (_JIS, _JIS_1990):
-        return _to_shift_jis(pairs).decode("cp932", "replace")
-    high = pairs.translate(_TO_HIGH)
-    if charset == _JIS_2:
-        plane_marks = (b"\x8f" + high[i : i + 2] for i in range(0, len(high), 2))
-        return b"".join(plane_marks).decode("euc_jp", "replace")
-    codec = _HIGH_CODECS.get(charset)
-    return high.decode(codec, "replace") if codec else "\ufffd" * (len(pairs) // 2)
+    return pairs[: len(pairs) & -2].decode("utf-16-be").translate(characters)
 
 
-def _to_shift_jis(pairs: bytes) -> bytes:
-    """Return characters of JIS X 0208 in Shift_JIS; Microsoft's codec has NEC's and IBM's, too."""
-    converted = bytearray()
-    for row, cell in zip(pairs[::2], pairs[1::2], strict=False):
-        converted.append((row + 1 >> 1) + (0x70 if row < 0x5F else 0xB0))
-        if row & 1:
-            converted.append(cell + (0x1F if cell < 0x60 else 0x20))
+class _Characters(dict[int, str]):
+    """The characters of a charset by their two bytes; each is decoded at its first use."""
+
+    def __init__(self, charset: bytes) -> None:
+        self._charset = charset
+
+    def __missing__(self, pair: int) -> str:
+        if self._charset in (_JIS, _JIS_1990):
+            character = _to_shift_jis(*divmod(pair, 256)).decode("cp932", "replace")
+        elif codec := _HIGH_CODECS.get(self._charset):
+            plane_mark = b"\x8f" if self._charset == _JIS_2 else b""
+            high = (pair | 0x8080).to_bytes(2, "big")
+            character = (plane_mark + high).decode(codec, "replace")
         else:
-            converted.append(cell + 0x7E)
-    return bytes(converted)
+            character = "\ufffd"
+        self[pair] = character
+        return character
+
+
+_characters = lru_cache(maxsize=16)(_Characters)
+
+
+def _to_shift_jis(row: int, cell: int) -> bytes:
+    """Return a character of JIS X 0208 in Shift_JIS; Microsoft's codec has NEC's and IBM's, too."""
+    first = (row + 1 >> 1) + (0x70 if row < 0x5F else 0xB0)
+    return bytes((first, cell + ((0x1F if cell < 0x60 else 0x20) if row & 1 else 0x7E)))

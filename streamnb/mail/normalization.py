@@ -46,6 +46,8 @@ def _nfc(run: str) -> str:
     A piece ends before a character that does not combine with its predecessors, or after
     4 * _PIECE characters.
     """
+    if len(run) <= _PIECE:
+        return unicodedata.normalize("NFC", run)
     pieces, start = [], 0
     while start < len(run):
         end = start + _PIECE

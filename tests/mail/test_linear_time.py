@@ -10,6 +10,7 @@ from streamnb import MailTokenizer
 from streamnb._core import hidden_spans, split_header, styles
 from streamnb._core.links import plain_link
 from streamnb.mail import guess_charset, parse, unwrap
+from streamnb.mail.charsets import decode_text
 from streamnb.mail.decode import decode_words
 from streamnb.mail.text_formats import convert_format
 from streamnb.mailbox.digest import digest
@@ -65,6 +66,7 @@ HOSTILE = {
     ),
     "containers": lambda n: parse(nested(8 * n)),
     "marks in a host": lambda n: plain_link("http://a{}/".format("\u0301\u0323" * 20 * n).encode()),
+    "escapes": lambda n: decode_text(b'\x1b$B$"\x1b(B' * 25 * n),
     "words of base64": lambda n: decode_words(b"=?utf-8?b?A?= " + b"=?utf-8?b?AAAA?= " * 4 * n),
     "words in words": lambda n: parse(b"Subject: %b\n\n" % encoded_words(n // 25)).get("subject"),
     "words of many charsets": lambda n: parse(
