@@ -4,64 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from streamnb import _core
 from streamnb.constraints import Boolean, Constraint, Integer, Number
 from streamnb.counts.protocol import Label, checked_weight
 from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.calibration import CORRECTED, FEEDBACK, Calibration, Prediction
 from streamnb.naive_bayes.class_runs import ClassRuns
-from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
 from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
 from streamnb.naive_bayes.explanation import Contributions, Explanation
-from streamnb.naive_bayes.label_noise import LabelNoise
-from streamnb.naive_bayes.mistake_tests import MistakeTests
-from streamnb.naive_bayes.online_estimator import OnlineEstimator
-from streamnb.naive_bayes.recalibration import MIN_ERROR, SystemPool, alpha_factors
+from streamnb.naive_bayes.recalibration import alpha_factors
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.parameters import attribute, parameter, parameter_class
-from streamnb.scores import best_index, probabilities
 
 # Calibration counts each message once, regardless of its weight. It skips a message with at most
 # this fraction of the total learned weight.
 _NEGLIGIBLE_WEIGHT = 1e-10
-# Number of messages. If `decay` forgets faster, label noise counts less, because the user expects
-# classes to change.
-_SHORT_MEMORY = 1000.0
-# Entry of a receipt: 1 if the label probably corrected a wrong prediction; 0 if the caller passed
-# feedback="all".
-_CORRECTED = "corrected"
 # Inside a run of one class, models soon expect that class: 1 - P is small, and the run adds few
 # counts. So the update weight is 1 - .7 P at the start of a run, and approaches 1 - P: the
 # difference halves within `ClassRuns.MEMORY` messages. Chosen on six streams sorted by class.
 _RUN_UPDATE = 0.3
-_FEEDBACK = {None: None, 0: "all", 1: "errors"}
-
-
-class _Prediction(NamedTuple):
-    """A cached prediction of a message.
-
-    `log_likelihoods` are clipped, by system, view and class. `system_scores` are by system and
-    active class, `scores` by active class after pooling.
-    """
-
-    views: tuple[TokenCounts, ...]
-    version_key: list[int]
-    active: list[int]
-    length_bin: int | None
-    log_likelihoods: list[list[list[float]]]
-    system_scores: list[list[float]]
-    scores: list[float]
-
-
-def _mix_with_label(posterior: list[float], position: int, weight: float) -> list[float]:
-    """Return `weight` times a posterior plus 1 - `weight` times the label at `position`."""
-    mixed = [weight * p for p in posterior]
-    mixed[position] += 1 - weight
-    return mixed
 
 
 def _are_models(value: Any) -> bool:
@@ -70,7 +35,7 @@ def _are_models(value: Any) -> bool:
 
 
 @parameter_class()
-class ViewsNB(LastResultCache[_Prediction], TextModel):
+class ViewsNB(LastResultCache[Prediction], TextModel):
     r"""A counting model for each view of a message; calibrated log-likelihoods are summed.
 
     A view is one way to extract features from a message, such as its words or its first bytes.
@@ -138,13 +103,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     by_length: bool = parameter(Boolean(), "training", default=False)
     systems: int = parameter(Integer(1, 4), "counts", default=1)
     receipt: Receipt | None = attribute(init=False)
-    recalibration: SystemPool = attribute(init=False)
-    noise: LabelNoise = attribute(init=False)
-    class_runs: ClassRuns = attribute(init=False)
-    feedback: SelectiveFeedback = attribute(init=False)
-    reliability: ClassReliability = attribute(init=False)
-    counted: CountedWeights = attribute(init=False)
-    mistake_tests: MistakeTests = attribute(init=False)
+    calibration: Calibration = attribute(init=False)
 
     takes_views = True
     unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_cache")
@@ -155,37 +114,18 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
         self._view_models = models
-        self.recalibration = SystemPool(self.systems, len(models), self.rate)
+        self.calibration = Calibration(self.systems, len(models), self.rate, self.label_noise)
         self._factors = alpha_factors(self.systems)
-        self.noise = LabelNoise(self.label_noise)
-        self.class_runs = ClassRuns()
-        self.feedback = SelectiveFeedback()
-        self.reliability = ClassReliability()
-        self.counted = CountedWeights(len(models))
-        self.mistake_tests = MistakeTests()
         self.receipt = None
-
-    @property
-    def _estimators(self) -> dict[str, OnlineEstimator]:
-        """Everything learned except counts, by attribute name."""
-        return {
-            "reliability": self.reliability,
-            "recalibration": self.recalibration,
-            "noise": self.noise,
-            "class_runs": self.class_runs,
-            "feedback": self.feedback,
-            "counted": self.counted,
-            "mistake_tests": self.mistake_tests,
-        }
 
     def _more_tags(self) -> set[str]:
         return {"positive input"}
 
     def _on_change(self, name: str) -> None:
         self._params_version += 1
-        if "noise" in vars(self):
-            self.recalibration.rate = self.rate
-            self.noise.fixed = self.label_noise
+        if "calibration" in vars(self):
+            self.calibration.recalibration.rate = self.rate
+            self.calibration.noise.fixed = self.label_noise
 
     def clone(
         self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
@@ -237,7 +177,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             key += (id(counts), counts.version, model._params_version)
         return key
 
-    def _predict(self, views: tuple[TokenCounts, ...]) -> _Prediction:
+    def _predict(self, views: tuple[TokenCounts, ...]) -> Prediction:
         """Return the prediction for a message, from the cache if it was the last one predicted."""
         key, memo = self._version_key(), self._cache
         if memo is not None and memo.views is views and memo.version_key == key:
@@ -254,9 +194,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         system_scores: list[list[float]] = []
         scores: list[float] = []
         if len(active) > 1:  # a single class has no other score to compare with
-            system_scores = self.recalibration.scores(log_likelihoods, active, length_bin)
-            scores = self.recalibration.pooled(system_scores)
-        prediction = _Prediction(
+            system_scores = self.calibration.recalibration.scores(
+                log_likelihoods, active, length_bin
+            )
+            scores = self.calibration.recalibration.pooled(system_scores)
+        prediction = Prediction(
             views, key, active, length_bin, log_likelihoods, system_scores, scores
         )
         object.__setattr__(self, "_cache", prediction)
@@ -286,7 +228,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             if len(active) < 2:
                 return proba
             labels = self.labels
-            rates = self.noise.rates(active)
+            rates = self.calibration.noise.rates(active)
             wrong = [
                 e * proba[labels[k]] / (len(active) - 1) for k, e in zip(active, rates, strict=True)
             ]
@@ -299,11 +241,11 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
 
     def relearn_one(self, x: Any, y: Label, receipt: Receipt) -> Receipt:
         """Relearn a message in another order, with the feedback that its receipt has."""
-        feedback = _FEEDBACK[receipt.deltas.get(_CORRECTED)]
+        feedback = FEEDBACK[receipt.deltas.get(CORRECTED)]
         relearned = self.learn(x, y, 1.0, feedback)
-        if feedback is None and _CORRECTED in relearned.deltas:
+        if feedback is None and CORRECTED in relearned.deltas:
             # In another order, other predictions are wrong; they do not show user corrections.
-            deltas = {k: delta for k, delta in relearned.deltas.items() if k != _CORRECTED}
+            deltas = {k: delta for k, delta in relearned.deltas.items() if k != CORRECTED}
             relearned = relearned._replace(deltas=deltas)
         return relearned
 
@@ -347,27 +289,36 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         is_counted = w > _NEGLIGIBLE_WEIGHT * total_weight
         if is_counted and active:
             k = len(counts.labels) if class_index is None else class_index
-            mix_weight = self.class_runs.mix_weight(k)
+            mix_weight = self.calibration.class_runs.mix_weight(k)
             classes = active if k in active else sorted([*active, k])
-            deltas = self.class_runs.learn(k, classes, total_weight)
+            deltas = self.calibration.class_runs.learn(k, classes, total_weight)
         if class_index is None:
-            deltas |= self.counted.learn(len(counts.labels), [w] * len(views))
+            deltas |= self.calibration.counted.learn(len(counts.labels), [w] * len(views))
             return [1.0] * len(views), deltas
         trust = 1.0
         if len(active) >= 2 and class_index in active and is_counted:
-            trust = self._update_estimators(
-                prediction, class_index, total_weight, mix_weight, feedback, deltas
+            trust, changes = self.calibration.learn(
+                prediction,
+                class_index,
+                counts.weights[class_index] / counts.scale,
+                total_weight,
+                mix_weight,
+                self._view_models[0].decay,
+                feedback,
             )
+            deltas |= changes
         log_prior = _core.log_prior_shares(counts.weights, total, len(views))
         by_view = prediction.log_likelihoods[0]
         if len(self._factors) > 1:
-            by_view = _core.mix_views(prediction.log_likelihoods, self.recalibration.weights())
+            by_view = _core.mix_views(
+                prediction.log_likelihoods, self.calibration.recalibration.weights()
+            )
         view_residuals = residuals(by_view, log_prior, active, class_index)
         if len(active) > 1:
             class_weight = counts.weights[class_index] / counts.scale
             extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY)
             view_residuals = [residual + extra * (1 - residual) for residual in view_residuals]
-            shortfalls = self.counted.shortfalls(class_index, class_weight + w)
+            shortfalls = self.calibration.counted.shortfalls(class_index, class_weight + w)
             view_residuals = [
                 max(residual, min(shortfall, 1.0))
                 for residual, shortfall in zip(view_residuals, shortfalls, strict=True)
@@ -376,97 +327,10 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             model.update_weight(residual, trust)
             for model, residual in zip(self._view_models, view_residuals, strict=True)
         ]
-        deltas |= self.counted.learn(class_index, [w * weight for weight in update_weights])
+        deltas |= self.calibration.counted.learn(
+            class_index, [w * weight for weight in update_weights]
+        )
         return update_weights, deltas
-
-    def _update_estimators(
-        self,
-        prediction: _Prediction,
-        class_index: int,
-        total_weight: float,
-        mix_weight: float,
-        feedback: str | None,
-        deltas: dict[str, Any],
-    ) -> float:
-        """Update the estimators with a message. Return the probability that its label is correct.
-
-        The changes are added to `deltas`. `total_weight` is the weight of all earlier messages.
-        """
-        active = prediction.active
-        proba = probabilities(prediction.scores)
-        best = best_index(prediction.scores)
-        predicted, is_correct = active[best], active[best] == class_index
-        sampling_weight, noise_weight = self.feedback.weights(is_correct, feedback)
-        class_weight = (
-            self._view_models[0].counts.weights[class_index] / self._view_models[0].counts.scale
-        )
-        position = active.index(class_index)
-        belief_weight = mix_weight * self._noise_weight(noise_weight)
-        if not is_correct and not self.noise.fixed:
-            belief_weight *= self.mistake_tests.noise_weight(
-                predicted, class_index, prediction.views
-            )
-        is_trusted = self.noise.fixed == 0  # then counts and weights of systems have no noise
-        random = 0.0
-        if feedback is None and not self.noise.fixed:
-            random = self.feedback.random_proba(is_correct)
-        posterior, rates, label_weight = self.noise.posterior(
-            proba, active, position, class_weight, total_weight - class_weight, random
-        )
-        if feedback is None and not self.noise.fixed:
-            deltas |= self.mistake_tests.learn(
-                predicted,
-                class_index,
-                prediction.views,
-                proba[best] if is_correct else 1 - posterior[position],
-                rates[best],
-                len(active) - 1,
-            )
-        posterior = _mix_with_label(posterior, position, belief_weight)
-        if feedback is None:
-            random = random / len(active) / label_weight if random else 0.0
-            deltas |= self.feedback.learn(is_correct, proba[best], random)
-        if feedback == "errors" or sampling_weight < 1:
-            deltas[_CORRECTED] = 1
-        elif feedback == "all":
-            deltas[_CORRECTED] = 0
-        if mix_weight == 1:
-            deltas |= self.reliability.learn(predicted, class_index)
-        system_proba, targets, label_proba, errors = _core.system_posteriors(
-            prediction.system_scores, rates, position, belief_weight
-        )
-        if max(errors) >= MIN_ERROR:
-            deltas |= self.recalibration.learn(
-                prediction.log_likelihoods,
-                system_proba,
-                targets,
-                errors,
-                class_index,
-                active,
-                posterior[position],
-                mix_weight,
-                prediction.length_bin,
-                sampling_weight,
-                best,
-            )
-        if sampling_weight == 1:
-            deltas |= self.noise.learn(posterior, active, position)
-            if is_trusted:
-                label_proba = [proba[position] for proba in system_proba]
-            deltas |= self.recalibration.learn_weights(label_proba, mix_weight)
-        return 1.0 if is_trusted else posterior[position]
-
-    def _noise_weight(self, noise_weight: float) -> float:
-        """Return the weight of the label noise, given the noise weight of `SelectiveFeedback`.
-
-        A small `decay` reduces it, because correct labels seem wrong just after a drift.
-        """
-        if self.noise.fixed:  # the user set the noise
-            return 1.0
-        decay = self._view_models[0].decay
-        return (
-            noise_weight * min(1.0, 1 / (1 - decay) / _SHORT_MEMORY) if decay < 1 else noise_weight
-        )
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Undo the changes of a receipt, or raise ValueError and change nothing."""
@@ -487,7 +351,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
                 for model, change in zip(self._view_models, subtracted, strict=False):
                     model.counts.add(*change)
                 raise
-            self._apply(receipt, -1)
+            self.calibration.apply(receipt.deltas, -1)
 
     def reapply(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Apply the changes of a receipt again, exactly."""
@@ -497,11 +361,7 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
                 self._view_models, views, receipt.view_weights, strict=True
             ):
                 model.add_back(view, y, receipt, weight)
-            self._apply(receipt, 1)
-
-    def _apply(self, receipt: Receipt, sign: int) -> None:
-        for estimator in self._estimators.values():
-            estimator.apply(receipt.deltas, sign)
+            self.calibration.apply(receipt.deltas, 1)
 
     def _default_receipt(self, w: float) -> Receipt:
         raise ValueError("a model of several views cannot unlearn without a receipt")
@@ -511,83 +371,58 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
     @property
     def messages_in_runs(self) -> float:
         """Sum of 1 minus the calibration weight, over the messages in runs of one class."""
-        return self.class_runs.messages_in_runs
+        return self.calibration.class_runs.messages_in_runs
 
     def reliability_counts(self, y: Label) -> tuple[int, int]:
         """Return the number of correct and of wrong predictions of a class before learning."""
-        return self.reliability.counts(self._view_models[0].counts.index(y))
+        return self.calibration.reliability.counts(self._view_models[0].counts.index(y))
 
     def is_ready(self, y: Label) -> bool:
         """Return whether programs can act on predictions of a class without review."""
-        return self.reliability.is_ready(self._view_models[0].counts.index(y))
+        return self.calibration.reliability.is_ready(self._view_models[0].counts.index(y))
 
     def state(self) -> dict[str, Any]:
         """Return the state without the counts: slopes, intercepts, label noise and others."""
-        state: dict[str, Any] = {"bound": self.bound, "by_length": self.by_length}
-        for estimator in self._estimators.values():
-            state |= estimator.state()
-        return state
+        return {"bound": self.bound, "by_length": self.by_length, **self.calibration.state()}
 
     def reordered_header(self, order: Sequence[int]) -> dict[str, Any]:
         """Return `to_header` with the classes in another order: class k had the index order[k]."""
-        header = self.to_header()
-        for estimator in self._estimators.values():
-            header |= estimator.remap_classes(order).state()
-        return header
+        return self.to_header() | self.calibration.remap_classes(order).state()
 
     def restore(self, state: Any) -> None:
         """Set the state that `state` returned. A damaged one raises an exception of any type."""
-        # Models of earlier versions lack these sums.
-        initial = CountedWeights(len(self._view_models)).state() | MistakeTests().state()
-        state = {**initial, **state}
-        estimators: dict[str, Any] = {
-            name: estimator.from_state(state) for name, estimator in self._estimators.items()
-        }
+        calibration = self.calibration.from_state(state)
         settings = {
-            "rate": estimators["recalibration"].rate,
-            "label_noise": estimators["noise"].fixed,
+            "rate": calibration.recalibration.rate,
+            "label_noise": calibration.noise.fixed,
             "bound": state["bound"],
             "by_length": state["by_length"],
-            "systems": len(estimators["recalibration"].systems),
+            "systems": len(calibration.recalibration.systems),
         }
         for name, value in settings.items():
             self.parameter_table[name].check(name, value)
-        for name in ("recalibration", "counted"):
-            if estimators[name].n_views != len(self._view_models):
-                raise ValueError("the state has another number of views")
         with self.lock:
             self._params_version += 1
-            for name, value in {**settings, **estimators}.items():
+            for name, value in settings.items():
                 object.__setattr__(self, name, value)
+            self.calibration = calibration
             self._factors = alpha_factors(self.systems)
 
     def deltas_since(self, before: ViewsNB) -> dict[str, Any]:
         """Return the difference of this state and an earlier one, in the form of a receipt."""
-        deltas: dict[str, Any] = {}
-        for name, estimator in self._estimators.items():
-            deltas |= estimator.diff(before._estimators[name])
-        return deltas
+        return self.calibration.diff(before.calibration)
 
     def check_receipt(self, receipt: Receipt, classes: int) -> None:
         """Raise ValueError if a receipt cannot come from a model of these views and `classes`."""
         super().check_receipt(receipt._replace(deltas={}), classes)
-        names = {_CORRECTED}
-        for estimator in self._estimators.values():
-            names.update(estimator.delta_names)
-        if not names >= receipt.deltas.keys() or receipt.deltas.get(_CORRECTED) not in _FEEDBACK:
-            raise ValueError("the receipt comes from another kind of model")
-        for estimator in self._estimators.values():
-            estimator.check(receipt.deltas, classes)
+        self.calibration.check(receipt.deltas, classes)
 
     def remap_classes(self, receipt: Receipt, order: Sequence[int | None]) -> Receipt:
         """Return a receipt with the classes in another order.
 
         Class k had the index order[k], or None if it is new.
         """
-        deltas = receipt.deltas
-        for estimator in self._estimators.values():
-            deltas = estimator.remap_deltas(deltas, order)
-        return receipt._replace(deltas=deltas)
+        return receipt._replace(deltas=self.calibration.remap_deltas(receipt.deltas, order))
 
     def explain_views(self, x: Any) -> list[Explanation]:
         """Return an explanation for each view: the contribution of each feature to each class.
@@ -607,8 +442,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             prediction, labels = self._predict(views), list(self.labels)
             if len(prediction.active) < 2:
                 return [Contributions.none(view, labels) for view in views]
-            best = self.recalibration.best()
-            slopes = self.recalibration.systems[best].slopes(prediction.length_bin)
+            best = self.calibration.recalibration.best()
+            slopes = self.calibration.recalibration.systems[best].slopes(prediction.length_bin)
             chosen = [labels[k] for k in prediction.active]
             return [
                 model.token_contributions(view, self._factors[best])[0].scaled(slope, chosen)
@@ -621,8 +456,8 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
         if len(prediction.active) < 2:  # a single class has no other score to compare with
             zeros = dict.fromkeys(labels, 0.0)
             return [Explanation(zeros, zeros, Contributions.none(view, labels)) for view in views]
-        best = self.recalibration.best()
-        system, length_bin = self.recalibration.systems[best], prediction.length_bin
+        best = self.calibration.recalibration.best()
+        system, length_bin = self.calibration.recalibration.systems[best], prediction.length_bin
         base = {
             labels[k]: system.intercept(k, length_bin) + score - own
             for k, score, own in zip(
@@ -666,14 +501,14 @@ class ViewsNB(LastResultCache[_Prediction], TextModel):
             model.merge(other_model)
         other_index = other.view_models[0].counts.index
         index_map = [other_index(y) for y in self.labels]
-        reliability, counted = self.reliability, self.counted
-        for target, source in ((reliability, other.reliability), (counted, other.counted)):
-            target.apply(source.remap_classes(index_map).state(), 1)
+        merged = other.calibration.remap_classes(index_map)
+        for name in ("reliability", "counted"):
+            sums = self.calibration.estimators[name]
+            sums.apply(merged.estimators[name].state(), 1)
+            setattr(merged, name, sums)
         if other_weight > weight:
-            for name, estimator in other._estimators.items():
-                object.__setattr__(self, name, estimator.remap_classes(index_map))
-            self.reliability, self.counted = reliability, counted
-            self.recalibration.rate, self.noise.fixed = self.rate, self.label_noise
+            merged.recalibration.rate, merged.noise.fixed = self.rate, self.label_noise
+            self.calibration = merged
 
     @classmethod
     def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:

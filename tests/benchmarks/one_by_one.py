@@ -95,8 +95,8 @@ def same(path: Path, other: Path) -> bool:
             return False
         if [a.counts.weights[k] for k in columns] != b.counts.weights:
             return False
-    recalibration = actual.model.recalibration.remap_classes(columns)
-    return bool(recalibration == reference.model.recalibration)
+    recalibration = actual.model.calibration.recalibration.remap_classes(columns)
+    return bool(recalibration == reference.model.calibration.recalibration)
 
 
 def main() -> None:

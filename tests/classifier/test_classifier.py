@@ -601,9 +601,12 @@ def test_tiny_weights_change_little():
     texts, labels = zip(*data, strict=True)
     model = TextClassifier()
     model.learn_many(texts, labels)
-    before, state = model.predict_many(texts).tolist(), model.model.recalibration.state()
+    before, state = (
+        model.predict_many(texts).tolist(),
+        model.model.calibration.recalibration.state(),
+    )
     model.learn_many(texts, ["a" if y == "b" else "b" for y in labels], w=1e-12)
-    assert model.model.recalibration.state() == state
+    assert model.model.calibration.recalibration.state() == state
     assert model.predict_many(texts).tolist() == before
 
 
@@ -646,14 +649,17 @@ def test_corrections_alone_give_calibrated_probabilities(classes, most):
         if len(predicted) < classes or max(predicted, key=predicted.get) != k:
             model.learn_one(x, k)
     assert sum(losses[1500:]) / 1500 < most  # .67 and 1.47 where mistakes count as any message
-    assert model.model.noise.rate < 0.12
+    assert model.model.calibration.noise.rate < 0.12
 
 
 def test_a_few_corrections_do_not_undo_the_calibration():
     numbers, model = random.Random(5), TextClassifier()
     for i in range(1000):
         model.learn_one(some_telling_words(numbers, i % 2), i % 2)
-    slope, share = model.model.recalibration.systems[0].slopes()[-1], model.model.noise.rate
+    slope, share = (
+        model.model.calibration.recalibration.systems[0].slopes()[-1],
+        model.model.calibration.noise.rate,
+    )
     n_mistakes = 0
     for i in range(3000):
         x = some_telling_words(numbers, i % 2)
@@ -661,8 +667,10 @@ def test_a_few_corrections_do_not_undo_the_calibration():
             model.learn_one(x, i % 2)
             n_mistakes += 1
     assert n_mistakes > 300
-    assert 0.8 * slope < model.model.recalibration.systems[0].slopes()[-1] < 1.25 * slope
-    assert model.model.noise.rate < max(1.2 * share, 0.001)
+    assert (
+        0.8 * slope < model.model.calibration.recalibration.systems[0].slopes()[-1] < 1.25 * slope
+    )
+    assert model.model.calibration.noise.rate < max(1.2 * share, 0.001)
 
 
 def two_views(n=60, seed=0):
@@ -726,9 +734,9 @@ def test_views_unlearn_all_they_learned_in_any_order(size, random):
     random.shuffle(done)
     for item in done:
         model.unlearn_one(*item)
-    assert model.recalibration == copied.recalibration
-    assert model.noise.state() == copied.noise.state()
-    assert model.class_runs.state() == copied.class_runs.state()
+    assert model.calibration.recalibration == copied.calibration.recalibration
+    assert model.calibration.noise.state() == copied.calibration.noise.state()
+    assert model.calibration.class_runs.state() == copied.calibration.class_runs.state()
     for own, expected in zip(model.models, copied.models, strict=True):
         assert own.counts == expected.counts
 
@@ -741,8 +749,8 @@ def test_predicting_never_changes_views():
     for x, _ in two_views(seed=7):
         model.predict_proba_one(x)
         model.explain_one(x)
-    assert model.recalibration == other.recalibration
-    assert model.noise.state() == other.noise.state()
+    assert model.calibration.recalibration == other.calibration.recalibration
+    assert model.calibration.noise.state() == other.calibration.noise.state()
     assert all(
         own.counts == expected.counts
         for own, expected in zip(model.models, other.models, strict=True)
@@ -766,11 +774,14 @@ def test_merged_views_count_both_streams():
     first.merge(second)
     assert [sum(value.counts.totals) for value in first.models] == totals
     # It had learned more, and knows each class by its label.
-    assert first.recalibration.systems[0].slopes() == second.recalibration.systems[0].slopes()
+    assert (
+        first.calibration.recalibration.systems[0].slopes()
+        == second.calibration.recalibration.systems[0].slopes()
+    )
     for k, label in enumerate(first.labels):
         place = second.labels.index(label)
-        intercept = second.recalibration.systems[0].intercept(place)
-        assert first.recalibration.systems[0].intercept(k) == intercept
+        intercept = second.calibration.recalibration.systems[0].intercept(place)
+        assert first.calibration.recalibration.systems[0].intercept(k) == intercept
     before = [model.counts.as_dict() for model in first.models]
     for other, explanation in (
         (ViewsNB([DiscriminativeMultinomialNB(decay=0.9) for _ in range(2)]), "differ in decay"),
@@ -848,17 +859,20 @@ def test_unlearning_wrong_labels_leaves_a_usable_model(tmp_path):
         model.learn_one(text, (i + flipped) % 2)
         if flipped:
             wrong.append((text, (i + 1) % 2, model.receipt))
-    views, share = model.model, model.model.noise.rate
+    views, share = model.model, model.model.calibration.noise.rate
     for text, label, receipt in wrong:
         model.unlearn_one(text, label, receipt=receipt)
-    assert views.noise.state()["noise"]["rates"][0] < -1
+    assert views.calibration.noise.state()["noise"]["rates"][0] < -1
     model.save(tmp_path / "model.snb")
-    assert TextClassifier.load(tmp_path / "model.snb").model.noise.state() == views.noise.state()
+    assert (
+        TextClassifier.load(tmp_path / "model.snb").model.calibration.noise.state()
+        == views.calibration.noise.state()
+    )
     # What is learned meanwhile must not depend on what is learned again after it.
     model.learn_one(texts[0].format(7), 0)
     for text, label, receipt in wrong:
         views.reapply(model.count(text), label, receipt)
-    assert views.noise.rate == pytest.approx(share, abs=0.01)
+    assert views.calibration.noise.rate == pytest.approx(share, abs=0.01)
 
 
 def test_no_label_is_doubted_with_label_noise_0():
@@ -904,13 +918,13 @@ def test_a_model_loses_at_most_the_logarithm_of_its_systems(classifier_class):
             classifier.count(x if classifier_class is TextClassifier else x.encode())
         )
         prediction = model._predict(tokens)
-        before = list(model.recalibration.log_weights)
+        before = list(model.calibration.recalibration.log_weights)
         receipt = model.learn(tokens, y)
         if "pool" in receipt.deltas:
             k = prediction.active.index(model.labels.index(y))
             own -= [math.log(probabilities(z)[k]) for z in prediction.system_scores]
             loss -= prediction.scores[k]
-            assert model.recalibration.log_weights != before
+            assert model.calibration.recalibration.log_weights != before
     assert 0 < loss <= own.min() + math.log(2) + 0.1
 
 
@@ -1388,7 +1402,10 @@ def test_parameters_that_determined_the_counts_are_fixed():
         with pytest.raises(ValueError, match=f"{name}: cannot change"):
             setattr(classifier, name, value)
     classifier.label_noise, classifier.rate = 0.0, 0.1
-    assert (classifier.model.noise.rate, classifier.model.recalibration.rate) == (0.0, 0.1)
+    assert (
+        classifier.model.calibration.noise.rate,
+        classifier.model.calibration.recalibration.rate,
+    ) == (0.0, 0.1)
     with pytest.raises(ValueError, match="alpha: -1"):
         classifier.alpha = -1
     assert classifier.alpha == 0.1

@@ -40,7 +40,10 @@ def same_counts(mailbox, classifier):
             assert [database_counts.totals[k] for k in columns] == memory_counts.totals
             assert [database_counts.weights[k] for k in columns] == memory_counts.weights
             assert database_counts.features == memory_counts.features
-        assert mailbox.classifier.model.recalibration == classifier.model.recalibration
+        assert (
+            mailbox.classifier.model.calibration.recalibration
+            == classifier.model.calibration.recalibration
+        )
 
 
 MESSAGES = [b"Subject: m%d\n\n%s" % (i, b" ".join(b"w%d" % (i * k % 7) for k in range(5)))

@@ -53,7 +53,9 @@ def test_wrong_labels_are_estimated_as_in_memory(sample, tmp_path):
             box.learn(content, label)
             memory.learn_one(content, label)
         same_counts(box, memory)
-        assert box.classifier.model.noise.state() == memory.model.noise.state()
+        assert (
+            box.classifier.model.calibration.noise.state() == memory.model.calibration.noise.state()
+        )
         assert box.verify() == []
 
 
@@ -520,7 +522,7 @@ def test_readiness_depends_on_predictions_made_before_learning(box, tmp_path):
             box.forget(message)
     assert box.verify() == []
     with box.reading():
-        assert box.classifier.model.reliability.state() == {"record": []}
+        assert box.classifier.model.calibration.reliability.state() == {"record": []}
 
 
 BATCH = """

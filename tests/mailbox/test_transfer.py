@@ -142,7 +142,7 @@ def test_merging_adds_the_sums_of_update_weights(sample, tmp_path):
     def sums(box):
         model = box.classifier.model
         order = [model.labels.index(label) for label in ("ham", "spam")]
-        state = model.counted.remap_classes(order).state()["counted"]
+        state = model.calibration.counted.remap_classes(order).state()["counted"]
         return np.reshape(state[1:], (2, state[0] + 1))[:, 1:]
 
     with Mailbox(tmp_path / "a") as a, Mailbox(tmp_path / "b") as b:

@@ -46,7 +46,7 @@ def trained(n=20):
     """A model that is right, as after ten consecutive mistakes."""
     model = new_model()
     learn(model, [(k, k, None) for k in sorted(WORDS)] * n)
-    model.feedback.mistakes = 10.0
+    model.calibration.feedback.mistakes = 10.0
     return model
 
 
@@ -58,14 +58,16 @@ def test_only_labels_of_all_messages_estimate_noise_and_weigh_systems(feedback):
     ((_, _, receipt),) = learn(model, [("spam", "ham", feedback)])
     assert ("noise" in receipt.deltas) == (feedback == "all")
     assert ("pool" in receipt.deltas) == (feedback == "all")
-    assert (model.noise.state() != before.noise.state()) == (feedback == "all")
+    assert (model.calibration.noise.state() != before.calibration.noise.state()) == (
+        feedback == "all"
+    )
 
 
 def test_known_feedback_is_not_inferred():
     model = trained()
-    before = model.feedback.state()
+    before = model.calibration.feedback.state()
     learn(model, [("spam", "ham", "all"), ("spam", "spam", "errors")] * 3)
-    assert model.feedback.state() == before
+    assert model.calibration.feedback.state() == before
 
 
 @given(stream=streams)
@@ -76,25 +78,25 @@ def test_corrections_of_two_classes_move_no_slope(stream):
     for words_of, label, _ in stream:
         message = (dict.fromkeys(WORDS[words_of], 1), {words_of: 1})
         is_correct = model.predict_one(message) == label
-        before = [system.slopes() for system in model.recalibration.systems]
+        before = [system.slopes() for system in model.calibration.recalibration.systems]
         model.learn_one(message, label, feedback="errors")
-        model.class_runs.credits[:] = [1.0, 1.0]  # no runs
+        model.calibration.class_runs.credits[:] = [1.0, 1.0]  # no runs
         if not is_correct:
-            assert [system.slopes() for system in model.recalibration.systems] == before
+            assert [system.slopes() for system in model.calibration.recalibration.systems] == before
 
 
 @given(stream=streams, order=st.randoms(use_true_random=False))
 def test_learning_with_any_feedback_is_undone_exactly(stream, order):
     model = new_model()
     learn(model, [("ham", k, None) for k in [*WORDS, *WORDS]])  # has intercepts of both classes
-    before = {name: each.state() for name, each in model._estimators.items()}
+    before = {name: each.state() for name, each in model.calibration.estimators.items()}
     receipts = learn(model, stream)
     order.shuffle(receipts)
     for message, label, receipt in receipts:
         loaded = Receipt.from_text(json.dumps(receipt.to_json()))
         model.check_receipt(loaded, 2)
         model.unlearn(message, label, loaded)
-    states = {name: each.state() for name, each in model._estimators.items()}
+    states = {name: each.state() for name, each in model.calibration.estimators.items()}
     assert states == before
 
 
@@ -199,7 +201,7 @@ def test_a_state_without_sums_of_update_weights_is_restored():
     state = model.state()
     del state["counted"]
     restored.restore(state)
-    assert restored.counted.shortfalls(0, 8.0) == [2.0, 2.0]
+    assert restored.calibration.counted.shortfalls(0, 8.0) == [2.0, 2.0]
     with pytest.raises(ValueError, match="another number of views"):
         restored.restore({**state, "counted": [3]})
 
@@ -216,24 +218,28 @@ def test_a_receipt_with_bad_sums_of_update_weights_is_refused(counted):
 
 def test_a_merged_model_has_the_sums_of_both():
     first, second = trained(), trained(10)
-    sums = [model.counted.state()["counted"] for model in (first, second)]
+    sums = [model.calibration.counted.state()["counted"] for model in (first, second)]
     first.merge(second)
     expected = [sum(pair) for pair in zip(*sums, strict=True)]
     # The number of views and the class indices are not added.
-    assert first.counted.state()["counted"][2:4] == expected[2:4]
+    assert first.calibration.counted.state()["counted"][2:4] == expected[2:4]
 
 
 @pytest.mark.parametrize("weight", [1e16, 1e100])
 def test_sums_of_huge_update_weights_are_exact_and_can_be_loaded(tmp_path, weight):
     model = trained(1)
     message = ({"pills": 1}, {"spam": 1})
-    before = model.counted.state()
+    before = model.calibration.counted.state()
     receipt = model.learn(message, "ham", weight)
     model.save(tmp_path / "m")
-    assert ViewsNB.load(tmp_path / "m").counted.state() == model.counted.state() != before
+    assert (
+        ViewsNB.load(tmp_path / "m").calibration.counted.state()
+        == model.calibration.counted.state()
+        != before
+    )
     model.check_receipt(receipt, 2)
     model.unlearn(message, "ham", receipt)
-    assert model.counted.state() == before
+    assert model.calibration.counted.state() == before
 
 
 def test_update_weights_leave_their_sums_with_the_window():
@@ -244,7 +250,7 @@ def test_update_weights_leave_their_sums_with_the_window():
         _, k, *weights = receipt.deltas["counted"]
         sums[k] = tuple(a + b for a, b in zip(sums[k], weights, strict=True))
     expected = [2, 0, *sums[0], 1, *sums[1]]
-    assert window.model.counted.state()["counted"] == expected
+    assert window.model.calibration.counted.state()["counted"] == expected
 
 
 @pytest.mark.corpora

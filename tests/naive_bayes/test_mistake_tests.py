@@ -70,7 +70,7 @@ def test_random_labels_are_not_believed():
     draw = random.Random(6)
     for text, label in stream(600, seed=7):
         model.learn_one(text, draw.choice(LABELS) if draw.random() < 0.3 else label)
-    tests = model.model.mistake_tests
+    tests = model.model.calibration.mistake_tests
     assert max((max(sums.values()) for sums in tests._sums.values()), default=0) < tests._FIRST
     assert accuracy(model, stream(200, seed=8)) > 0.9
 

@@ -208,7 +208,7 @@ def test_no_mail_is_moved_before_the_model_is_ready(tmp_path):
     scene = Scene(tmp_path, move=True)
     trained(scene)
     with scene.box.writing():  # as if it had been right about spam three times
-        scene.box.classifier.model.reliability._sums[0] = [3, 0]
+        scene.box.classifier.model.calibration.reliability._sums[0] = [3, 0]
     scene.scan()
     scene.dir.deliver(1, mail(1, "cheap pills buy now"))
     scene.scan()

@@ -117,7 +117,7 @@ def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
     """
     model = classifier.model
     size = 2 * min(weights)
-    for system in model.recalibration.systems:
+    for system in model.calibration.recalibration.systems:
         for view, name in enumerate(classifier.view_names):
             if name in _SLOPES:
                 slope = _SLOPES[name] * size / (size + _HALF_TRUST)
@@ -127,7 +127,7 @@ def _credit(classifier: MailClassifier, weights: Sequence[float]) -> None:
         for k, weight in enumerate(weights)
         for number in (k, int(min(weight / _MESSAGES_PER_CORRECT, ClassReliability.MIN_CORRECT)), 0)
     ]
-    model.reliability.apply({"record": record}, 1)
+    model.calibration.reliability.apply({"record": record}, 1)
 
 
 def _read_tokens(path: str, name: str) -> Iterator[tuple[bytes, list[float]]]:

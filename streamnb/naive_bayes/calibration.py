@@ -1,0 +1,258 @@
+"""All that `ViewsNB` learns next to its counts, and its update by one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from streamnb import _core
+from streamnb.features.token_counts import TokenCounts
+from streamnb.naive_bayes.class_runs import ClassRuns
+from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
+from streamnb.naive_bayes.label_noise import LabelNoise
+from streamnb.naive_bayes.mistake_tests import MistakeTests
+from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator
+from streamnb.naive_bayes.recalibration import MIN_ERROR, SystemPool
+from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
+from streamnb.scores import best_index, probabilities
+
+# Number of messages. If `decay` forgets faster, label noise counts less, because the user expects
+# classes to change.
+_SHORT_MEMORY = 1000.0
+# Entry of a receipt: 1 if the label probably corrected a wrong prediction; 0 if the caller passed
+# feedback="all".
+CORRECTED = "corrected"
+FEEDBACK = {None: None, 0: "all", 1: "errors"}  # by the value of that entry
+
+
+class Prediction(NamedTuple):
+    """A cached prediction of a message.
+
+    `log_likelihoods` are clipped, by system, view and class. `system_scores` are by system and
+    active class, `scores` by active class after pooling.
+    """
+
+    views: tuple[TokenCounts, ...]
+    version_key: list[int]
+    active: list[int]
+    length_bin: int | None
+    log_likelihoods: list[list[list[float]]]
+    system_scores: list[list[float]]
+    scores: list[float]
+
+
+class _LabelBelief(NamedTuple):
+    """The message and its label, as the estimators see them.
+
+    `position` is that of the label, and `best` that of the prediction, among the active classes.
+    `posterior` and `noise_rates` are by active class. A smaller `noise_weight` means that the label
+    is more credible.
+    """
+
+    position: int
+    best: int
+    posterior: list[float]
+    noise_rates: list[float]
+    noise_weight: float
+    sampling_weight: float
+
+
+class Calibration:
+    """The estimators of a `ViewsNB`. Each attribute is an `OnlineEstimator`.
+
+    Parameters
+    ----------
+    systems, n_views
+        Numbers of systems and of views.
+    rate, label_noise
+        The parameters of `ViewsNB`.
+    """
+
+    def __init__(self, systems: int, n_views: int, rate: float, label_noise: float | None) -> None:
+        self.reliability = ClassReliability()
+        self.recalibration = SystemPool(systems, n_views, rate)
+        self.noise = LabelNoise(label_noise)
+        self.class_runs = ClassRuns()
+        self.feedback = SelectiveFeedback()
+        self.counted = CountedWeights(n_views)
+        self.mistake_tests = MistakeTests()
+
+    @property
+    def estimators(self) -> dict[str, OnlineEstimator]:
+        """All estimators, by attribute name."""
+        return vars(self)
+
+    def learn(
+        self,
+        prediction: Prediction,
+        class_index: int,
+        class_weight: float,
+        total_weight: float,
+        mix_weight: float,
+        decay: float,
+        feedback: str | None,
+    ) -> tuple[float, dict[str, Any]]:
+        """Update all estimators but `class_runs` and `counted` with a message.
+
+        Parameters
+        ----------
+        prediction, class_index
+            The prediction for the message, and the index of its label.
+        class_weight, total_weight
+            Weight of all earlier messages with this label, and of all earlier messages.
+        mix_weight
+            Weight of the message in its run of one class (`ClassRuns`).
+        decay
+            The parameter of the view models.
+        feedback
+            "all" or "errors" if the caller knows which messages get labels; None to infer it.
+
+        Returns
+        -------
+        float
+            The probability that the label is correct.
+        dict
+            The changes, for the receipt.
+        """
+        active = prediction.active
+        position = active.index(class_index)
+        proba = probabilities(prediction.scores)
+        best = best_index(prediction.scores)
+        predicted, is_correct = active[best], best == position
+        sampling_weight, noise_weight = self.feedback.weights(is_correct, feedback)
+        noise_weight = mix_weight * self._noise_weight(noise_weight, decay)
+        if not is_correct and not self.noise.fixed:
+            noise_weight *= self.mistake_tests.noise_weight(
+                predicted, class_index, prediction.views
+            )
+        is_random_possible = feedback is None and not self.noise.fixed
+        random = self.feedback.random_proba(is_correct) if is_random_possible else 0.0
+        posterior, rates, label_weight = self.noise.posterior(
+            proba, active, position, class_weight, total_weight - class_weight, random
+        )
+        deltas: dict[str, Any] = {}
+        if is_random_possible:
+            deltas |= self.mistake_tests.learn(
+                predicted,
+                class_index,
+                prediction.views,
+                proba[best] if is_correct else 1 - posterior[position],
+                rates[best],
+                len(active) - 1,
+            )
+        if feedback is None:
+            random = random / len(active) / label_weight if random else 0.0
+            deltas |= self.feedback.learn(is_correct, proba[best], random)
+        if feedback == "errors" or sampling_weight < 1:
+            deltas[CORRECTED] = 1
+        elif feedback == "all":
+            deltas[CORRECTED] = 0
+        if mix_weight == 1:
+            deltas |= self.reliability.learn(predicted, class_index)
+        posterior = [noise_weight * p for p in posterior]
+        posterior[position] += 1 - noise_weight
+        belief = _LabelBelief(position, best, posterior, rates, noise_weight, sampling_weight)
+        deltas |= self._learn_systems(prediction, belief, mix_weight)
+        return 1.0 if self.noise.fixed == 0 else posterior[position], deltas
+
+    def _noise_weight(self, noise_weight: float, decay: float) -> float:
+        """Return the weight of the label noise, given the noise weight of `SelectiveFeedback`.
+
+        A small `decay` reduces it, because correct labels seem wrong just after a drift.
+        """
+        if self.noise.fixed:  # the user set the noise
+            return 1.0
+        return (
+            noise_weight * min(1.0, 1 / (1 - decay) / _SHORT_MEMORY) if decay < 1 else noise_weight
+        )
+
+    def _learn_systems(
+        self, prediction: Prediction, belief: _LabelBelief, mix_weight: float
+    ) -> dict[str, Any]:
+        """Update slopes, label noise and weights of systems. Return the changes for the receipt."""
+        active, position = prediction.active, belief.position
+        deltas: dict[str, Any] = {}
+        system_proba, targets, label_proba, errors = _core.system_posteriors(
+            prediction.system_scores, belief.noise_rates, position, belief.noise_weight
+        )
+        if max(errors) >= MIN_ERROR:
+            deltas |= self.recalibration.learn(
+                prediction.log_likelihoods,
+                system_proba,
+                targets,
+                errors,
+                active[position],
+                active,
+                belief.posterior[position],
+                mix_weight,
+                prediction.length_bin,
+                belief.sampling_weight,
+                belief.best,
+            )
+        if belief.sampling_weight == 1:
+            deltas |= self.noise.learn(belief.posterior, active, position)
+            if self.noise.fixed == 0:  # every label is trusted
+                label_proba = [proba[position] for proba in system_proba]
+            deltas |= self.recalibration.learn_weights(label_proba, mix_weight)
+        return deltas
+
+    def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
+        """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
+        for estimator in self.estimators.values():
+            estimator.apply(deltas, sign)
+
+    def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
+        """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
+        names = {CORRECTED}
+        for estimator in self.estimators.values():
+            names.update(estimator.delta_names)
+        if not names >= deltas.keys() or deltas.get(CORRECTED) not in FEEDBACK:
+            raise ValueError("the receipt comes from another kind of model")
+        for estimator in self.estimators.values():
+            estimator.check(deltas, n_classes)
+
+    def remap_deltas(self, deltas: Mapping[str, Any], index_map: IndexMap) -> Mapping[str, Any]:
+        """Return the updates with class indices changed, as in `OnlineEstimator`."""
+        for estimator in self.estimators.values():
+            deltas = estimator.remap_deltas(deltas, index_map)
+        return deltas
+
+    def diff(self, before: Self) -> dict[str, Any]:
+        """Return the updates from the state `before`, which has no further classes, to this one."""
+        deltas: dict[str, Any] = {}
+        for name, estimator in self.estimators.items():
+            deltas |= estimator.diff(before.estimators[name])
+        return deltas
+
+    def remap_classes(self, index_map: IndexMap) -> Self:
+        """Return a copy with class indices changed, as in `OnlineEstimator`."""
+        return self._with_estimators(
+            {
+                name: estimator.remap_classes(index_map)
+                for name, estimator in self.estimators.items()
+            }
+        )
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as JSON values."""
+        state: dict[str, Any] = {}
+        for estimator in self.estimators.values():
+            state |= estimator.state()
+        return state
+
+    def from_state(self, state: Mapping[str, Any]) -> Self:
+        """Create a calibration for the same views. Invalid state raises any exception."""
+        # Models of earlier versions lack these sums.
+        initial = CountedWeights(self.counted.n_views).state() | MistakeTests().state()
+        state = {**initial, **state}
+        restored = self._with_estimators(
+            {name: estimator.from_state(state) for name, estimator in self.estimators.items()}
+        )
+        if {restored.recalibration.n_views, restored.counted.n_views} != {self.counted.n_views}:
+            raise ValueError("the state has another number of views")
+        return restored
+
+    def _with_estimators(self, estimators: Mapping[str, OnlineEstimator]) -> Self:
+        calibration = type(self).__new__(type(self))
+        vars(calibration).update(estimators)
+        return calibration
