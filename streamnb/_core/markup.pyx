@@ -26,8 +26,8 @@ def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit)
     fields
         (name, value) pairs in order; values include their folding.
     index
-        The first value by lower-case name. Beyond `limit`, `index` and `fields` have only the first of each field that
-        describes the body or identifies the message.
+        The first value by lower-case name. After `limit` fields, `index` and `fields` get only fields that describe the
+        body or identify the message, and only the first of each name.
     repeated
         Further (lower-case name, value) pairs of such fields.
     stop

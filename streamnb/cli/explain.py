@@ -88,8 +88,8 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
 def _reference_class(verdict: Verdict) -> tuple[object, int]:
     """Return the class whose log-odds are printed, and the sign of its log-odds.
 
-    The class is spam if there are only ham and spam, and otherwise the predicted class. A model
-    that has learned only ham is one of the former.
+    The class is spam if the model has no classes other than ham and spam, even if it has learned
+    only ham. Otherwise it is the predicted class.
     """
     reference = "spam" if verdict.probabilities.keys() <= {"ham", "spam"} else verdict.label
     return reference, 1 if reference == verdict.label else -1

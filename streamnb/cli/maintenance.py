@@ -334,9 +334,8 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
 
 def _result_line(result: MergeResult) -> str:
     return (
-        f"rows of the ledger: {result.rows_added:,} added, {result.unchanged:,} known already, "
-        f"{result.overruling:,} with another label replaced, "
-        f"{result.overruled:,} with another label kept"
+        f"rows of the ledger: {result.rows_added:,} added, {result.unchanged:,} unchanged; "
+        f"other labels: {result.overruling:,} replaced, {result.overruled:,} kept"
     )
 
 

@@ -70,10 +70,11 @@ def predict(
     """Label new data with a model that `streamnb fit` or `replay --save` wrote.
 
     DATA is a table (CSV, JSON Lines, Parquet), lines of text, a folder, an mbox, a Maildir, a
-    mail, or - for standard input. The column with the texts of a table has the name that it
-    had for `fit`, in any case. Several files must have the same columns. All columns are kept, and
-    three are added: label, probability (of that label) and unsure. If DATA has a column of that
-    name, the new one is called predicted_label, predicted_probability or predicted_unsure.
+    mail, or - for standard input. In a table, the column of texts must have the name that it had
+    for `fit`; upper and lower case are equal. Several files must have the same columns. All columns
+    are kept, and three are added: label, probability (of that label) and unsure. If DATA has a
+    column of that name, the new one is called predicted_label, predicted_probability or
+    predicted_unsure.
 
     A row is unsure if the expected cost of its most probable label is higher than the cost of a
     review. A wrong label costs ALARM if it is the positive class (spam), otherwise MISS. For
@@ -183,10 +184,10 @@ def evaluate(
     does not learn, so the figures are those of the model as it was saved. They are printed as by
     `streamnb replay`.
 
-    A model file does not contain the messages that it has learned. So the command cannot warn you
-    if DATA contains them, and the figures are then too good. Test on other files, or on the rest
-    of a corpus: `fit --limit N` learns the first N messages, and `evaluate --skip N` leaves them
-    out.
+    If DATA contains messages that the model has learned, the figures are too good. The command
+    cannot detect this, because a model file contains no messages. Test on other files, or on the
+    rest of a corpus: `fit --limit N` learns the first N messages, and `evaluate --skip N` leaves
+    them out.
 
     \b
     Examples:

@@ -252,9 +252,9 @@ def _single_mailbox(stack: ExitStack, monitor: Monitor, has_mail: bool) -> Mailb
     """Return the only mailbox.
 
     If it is damaged or its server cannot be reached, the site's model gives the verdicts until it
-    can be opened. Without one, mail passes unmarked. A server without mail raises the error. If
-    --base or STREAMNB_BASE names a damaged site's model, any server raises the error, because the
-    path may be misspelt.
+    can be opened. Without a site's model, mail passes unmarked. A server without a listener for
+    mail raises the error. If --base or STREAMNB_BASE names a damaged site's model, any server
+    raises the error, because the path may be misspelt.
     """
     from streamnb.mailbox.location import base_path, default_path, is_url
     from streamnb.mailbox.service.mailboxes import Mailboxes

@@ -52,7 +52,7 @@ def _parse_folders(
             raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
         if folder in labels:
             raise click.BadParameter(
-                f"{folder!r:.80} is the folder of two classes; name another one for one of them"
+                f"{folder!r:.80} is the folder of two classes; choose different folders"
             )
         labels[folder] = label if label == "?" else parse_label(label)
     if any(label == "?" and folder.upper() != "INBOX" for folder, label in labels.items()):
@@ -85,7 +85,7 @@ def _parse_senders(
         is_pin = param.name == "pinned"
         if not _SENDER.fullmatch(address) or bool(equals) != is_pin or bool(folder) != is_pin:
             shape = "ADDRESS=FOLDER" if is_pin else "ADDRESS"
-            raise click.BadParameter(f"{value!r:.80} is not {shape}, or @DOMAIN for ADDRESS")
+            raise click.BadParameter(f"{value!r:.80} is not {shape}; ADDRESS can be @DOMAIN")
         folders[canonical_address(address)] = folder
     return folders
 
@@ -227,9 +227,9 @@ def watch(
     from there to the inbox   removes its label; if it has none, learns the inbox's class (ham)
     anywhere else             learns nothing
 
-    Mail in a class's folder is learned only if an earlier scan saw it in another folder. A
-    program put other mail there, so it is ignored. The first scan of a run also finds moves made
-    since the last run.
+    Mail in a class's folder is learned only if an earlier scan saw it in another folder. Other
+    mail there is ignored, because a program put it there. The first scan of a run also finds moves
+    made since the last run.
 
     Mail is moved only with --move, and only into the folder of a class that is ready (`streamnb
     status`). The command ends on SIGTERM, and when the program that reads its output ends.
@@ -245,7 +245,7 @@ def watch(
 
     if duplicates := set(pinned) & set(never):
         raise ConfigError(
-            f"--pin and --never: both name {sorted(duplicates)[0]}; remove one of them"
+            f"--pin and --never: both name {sorted(duplicates)[0]}; remove one of the options"
         )
     signals: list[int] = []
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -295,14 +295,12 @@ def _folder_plan(
     classes: dict[str, str] = {}
     for folder, label in folders.items():
         if classes.setdefault(canonical(folder), label) != label:
-            raise ConfigError(
-                f"{folder} is the folder of two classes; name another one for one of them"
-            )
+            raise ConfigError(f"{folder} is the folder of two classes; choose different folders")
     ham = classes.pop(inbox, "ham")
     unsure_folder = None if unsure is None else canonical(unsure)
     if unsure_folder == inbox or unsure_folder in classes:
         raise ConfigError(
-            f"--unsure {unsure}: choose a folder of its own, not the inbox or a class's folder"
+            f"--unsure {unsure}: choose a folder that is neither the inbox nor that of a class"
         )
     if ham == "spam":
         raise ConfigError("--folders: the inbox cannot be the folder of spam; name another folder")

@@ -118,7 +118,9 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
             time = f"{datetime.fromtimestamp(entry.time):%F %T}"
             click.echo(printable(f"{time} {verdict}: {entry.sender}: {entry.subject}"))
     else:
-        click.echo(f"{len(entries):,} verdicts; at most {bounds.most:,}, for {bounds.days:g} days")
+        click.echo(
+            f"{len(entries):,} verdicts; limit: {bounds.most:,} verdicts, {bounds.days:g} days"
+        )
     if text is not None and not entries:
         options.echo_err(f"no stored verdict has {printable(text)!r:.100}")
         sys.exit(1)

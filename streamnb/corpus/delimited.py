@@ -321,7 +321,7 @@ def find_column(table: Table, name: str | None, known_names: Sequence[str]) -> i
 def _is_pair_header(table: Table, known_index: int, wanted: str | None) -> bool:
     """Return whether the known name of one of two columns shows that the first row is a header.
 
-    The first line may be data if its unknown name repeats below, or its known name is a letter.
+    The first line may be data if its unknown name repeats below, or its known name is one letter.
     """
     if len(table.names) != 2:
         return False

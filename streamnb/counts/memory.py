@@ -165,8 +165,8 @@ class MemoryCounts:
         class_weight_after = _core.subtract_exactly(self.weights[k], class_weight)
         if class_weight_after < 0:
             raise ValueError(
-                f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: "
-                f"it has {self.weights[k]:g}"
+                f"cannot unlearn weight {class_weight:g} of class {label!r:.80}: it is more than "
+                f"the learned weight {self.weights[k]:g}"
             )
         if weight:
             try:

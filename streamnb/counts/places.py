@@ -297,8 +297,8 @@ class Places:
     def features_at(self, places: Ints) -> Keys:
         """Return the features at these places.
 
-        For the first 8 messages of a transaction, it also reads the counts, because the messages
-        will be unlearned. For later messages, it reads the features of all places.
+        For the first 8 messages of a transaction, the method also reads the counts, because
+        unlearning needs them. For later messages, it reads the features of all places at once.
 
         Raises
         ------

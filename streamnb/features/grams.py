@@ -100,7 +100,7 @@ class ByteGrams(InvertibleGrams, MailTransformer):
 
 @parameter_class()
 class CharacterGrams(InvertibleGrams):
-    r"""Distinct n-grams of 1 to 3 characters, one of them non-ASCII; a river transformer.
+    r"""Distinct n-grams of 1 to 3 characters, not all of them ASCII; a river transformer.
 
     In UTF-8, four bytes hold four Latin letters, but two Cyrillic letters or one Han, Thai or
     Bengali character. Many scripts have no spaces between words. So this view counts characters:

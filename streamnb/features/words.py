@@ -147,8 +147,7 @@ def read_message(x: Any, on: str | None) -> Any:
         raise ValueError(f"on: the message has no key {on!r}; it has {list_names(x)}") from None
     except (TypeError, IndexError):
         raise TypeError(
-            f"with on={on!r} a message is a dict that has it under that key, not a "
-            f"{type(x).__name__}"
+            f"on={on!r}: a message must be a dict with this key, not a {type(x).__name__}"
         ) from None
 
 

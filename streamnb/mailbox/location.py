@@ -64,8 +64,8 @@ def user_path(user: str) -> str:
         raise ConfigError("'site' is the name of the site's model and cannot be a user")
     if not user or len(user) > 200 or user[0] in ".-" or not _NAME.issuperset(user):
         raise ConfigError(
-            f"user name {user!r:.100} is not valid: use at most 200 letters, digits and ._@+-, and "
-            "begin with another character than . and -"
+            f"user name {user!r:.100} is not valid: use at most 200 letters, digits and ._@+-; the "
+            "first character must not be . or -"
         )
     return os.path.join(users_folder(), f"{user.lower()}.db")
 

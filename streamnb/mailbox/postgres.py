@@ -69,7 +69,7 @@ _MALFORMED = re.compile(r"invalid (\w+ value|port number)|Servname not supported
 # The loss of the server's host is noticed within a minute, unless the URL sets other values.
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 _KEEPALIVES["tcp_user_timeout"] = 60_000  # milliseconds
-# Attempts to lock without waiting, then the milliseconds of a place in the queue.
+# Number of attempts to lock without waiting; then the milliseconds to wait in the server's queue.
 _MOST_POLLS, _QUEUE_MS = 5, 100
 # The loss of a client's host is noticed within a minute, too, and its lock is released.
 _SESSION_SETTINGS = (

@@ -158,8 +158,8 @@ _STEP = 2.0**-12
 class CountedWeights(ClassSums):
     """Sums of the update weights of each view and class, and their shortfall from a smallest sum.
 
-    Update weights are 1 - P, so an accurate model adds few counts: on easy mail, those of 4
-    messages of 600. A few wrong labels could then outweigh all of them. So each view counts n
+    Update weights are 1 - P, so an accurate model adds few counts: on easy mail, 600 messages add
+    the counts of 4. A few wrong labels could then outweigh all of them. So each view counts n
     messages of a class with a sum of at least the square root of n / 2. Streams with more mistakes
     have larger sums anyway. `decay` does not reduce the sums. A message adds at most 2^24 to a sum.
 
@@ -184,7 +184,7 @@ class CountedWeights(ClassSums):
 
     def __init__(self, n_views: int) -> None:
         if type(n_views) is not int or not 1 <= n_views <= MAX_VIEWS:
-            raise ValueError(f"the sums of update weights have no number of views: {n_views!r:.80}")
+            raise ValueError(f"update weights: the number of views is not valid: {n_views!r:.80}")
         super().__init__([0.0] * n_views, [n_views])
         self.n_views = n_views
 

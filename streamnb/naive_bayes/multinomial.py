@@ -104,7 +104,8 @@ class MultinomialParameters(CountingParameters):
     ----------
     complement
         With K > 2 classes, score a class by the counts of all other classes, as `ComplementNB`
-        does. The length normalisation then has the power 1/2. With two classes it has no effect.
+        does. The length normalisation then has the power 1/2. With two classes, `complement`
+        has no effect.
     """
 
     complement: bool = parameter(Boolean(), "formula", default=False)

@@ -67,6 +67,9 @@ class SelectiveFeedback(OnlineEstimator):
     def weights(self, is_correct: bool, feedback: str | None = None) -> tuple[float, float]:
         """Return the sampling weight and the noise weight of a message, both from 0 to 1.
 
+        The sampling weight is the probability that the user labels messages after any prediction.
+        The noise weight is the weight of the posterior of `LabelNoise`, against the label itself.
+
         Parameters
         ----------
         is_correct

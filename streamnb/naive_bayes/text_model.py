@@ -128,7 +128,7 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
         x : mapping, TokenCounts or sequence of those
             Features and their counts; a sequence has one item for each view.
         y : str, bool or int
-            The label. Other hashable labels work too, but only these and float can be saved.
+            The label. Any hashable value works, but files store only str, bool, int and float.
         w : float, default 1.0
             The weight of the message, >= 0.
         feedback : {"all", "errors"}, default None

@@ -247,7 +247,7 @@ class RunRecord:
     def summarize(
         self, action: str, learned: int, seconds: float, interrupted: bool, intervals: bool
     ) -> None:
-        """Fill in the report. Raise CorpusError if there was nothing to `action`."""
+        """Fill in the report. Raise CorpusError, with the verb `action`, if no message was used."""
         report, metrics = self.report, self.metrics
         report.learned, report.seconds, report.interrupted = learned, seconds, interrupted
         if not learned and not metrics.messages and not interrupted:

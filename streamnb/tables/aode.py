@@ -224,8 +224,8 @@ class AODEParameters(PriorParameter):
         share of x_j in all features that occurred together with x_i, as in multinomial naive Bayes.
     back_off
         For sparse rows: P(x_j | c, x_i) is estimated from the rows with x_i and from all rows of
-        class c. These have the weight of this number of features. Pairs of words are rare, so their
-        own counts are small.
+        class c. The rows of c have the weight of `back_off` features. Pairs of words are rare, so
+        their own counts are small.
     alpha
         Additive smoothing.
     """

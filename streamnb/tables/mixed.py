@@ -141,8 +141,8 @@ class MixedStatistics(Statistics):
     def check_kinds(self, rows: _Mixed) -> None:
         """Raise ValueError if most values of a categorical feature are texts of many numbers.
 
-        One such text ("unknown") makes texts of all values in the column of a frame. Dates get a
-        warning, as in other models of levels.
+        In a column of a frame, a single text such as "unknown" turns all numbers into texts. Dates
+        get a warning, as in other models of levels.
         """
         columns = zip(rows.levels.names, rows.levels.levels, strict=True)
         unsettled: list[int] = []

@@ -497,7 +497,7 @@ def test_a_stopping_server_waits_for_the_answer_to_a_message_that_the_next_hop_h
         assert client.getreply()[0] == 250
     assert len(hop.messages) == 1
     assert [warning.partition(" 127.")[0] for warning in warnings] == [
-        "the end waits for the next hop"
+        "the shutdown waits for the next hop"
     ]
 
 

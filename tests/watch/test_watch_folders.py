@@ -340,7 +340,7 @@ def test_the_command_makes_folders_and_reads_yaml(tmp_path):
         ("", ("--folders", "?=Work"), "? is only for the inbox"),
         ("", ("--folders", "spam=../a"), "cannot be the name of a folder"),
         ("", ("--folders", "work=.Junk,spam=Junk"), "the folder of two classes"),
-        ("", ("--unsure", "Junk"), "a folder of its own"),
+        ("", ("--unsure", "Junk"), "neither the inbox nor"),
         ("", ("--spam-folder", "INBOX"), "the inbox cannot be the folder of spam"),
         ("", ("--pin", "a@b=Work", "--never", "a@b"), "both name a@b"),
         ("", ("--never", "a@@b"), "not ADDRESS"),

@@ -394,7 +394,8 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
         assert record.entries() == []
     db = ("--db", tmp_path / "mail.db")
     assert (
-        streamnb_command("verdicts", "--most", 0, *db)[1] == "0 verdicts; at most 0, for 0 days\n"
+        streamnb_command("verdicts", "--most", 0, *db)[1]
+        == "0 verdicts; limit: 0 verdicts, 0 days\n"
     )
     done = subprocess.run(
         [*STREAMNB, "filter", *map(str, db)], input=mail(1), capture_output=True, check=True

@@ -62,7 +62,7 @@ def database_token(database: str | os.PathLike[str]) -> str:
                 raise OutputError(f"{path}: other users can read the token; run: chmod 600 {path}")
             token = file.read(200).strip()
     if len(token) < 20:
-        raise OutputError(f"{path}: the file has no token; remove it, and a new one is created")
+        raise OutputError(f"{path}: the file has no token; remove the file, then try again")
     return token
 
 

@@ -264,8 +264,8 @@ class Mailboxes:
     ) -> Response:
         """Return the verdict of a user's mailbox, or of the only one; `file` as for `borrow`.
 
-        An address that cannot have a database gets the verdict of the site's model. So does one
-        whose database is damaged or cannot be reached.
+        The site's model gives the verdict if the user cannot have a database, or if the database is
+        damaged or cannot be reached.
         """
         options = options or JudgeOptions()
         if not self._is_guest(user):

@@ -124,7 +124,7 @@ def proxy(
                 has_sent = relay.is_handing_on and relay.client.has_sent
                 if has_sent and not closed.done() and not activity.is_evicted:
                     log.warn(
-                        f"the end waits for the next hop {hop.address}",
+                        f"the shutdown waits for the next hop {hop.address}",
                         f"it has a message; its answer can take {ANSWER_S / 60:.0f} minutes",
                     )
                 await asyncio.wait({closed}, timeout=DRAIN_S - _NOTICE_S)

@@ -48,7 +48,7 @@ class Watcher:
 
     A person labels a message by moving it between two scans: into the folder of a class, or from
     there back to the inbox. A scan must have seen the message at its old location. A change of a
-    keyword is a label, too. A program put other mail into a class's folder, so it is not learned.
+    keyword is a label, too. Other mail in a class's folder is not learned: a program put it there.
 
     Parameters
     ----------
