@@ -17,7 +17,6 @@ from streamnb import (
     WindowNB,
 )
 from streamnb.corpus import open_corpus, read
-from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.receipt import Receipt
 
 WORDS = {"spam": ["pills", "free", "offer", "now"], "ham": ["lunch", "noon", "train", "now"]}
@@ -141,22 +140,6 @@ def test_a_receipt_of_another_number_of_systems_is_refused(systems):
             with pytest.raises(ValueError, match="another number of systems"):
                 model.check_receipt(receipt, 2)
     assert "recalibration" in receipt.deltas
-
-
-def test_a_mean_length_of_runs_below_zero_returns_to_zero():
-    runs = ClassRuns()
-    runs.learn(0, [0], 0)
-    stream = [1] + [0] * 20 + [1]
-    receipts = [runs.learn(k, [0, 1], n) for n, k in enumerate(stream, 1)]
-    for n in range(10):
-        runs.learn(1, [0, 1], 23 + n)
-    for receipt in receipts:
-        runs.apply(receipt, -1)
-    assert runs.runs[0][1] < 0
-    for n in range(200):
-        receipt = runs.learn(1, [0, 1], 11 + n)
-    assert 0 not in runs.runs
-    assert 0 not in receipt["runs"][::3]
 
 
 def easy_text(draw, label):

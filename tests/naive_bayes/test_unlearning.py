@@ -1,0 +1,165 @@
+"""Unlearning with receipts, windows and decay."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from streams import messages, streams
+
+from streamnb import (
+    BernoulliNB,
+    ComplementNB,
+    DiscriminativeMultinomialNB,
+    MultinomialNB,
+    ViewsNB,
+    WindowNB,
+)
+from streamnb.errors import OutputError
+
+MODELS = [MultinomialNB, BernoulliNB, ComplementNB, DiscriminativeMultinomialNB]
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+@pytest.mark.parametrize("model", MODELS)
+@settings(max_examples=60)
+@given(stream=streams, order=st.randoms(use_true_random=False))
+def test_unlearning_with_receipts_leaves_nothing(model, decay, stream, order):
+    trained = model(decay=decay)
+    learned = []
+    for x, y in stream:
+        trained.learn_one(x, y)
+        learned.append((x, y, 1.0, trained.receipt))
+    order.shuffle(learned)
+    for item in learned:
+        trained.unlearn_one(*item)
+    assert trained.counts.features == 0 or decay < 1
+    assert sum(trained.counts.weights) == pytest.approx(0, abs=1e-6)
+    assert sum(trained.counts.totals) == pytest.approx(0, abs=1e-6)
+
+
+def test_unlearning_is_exact_to_the_last_bit():
+    rng = np.random.default_rng(3)
+    model = DiscriminativeMultinomialNB()
+    copied = [
+        ({f"w{i}": 1 for i in rng.integers(0, 50, 8)}, f"c{rng.integers(3)}") for _ in range(99)
+    ]
+    for x, y in copied:
+        model.learn_one(x, y)
+    before = model.counts.as_dict()
+    receipts = []
+    for x, y in copied[::-1]:
+        model.learn_one(x, y)
+        receipts.append((x, y, 1.0, model.receipt))
+    for item in receipts[:50] + receipts[:49:-1]:
+        model.unlearn_one(*item)
+    assert model.counts.as_dict() == before
+
+
+@pytest.mark.parametrize(
+    "model", [DiscriminativeMultinomialNB(), MultinomialNB(decay=0.99), ViewsNB()], ids=str
+)
+def test_unlearning_without_a_receipt_is_refused(model):
+    x = [{"a": 1}] if isinstance(model, ViewsNB) else {"a": 1}
+    model.learn_one(x, "spam")
+    with pytest.raises(ValueError, match="needs the receipt"):
+        model.unlearn_one(x, "spam")
+    model.unlearn_one(x, "spam", receipt=model.receipt)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(stream=streams, size=st.integers(1, 10))
+@settings(max_examples=60)
+def test_a_window_has_only_the_last_messages(model, stream, size):
+    windowed = WindowNB(model(), size)
+    for x, y in stream:
+        windowed.learn_one(x, y)
+    assert sum(windowed.model.counts.weights) == min(size, len(stream))
+    if model is DiscriminativeMultinomialNB:
+        return  # its update depends on the earlier messages
+    fresh = model()
+    fresh.counts.add_classes(windowed.model.counts.labels)
+    for x, y in stream[-size:]:
+        fresh.learn_one(x, y)
+    assert windowed.model.counts == fresh.counts
+    assert windowed.joint_log_likelihood({"a": 1}) == fresh.joint_log_likelihood({"a": 1})
+
+
+@pytest.mark.parametrize("model", MODELS[:3])
+@given(stream=streams, x=messages)
+@settings(max_examples=60)
+def test_decay_is_learning_with_smaller_weights(model, stream, x):
+    decaying, weighed = model(decay=0.8), model()
+    for age, (message, y) in enumerate(reversed(stream)):
+        weighed.learn_one(message, y, w=0.8**age * 0.8)
+    for message, y in stream:
+        decaying.learn_one(message, y)
+    own, expected = decaying.joint_log_likelihood(x), weighed.joint_log_likelihood(x)
+    assert own == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert decaying.predict_proba_one(x) == pytest.approx(weighed.predict_proba_one(x), abs=1e-9)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_decay_forgets_without_end(model):
+    """Weights grow without a bound, so the table is rescaled from time to time."""
+    trained = model(decay=0.5)
+    for i in range(300):
+        trained.learn_one({f"old{i}": 1, "both": 1}, "spam" if i % 2 else "ham")
+    assert trained.counts.decay_halvings > 0
+    assert trained.counts.features < 80
+    assert trained.counts.scale < 2**33
+    # Each message has half the weight of the next one, so their sum is that of one message at half weight.
+    weights = sum(trained.counts.weights) / trained.counts.scale
+    assert weights == pytest.approx(1)
+    if model is not DiscriminativeMultinomialNB:
+        assert sum(trained.feature_counts("both").values()) == pytest.approx(1)
+    restored = pickle.loads(pickle.dumps(trained))
+    assert restored.joint_log_likelihood({"both": 1}) == trained.joint_log_likelihood({"both": 1})
+
+
+@pytest.mark.parametrize("model", [BernoulliNB(decay=0.9, binarize=2.0), MultinomialNB(decay=0.9)])
+def test_many_decaying_messages_are_one_after_the_other(model):
+    X = np.random.default_rng(1).integers(0, 5, (20, 6))
+    item, many = model.clone(), model.clone()
+    many.learn_many(X, ["a", "b"] * 10)
+    for row, y in zip(X.tolist(), ["a", "b"] * 10, strict=True):
+        item.learn_one({column: value for column, value in enumerate(row) if value}, y)
+    assert many.counts == item.counts
+    assert many.counts.scale == item.counts.scale
+
+
+@pytest.mark.parametrize("decay", [0.4, 1.1, "x", None, math.nan])
+def test_bad_decay_is_refused(decay):
+    with pytest.raises(ValueError, match=r"decay: .*is not a number from 0.5 to 1"):
+        MultinomialNB(decay=decay)
+
+
+def test_a_window_takes_the_last_message_back():
+    windowed = WindowNB(MultinomialNB(), 3)
+    for n in range(3):
+        windowed.learn_one({f"w{n}": 1}, "a")
+    before = windowed.model.counts.as_dict()
+    assert windowed.labels == ["a"]
+    windowed.size = 4
+    windowed.learn_one({"new": 2}, "b")
+    windowed.unlearn_one({"new": 2}, "b", receipt=windowed.receipt)
+    windowed.learn_one({"new": 2}, "b")
+    windowed.unlearn_one({"new": 2}, "b")
+    assert windowed.model.counts.as_dict()["fingerprints"] == before["fingerprints"]
+    with pytest.raises(ValueError, match="not in the window"):
+        windowed.unlearn_one({"new": 2}, "b")
+    with pytest.raises(OutputError, match="save the model inside"):
+        windowed.save("nowhere")
+
+
+def test_windows_take_any_weights():
+    rng = np.random.default_rng(6)
+    windowed = WindowNB(MultinomialNB(), 7)
+    for _ in range(200):
+        x = {f"w{i}": 1 for i in rng.integers(0, 5, 3)}
+        windowed.learn_one(x, f"c{rng.integers(2)}", rng.choice([1 / 3, 2.5e-7, 1e6, 0.1]))
+    for item in windowed._window:
+        windowed.model.unlearn(*item)
+    assert windowed.model.counts.features == 0
