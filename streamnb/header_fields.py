@@ -7,10 +7,12 @@
 FIELD_START = rb"(?:\0|\xef\xbb\xbf)*+"
 # The name of a header field. A line of a header without it is not a field.
 FIELD_NAME = FIELD_START + rb"([!-9;-~]+)[ \t]*:"
-# Blank lines before a header, which some programs write. The name must be a usual one, because a
-# message without a header can begin with a blank line and text with a colon.
+# Blank lines before a header, which some programs write. One of its first fields must be a usual
+# one, because a message without a header can begin with a blank line and text with a colon.
+_REST_OF_LINE = rb"[^\r\n]*+(?:\r*+\n|\r)"
+_ANY_FIELD = rb"[!-9;-~]++[ \t]*+:%b(?:[ \t]%b)*+" % (_REST_OF_LINE, _REST_OF_LINE)
 BLANK_LINES = (
-    rb"[ \t\r\n]++(?<=[\r\n])(?=From |(?:received|return-path|delivered-to|x-[\w-]+|dkim-signature"
-    rb"|arc-[\w-]+|authentication-results|message-id|date|from|sender|reply-to|to|subject"
-    rb"|mime-version|content-type)[ \t]*:)"
+    rb"[ \t\r\n]++(?<=[\r\n])(?=From |(?:%b){0,20}?(?:received|return-path|delivered-to"
+    rb"|x-[\w-]+|dkim-signature|arc-[\w-]+|authentication-results|message-id|date|from|sender"
+    rb"|reply-to|to|subject|mime-version|content-type)[ \t]*:)" % _ANY_FIELD
 )

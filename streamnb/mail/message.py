@@ -141,13 +141,14 @@ class Part:
 
     @property
     def utf8(self) -> bytes:
-        """The text as normalized (NFC) UTF-8; cached, because several views read it."""
+        """The text as normalized (NFC) UTF-8 with LF; cached, because several views read it."""
         if self._utf8 is None:
-            self._utf8 = (
-                to_utf8(self._plain_content(), self.charset, self.is_html, self.fallback)
-                if self.is_text
-                else b""
-            )
+            text = b""
+            if self.is_text:
+                text = to_utf8(self._plain_content(), self.charset, self.is_html, self.fallback)
+                if text.find(b"\r") >= 0:  # `in` is slower; see `_with_lf`
+                    text = text.replace(b"\r\n", b"\n")
+            self._utf8 = text
         return self._utf8
 
 

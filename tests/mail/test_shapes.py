@@ -314,6 +314,14 @@ def test_blank_lines_at_the_end_are_not_a_part(blanks, count):
     assert MailTokenizer().transform_one(raw + blanks * count) == MailTokenizer().transform_one(raw)
 
 
+def test_line_ends_in_encoded_pages_are_those_of_plain_ones():
+    page = b"<p style='font-size:\n8pt'>Visible</p>\n"
+    raw = b"Content-Type: text/html\n\n" + page
+    recoded = encoded(page.replace(b"\n", b"\r\n"), b"text/html", b"base64")
+    tokens = MailTokenizer(part="body").transform_one(raw)
+    assert MailTokenizer(part="body").transform_one(recoded) == tokens
+
+
 VAGUE_TYPES = [
     "application/octet-stream",
     "binary/octet-stream",
@@ -650,8 +658,9 @@ def test_fields_on_one_line_are_both_read(encoding, joint):
 
 @pytest.mark.parametrize("line_end", LINE_ENDS)
 @pytest.mark.parametrize("blanks", ["\n", "\n\n", " \n", "\t\n \n"])
-def test_blank_lines_before_the_header_are_skipped(blanks, line_end):
-    text = "From: a@b\nSubject: x\nContent-Type: text/html\n\n<p>Visible</p>\n"
+@pytest.mark.parametrize("first", ["", "Organization: a\n b\nPath: c\n"])
+def test_blank_lines_before_the_header_are_skipped(first, blanks, line_end):
+    text = first + "From: a@b\nSubject: x\nContent-Type: text/html\n\n<p>Visible</p>\n"
     raw = (blanks + text).encode().replace(b"\n", LINE_ENDS[line_end])
     whole = text.encode().replace(b"\n", LINE_ENDS[line_end])
     assert unwrap(raw) == text.encode()
@@ -662,7 +671,9 @@ def test_blank_lines_before_the_header_are_skipped(blanks, line_end):
     assert "p" not in tokens
 
 
-@pytest.mark.parametrize("text", ["\nDear: x\n", "\nhttp://a.example/\n", " From: x\n"])
+@pytest.mark.parametrize(
+    "text", ["\nDear: x\n", "\nDear: x\n\nFrom: x\n", "\nhttp://a.example/\n", " From: x\n"]
+)
 def test_blank_lines_before_text_without_a_header_stay(text):
     assert parse(text.encode()).fields == []
 
