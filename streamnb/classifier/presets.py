@@ -41,8 +41,8 @@ class PresetParameters(DecisionParameters):
     Parameters
     ----------
     preset
-        The views if `views` is None. "default" has all views; "small" has no pairs of tokens, takes
-        two thirds of the time and less than half of the memory.
+        The set of views, used if `views` is None. "default" has all views; "small" has no pairs of
+        tokens, takes two thirds of the time and less than half of the memory.
     views
         Names of the views: "words", "pairs" (of tokens) and "bytes"; for mail also "header" and
         "body" (the words of each), for plain text "characters" (beyond ASCII). None for the views

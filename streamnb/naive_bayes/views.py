@@ -59,8 +59,8 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         None to estimate the fraction (then `decay` should be at least 0.999), 0 to trust every
         label.
     bound
-        Maximum log-odds (nats) that one view can give against a class: d becomes bound tanh(d /
-        bound), so no view is overconfident. None for no bound.
+        Maximum log-odds (nats) that one view can give against a class, so no view is overconfident.
+        A difference d to the best class becomes bound tanh(d / bound). None for no bound.
     by_length
         True to add calibration weights for each range of message lengths (a power of two of
         features) to the shared ones.
