@@ -24,9 +24,10 @@ cdef extern from *:
     #endif
 
     /* log(max(x, 0) + alpha) of many x, bit-identical to snb_log. Without branches, so compilers
-       vectorise it. Zeros and subnormal numbers are corrected afterwards. */
+       vectorise it. Zeros and subnormal numbers, if any, are corrected afterwards. */
     SNB_WIDE static void snb_logs(const double *__restrict__ x, double alpha, double *__restrict__ out, ptrdiff_t n) {
         ptrdiff_t i;
+        int64_t has_tiny = 0;
         for (i = 0; i < n; i++) {
             double v = (x[i] > 0 ? x[i] : 0.0) + alpha, m, f, s, z, r, k, exponent, bias;
             int64_t bits, mantissa, word, high;
@@ -44,8 +45,9 @@ cdef extern from *:
             r = z * (2.0 / 3 + z * (2.0 / 5 + z * (2.0 / 7 + z * (2.0 / 9 + z * (2.0 / 11 +
                 z * (2.0 / 13 + z * (2.0 / 15 + z * (2.0 / 17 + z * (2.0 / 19 + z * (2.0 / 21))))))))));
             out[i] = k * 6.93147180369123816490e-01 - ((s * (f - r) - k * 1.90821492927058770002e-10) - f);
+            has_tiny |= -(int64_t)!(v >= 2.2250738585072014e-308);
         }
-        for (i = 0; i < n; i++) {
+        for (i = 0; has_tiny && i < n; i++) {
             double v = (x[i] > 0 ? x[i] : 0.0) + alpha;
             if (!(v >= 2.2250738585072014e-308)) out[i] = v > 0 ? snb_log(v) : -(double)INFINITY;
         }

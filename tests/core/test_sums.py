@@ -34,6 +34,13 @@ def test_logs_never_change():
     ]
 
 
+@pytest.mark.parametrize("tiny", [[], [0.0], [5e-324, 0.0, 2e-308]])
+def test_logs_of_many_numbers_are_those_of_each(tiny):
+    cells = [0.1, 1.5, 2.0**-1022, *tiny, 3.0, 1e300]
+    logs = _core.log_cells(np.array(cells))
+    assert logs.tolist() == [_core.log(x) for x in cells]
+
+
 @given(st.lists(st.tuples(numbers, numbers, numbers), min_size=1, max_size=30), st.randoms())
 def test_weighted_sums_are_exact_and_know_no_order(rows, random):
     def summed(rows):
