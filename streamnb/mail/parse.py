@@ -25,12 +25,9 @@ from streamnb.mail.decode import (
 )
 from streamnb.mail.message import Fields, Index, Mail, Part
 from streamnb.mail.unwrap import LEADING_BLANK_LINES, convert_line_ends, unwrap
+from streamnb.mail.uuencoded_files import find_files, remove_files
 from streamnb.patterns import lazy_pattern
 
-# The first two lines of a uuencoded file in plain text, and its last line.
-_UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n[!-M][ -`]{2,90}+\n", re.M)
-_UU_END = lazy_pattern(rb"\nend[ \t]*(?:\n|\Z)")
-_MAX_FILES = 100  # uuencoded files in a text
 _ENCODED = (b"base64", b"quoted-printable")
 _TNEF = "TNEF (winmail.dat)"
 # Types of parts that wrap others or are encrypted, and their names in defects.
@@ -353,7 +350,7 @@ class _Parser:
     def add_part(self, fields: Fields, index: Index, content: _Slice) -> None:
         """Add a leaf, or put the parts of a container on the stack."""
         value = index.get(b"content-type", b"")
-        data, _, _, depth, default_type, _ = content
+        data, start, end, depth, default_type, role = content
         content_type, is_vague = read_content_type(value) if value else (default_type, False)
         part = Part(fields, content_type, b"", index=index)
         if self.part_count > _MAX_GUESSES:
@@ -370,9 +367,10 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type, is_vague = "text/plain", True
-        files = _find_files(part, content)
+        files = find_files(part, data, start, end)
         if files:
-            content = _without_files(content, files)
+            text = remove_files(data, start, end, files)
+            content = (text, 0, len(text), depth, default_type, role)
         self.add_leaf(part, content, is_vague)
         for file in files:
             value = b'application/octet-stream; name="%b"' % file.name
@@ -494,41 +492,6 @@ def _has_many_encoded_fields(mail: Mail) -> bool:
     fields = chain(mail.fields, *headers)
     count = sum(not value.isascii() or b"=?" in value for _, value in fields)
     return count > _MAX_GUESSES
-
-
-class _File(NamedTuple):
-    """The place of a uuencoded file in a text, and its name."""
-
-    start: int
-    end: int
-    name: bytes
-
-
-def _find_files(part: Part, content: _Slice) -> list[_File]:
-    """Return the uuencoded files in plain text, which mail programs show as attachments."""
-    data, position, end, _, _, _ = content
-    files: list[_File] = []
-    # The text follows a blank line.
-    if part.content_type != "text/plain" or data.find(b"\nbegin ", max(position - 1, 0), end) < 0:
-        return files
-    if transfer_encoding(part.index) in (*_ENCODED, b"x-uuencode"):
-        return files
-    while begin := _UU_BEGIN.search(data, position, end):
-        last_line = _UU_END.search(data, begin.end() - 1, end)
-        if last_line is None or len(files) == _MAX_FILES:
-            break
-        position = last_line.end()
-        files.append(_File(begin.start(), position, begin[1].replace(b'"', b"")))
-    return files
-
-
-def _without_files(content: _Slice, files: list[_File]) -> _Slice:
-    """Return a text without the files in it."""
-    data, start, end, depth, default_type, role = content
-    starts = [start, *(file.end for file in files)]
-    ends = [*(file.start for file in files), end]
-    text = b"".join(data[i:j] for i, j in zip(starts, ends, strict=True))
-    return text, 0, len(text), depth, default_type, role
 
 
 def _decoded_sample(index: Index, content: _Slice) -> bytes:
