@@ -97,8 +97,7 @@ EXPECTED_FAILURES = {
 has_strict_failures = "xfail_strict" in signature(parametrize_with_checks).parameters
 
 
-@pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
+checks = parametrize_with_checks(
     CHECKED,
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(
         type(estimator).__qualname__, {}
@@ -106,6 +105,11 @@ has_strict_failures = "xfail_strict" in signature(parametrize_with_checks).param
     # scikit-learn 1.8 and newer
     **({"xfail_strict": True} if has_strict_failures else {}),
 )
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.SkipTestWarning")
+# scikit-learn 1.7 has a generator of checks, which pytest deprecates.
+@pytest.mark.parametrize(checks.args[0], list(checks.args[1]), **checks.kwargs)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
