@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 import stat
@@ -262,6 +263,36 @@ _PLAIN_VALUES: dict[type[Any], Any] = {
     int: int.__int__,
     float: float.__float__,
 }
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        With the reason, if the text is not JSON or one of its objects has a key twice.
+    """
+    repeated_keys: list[str] = []
+
+    def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) < len(pairs):
+            keys = [key for key, _ in pairs]
+            repeated_keys.append(next(key for key in keys if keys.count(key) > 1))
+        return content
+
+    try:
+        value = json.loads(text, object_pairs_hook=read_object)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise ValueError("not JSON: not UTF-8") from None
+    except (ValueError, RecursionError):
+        raise ValueError("not JSON: too long or deep") from None
+    if repeated_keys:
+        raise ValueError(f"the key {repeated_keys[0]!r:.80} occurs twice")
+    return value
 
 
 def label_to_json(label: Any, role: str = "a label") -> list[Any]:

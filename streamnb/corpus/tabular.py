@@ -30,6 +30,7 @@ from streamnb.corpus.text_files import (
     read_lines,
 )
 from streamnb.errors import CorpusError, convert_os_errors, require_extra
+from streamnb.storage import parse_json
 
 FORMATS = ("csv", "jsonl", "parquet", "fasttext")
 SUFFIXES = {
@@ -497,13 +498,17 @@ def _read_quoted(table: Table) -> Iterator[Row]:
 def _json_names(path: Path) -> list[str]:
     """Return the keys of the first objects of a JSON Lines file."""
     names: dict[str, None] = {}
+    problems: list[str] = []
     with convert_os_errors(CorpusError, f"{path}: cannot be read", *DAMAGE_ERRORS):
         for _, content, _ in islice(_json_objects(path), HEAD_ROWS):
             if isinstance(content, dict):
                 names |= dict.fromkeys(content)
+            else:
+                problems.append(content)
     if not names:
+        subject = f"{problems[0]};" if problems else f"{path}:"
         raise CorpusError(
-            f"{path}: its first {HEAD_ROWS} lines have no JSON object with a key; "
+            f"{subject} the first {HEAD_ROWS} lines have no JSON object with a key; "
             "write each object on one line: jq -c . FILE"
         )
     return list(names)
@@ -515,10 +520,9 @@ def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any] | str, str]]
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else "too long or deep"
-            yield number, f"{path}:{number}: not JSON: {reason}", line
+            value = parse_json(line)
+        except ValueError as error:
+            yield number, f"{path}:{number}: {error}", line
             continue
         if not isinstance(value, dict):
             value = f"{path}:{number}: expected one JSON object a line, such as {{...}}"

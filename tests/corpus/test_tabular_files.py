@@ -485,6 +485,7 @@ def test_options_of_tables_are_refused_for_mail(tmp_path, options):
         ("a.parquet", b"PAR1", "cannot be read"),
         ("a.jsonl", b'{"label": "a", "text": "b"}\n{"label": \n', ":2: not JSON"),
         ("a.jsonl", b'{"label": "a", "text": "b"}\n[1]\n', ":2: expected one JSON object"),
+        ("a.jsonl", b'{"label": "a", "text": "b", "label": "c"}\n', ":1: .*'label' occurs twice"),
         ("a.jsonl", b'{"label": "a", "text": "b"}\n' + b"[" * 100_000, ":2: not JSON"),
         ("a.jsonl", b'{"label": ["a"], "text": "b"}\n', ":1: .* is not a label"),
         ("a.jsonl", b'{"label": {"id": 1}, "text": "b"}\n', ":1: .* is not a label"),

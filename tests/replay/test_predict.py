@@ -222,7 +222,7 @@ def test_json_lines_keep_their_types(model, tmp_path):
     assert rows_of(out)[1]["extra"] == "[1, null]"
 
 
-NUMBERS = '{"text":"refund", "x":1e400, "y": 2.50, "n": 12345678901234567890.10, "x": [ ]}'
+NUMBERS = '{"text":"refund", "x":1e400, "y": 2.50, "n": 12345678901234567890.10, "z": [ ]}'
 
 
 def test_objects_of_json_lines_are_written_as_they_stand(model, tmp_path):

@@ -155,6 +155,20 @@ def test_a_wrong_request_gives_an_error_of_one_line(predicting, tmp_path, body):
 
 
 @pytest.mark.parametrize(
+    ("body", "error"),
+    {
+        '{"text": "a", "text": "b"}': "the body: the key 'text' occurs twice",
+        '{"text": "a"} {"text": "b"}': "the body: not JSON: Extra data",
+        '{"texts": ["a", 1]}': "texts[1]: text: expected a string, not a number",
+    }.items(),
+)
+def test_an_error_of_the_api_names_the_part_of_the_body(predicting, tmp_path, body, error):
+    text_model(tmp_path / "tickets.snb")
+    web = predicting(tmp_path / "tickets.snb")
+    assert web("POST", "/predict", body) == (400, {"error": error})
+
+
+@pytest.mark.parametrize(
     ("value", "kind"),
     [("null", "null"), ("1.5", "a number"), ("false", "a boolean"), ("[]", "an array")],
 )

@@ -22,6 +22,7 @@ from streamnb.errors import UnexpectedError
 from streamnb.mailbox.service.api import RequestError, RequestMetrics
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.scores import best_label
+from streamnb.storage import parse_json
 
 _MOST_EXAMPLES = 10_000  # maximum number of examples in a request
 _MOST_REASONS = 100
@@ -168,9 +169,9 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     """
     key = predictor.key
     try:
-        request = json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestError("the body is not JSON") from None
+        request = parse_json(body)
+    except ValueError as error:
+        raise RequestError(f"the body: {error}") from None
     if not isinstance(request, dict) or (key in request) == (f"{key}s" in request):
         raise RequestError(f"the body must be an object with either {key!r} or '{key}s'")
     if unknown := set(request) - {key, f"{key}s", "reasons"}:
@@ -183,7 +184,13 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     examples = request[f"{key}s"]
     if not isinstance(examples, list) or len(examples) > _MOST_EXAMPLES:
         raise RequestError(f"{key}s: expected a list of at most {_MOST_EXAMPLES:,} items")
-    return {"predictions": [predictor.predict(example, reasons) for example in examples]}
+    predictions = []
+    for index, example in enumerate(examples):
+        try:
+            predictions.append(predictor.predict(example, reasons))
+        except RequestError as error:
+            raise RequestError(f"{key}s[{index}]: {error}") from None
+    return {"predictions": predictions}
 
 
 def openapi(predictor: Predictor) -> dict[str, Any]:
