@@ -118,7 +118,7 @@ def read_selector(selector: bytes) -> list[Compound] | None:
 
 
 def split_selectors(selectors: bytes) -> Iterator[bytes]:
-    """Yield the selectors of a list, each list within one as several selectors.
+    """Yield the selectors of a list; a selector with a list in :is() yields one for each item.
 
     Examples
     --------
