@@ -339,6 +339,28 @@ def test_the_server_notifies_the_watchdog_of_systemd(serve, trained_db, tmp_path
     assert not is_watched or seconds > 1.2  # half of the time limit, not each second
 
 
+def test_a_systemd_that_hangs_delays_no_mail(serve, trained_db, tmp_path):
+    variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+    ):
+        notified.bind(variables["NOTIFY_SOCKET"])
+        notified.settimeout(60)
+        sender.connect(variables["NOTIFY_SOCKET"])
+        sender.setblocking(False)
+        with contextlib.suppress(OSError):
+            while True:
+                sender.send(b"full")
+        options = ("--db", trained_db, "--http", "127.0.0.1:0")
+        process = serve(*options, env={**os.environ, **variables}, lines=2)
+        web = Web(port_of(process, "http"), "")
+        assert web("GET", "/health")[0] == 200
+        states = (notified.recv(100) for _ in range(100_000))
+        assert next(state for state in states if state != b"full") == b"READY=1"
+        assert web("GET", "/health")[0] == 200
+
+
 @pytest.mark.parametrize("name", ["streamnb", "streamnb-users"])
 def test_systemd_never_gives_up(repository, name):
     """After five starts in ten seconds it would leave the service and its socket failed."""

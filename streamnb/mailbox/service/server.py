@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import select
 import signal
@@ -205,16 +204,13 @@ async def _serve(
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
         announce(f"listening on {listener.address}{suffix}")
-    notify_systemd("READY=1")
     watch = _AcceptWatch(listeners, monitor)
-    alive_s = watchdog_interval()
-    notify_at = 0.0 if alive_s < math.inf else math.inf
+    state, notify_at = "READY=1", 0.0
     try:
         while not stop.is_set():
             watch.check()
-            if time.monotonic() >= notify_at:
-                notify_systemd("WATCHDOG=1")
-                notify_at = time.monotonic() + alive_s
+            if time.monotonic() >= notify_at and notify_systemd(state):
+                state, notify_at = "WATCHDOG=1", time.monotonic() + watchdog_interval()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), _CHECK_S)
             mailboxes.check_replaced()

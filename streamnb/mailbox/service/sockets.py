@@ -240,14 +240,20 @@ def watchdog_interval() -> float:
     return math.inf
 
 
-def notify_systemd(state: str) -> None:
-    """Send the state of this process to systemd if NOTIFY_SOCKET is set (sd_notify(3))."""
+def notify_systemd(state: str) -> bool:
+    """Send the state of this process to systemd if NOTIFY_SOCKET is set (sd_notify(3)).
+
+    Return whether no second attempt is necessary. Mail does not wait for a systemd that hangs.
+    """
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
-        return
+        return True
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notification,
         contextlib.suppress(OSError),
     ):
+        notification.setblocking(False)
         notification.connect("\0" + path[1:] if path.startswith("@") else path)
         notification.sendall(state.encode())
+        return True
+    return False
