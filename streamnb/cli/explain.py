@@ -164,7 +164,10 @@ def top(
     from streamnb.classifier import Classifier
 
     model_file, classes = _separate_model(
-        names, model_file, lambda name: os.sep in name or _is_model_name(name)
+        names,
+        model_file,
+        # The loader's error for a table names `streamnb fit`.
+        lambda name: os.sep in name or name.endswith(TABLE_SUFFIXES) or _is_model_name(name),
     )
     classes += [] if label is None else [label]
     if len(classes) > 1:
