@@ -127,7 +127,7 @@ READERS = {
 def test_an_error_names_the_missing_key_and_the_present_keys(read):
     with pytest.raises(ValueError, match="no key 'body'; it has 'title', 'text'"):
         read({"title": "a", "text": "b"})
-    with pytest.raises(TypeError, match="with on='body' a message is a dict"):
+    with pytest.raises(TypeError, match="on='body': a message must be a dict"):
         read("a text")
 
 
