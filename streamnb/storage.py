@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -278,8 +279,7 @@ def parse_json(text: str | bytes) -> Any:
     def read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) < len(pairs):
-            keys = [key for key, _ in pairs]
-            repeated_keys.append(next(key for key in keys if keys.count(key) > 1))
+            repeated_keys.append(Counter(key for key, _ in pairs).most_common(1)[0][0])
         return content
 
     try:

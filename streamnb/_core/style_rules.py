@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from streamnb._core.style_values import INHERITED
@@ -47,9 +46,7 @@ _NAMED_POSITIONS = {
     b":nth-child(even)": b":nth-child(2n)",
 }
 _ROOT = re.compile(rb"(?:html)?:root\b", re.I)
-_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(\s*([^(),]*?)\s*\)", re.I)
-_LIST_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^()]*,[^()]*)\)", re.I)
-_LISTED = re.compile(rb"(?:[^,()]++|\([^()]*+\)|[()])++")
+_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)", re.I)
 _MARKED = re.compile(rb"\xff(.)", re.S)
 
 
@@ -115,24 +112,6 @@ def read_selector(selector: bytes) -> list[Compound] | None:
     if not (atoms or excluded):
         return None
     return [*compounds, Compound(combinator, frozenset(atoms), tuple(dict.fromkeys(excluded)))]
-
-
-def split_selectors(selectors: bytes) -> Iterator[bytes]:
-    """Yield the selectors of a list; a selector with a list in :is() yields one for each item.
-
-    Examples
-    --------
-    >>> list(split_selectors(b"a, p:is(.b,.c)"))
-    [b'a', b' p:is(.b)', b' p:is(.c)']
-    """
-    for selector in _LISTED.findall(selectors) if b"(" in selectors else selectors.split(b","):
-        alternatives = _LIST_IS.search(selector) if len(selector) <= _MAX_SELECTOR else None
-        if alternatives is None:
-            yield selector
-            continue
-        start, end = alternatives.span(1)
-        for alternative in alternatives[1].split(b","):
-            yield from split_selectors(selector[:start] + alternative.strip() + selector[end:])
 
 
 def _normalize(condition: bytes) -> bytes | None:
@@ -204,7 +183,6 @@ _MAX_SHEETS = 65536  # number of bytes read of the style sheets of a page
 _MAX_SHEET_COUNT = 64  # style sheets of a page: each has a fixed cost
 _MAX_SELECTOR = 200  # bytes
 _MAX_SELECTORS = _MAX_SHEETS // 2  # selectors of a page: nested rules repeat outer ones
-_LIST_COST = 16  # a selector of :is(a, b) counts as so many; all of a page take 0.2 s
 _MAX_CLASSES = 16  # classes of an element
 _MAX_ANCESTORS = 62  # tags, classes and ids of ancestors in selectors: one bit of a mask each
 _MAX_NESTING = 8  # levels of rules with @
@@ -311,10 +289,8 @@ class StyleRules:
             style, important_style = map(read_style, split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
-            cost = _LIST_COST if _LIST_IS.search(selectors) else 1
-            limit = self._selectors_left // cost
-            every_selector = list(islice(split_selectors(selectors), limit))
-            self._selectors_left -= cost * len(every_selector)
+            every_selector = selectors.split(b",", self._selectors_left)[: self._selectors_left]
+            self._selectors_left -= len(every_selector)
             for selector in every_selector:
                 self._add_rule(selector, style, important_style)
             if not self._selectors_left:

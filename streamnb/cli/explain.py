@@ -167,7 +167,9 @@ def top(
         names,
         model_file,
         # The loader's error for a table names `streamnb fit`.
-        lambda name: os.sep in name or name.endswith(TABLE_SUFFIXES) or _is_model_name(name),
+        lambda name: (
+            os.sep in name or name.lower().endswith(TABLE_SUFFIXES) or _is_model_name(name)
+        ),
     )
     classes += [] if label is None else [label]
     if len(classes) > 1:

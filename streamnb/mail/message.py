@@ -141,12 +141,12 @@ class Part:
 
     @property
     def utf8(self) -> bytes:
-        """The text as normalized (NFC) UTF-8 with LF; cached, because several views read it."""
+        """The text as normalized (NFC) UTF-8, LF for CRLF; cached for all views."""
         if self._utf8 is None:
             text = b""
             if self.is_text:
                 text = to_utf8(self._plain_content(), self.charset, self.is_html, self.fallback)
-                if text.find(b"\r") >= 0:  # `in` is slower; see `_with_lf`
+                if text.find(b"\r") >= 0:  # `in` is slower; see `convert_line_ends`
                     text = text.replace(b"\r\n", b"\n")
             self._utf8 = text
         return self._utf8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from streamnb.config import Config
 from streamnb.corpus import Corpus, Entry, open_corpus, order_entries
@@ -16,9 +16,6 @@ from streamnb.evaluate import Example
 from streamnb.features.views import Views
 from streamnb.features.words import ScanningTransformer
 from streamnb.replay.workers import stream_features
-
-if TYPE_CHECKING:
-    pass
 
 
 class Interruption:

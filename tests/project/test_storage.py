@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import streamnb
 from streamnb import BernoulliNB, ComplementNB, MultinomialNB
 from streamnb.errors import ModelFileError, OutputError
+from streamnb.storage import parse_json
 
 MODELS = [MultinomialNB, BernoulliNB, ComplementNB]
 
@@ -214,3 +215,9 @@ def test_any_damage_is_an_error_or_harmless(tmp_path_factory, data):
         return
     assert sum(model.predict_proba_one({"free": 1}).values()) == pytest.approx(1)
     assert isinstance(model.top_features(model.counts.labels[0]), list)
+
+
+def test_a_key_twice_among_many_is_found_in_one_pass():
+    keys = [f'"k{i}": 1' for i in range(100_000)]  # a search for each key would take minutes
+    with pytest.raises(ValueError, match="'k99999' occurs twice"):
+        parse_json("{" + ", ".join([*keys, keys[-1]]) + "}")

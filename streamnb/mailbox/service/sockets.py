@@ -243,7 +243,8 @@ def watchdog_interval() -> float:
 def notify_systemd(state: str) -> bool:
     """Send the state of this process to systemd if NOTIFY_SOCKET is set (sd_notify(3)).
 
-    Return whether no second attempt is necessary. Mail does not wait for a systemd that hangs.
+    Return False if systemd did not accept it, so it must be sent again. Mail does not wait for a
+    systemd that hangs.
     """
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
