@@ -18,6 +18,7 @@ from streamnb.mail.decode import (
     parameters,
     transfer_encoding,
 )
+from streamnb.mail.unwrap import convert_line_ends
 
 # All AMP pages have this style, until the mail program has loaded AMP.
 _AMP_STYLE = b"body{visibility:hidden}"
@@ -141,14 +142,12 @@ class Part:
 
     @property
     def utf8(self) -> bytes:
-        """The text as normalized (NFC) UTF-8, LF for CRLF; cached for all views."""
+        """The text as normalized (NFC) UTF-8 with LF line ends; cached for all views."""
         if self._utf8 is None:
             text = b""
             if self.is_text:
                 text = to_utf8(self._plain_content(), self.charset, self.is_html, self.fallback)
-                if text.find(b"\r") >= 0:  # `in` is slower; see `convert_line_ends`
-                    text = text.replace(b"\r\n", b"\n")
-            self._utf8 = text
+            self._utf8 = convert_line_ends(text)
         return self._utf8
 
 

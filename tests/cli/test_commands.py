@@ -128,6 +128,7 @@ def test_models_of_every_kind_explain(sample, tmp_path):
         (["top", "--db", "{dir}/none"], 4, "no such database"),
         (["top", "{sample}"], 4, "not a streamnb model"),
         (["top", "tickets.csv"], 4, "`streamnb fit`"),
+        (["top", "TICKETS.CSV"], 4, "`streamnb fit`"),
         (["top", "{model}", "-n", "0"], 2, "0"),
         (
             ["trec-run", "classify", "{sample}", "--state", "{dir}/none"],

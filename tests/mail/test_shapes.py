@@ -314,10 +314,11 @@ def test_blank_lines_at_the_end_are_not_a_part(blanks, count):
     assert MailTokenizer().transform_one(raw + blanks * count) == MailTokenizer().transform_one(raw)
 
 
-def test_line_ends_in_encoded_pages_are_those_of_plain_ones():
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\r\r\n", b"\r"])
+def test_line_ends_in_encoded_pages_are_those_of_plain_ones(line_end):
     page = b"<p style='font-size:\n8pt'>Visible</p>\n"
     raw = b"Content-Type: text/html\n\n" + page
-    recoded = encoded(page.replace(b"\n", b"\r\n"), b"text/html", b"base64")
+    recoded = encoded(page.replace(b"\n", line_end), b"text/html", b"base64")
     tokens = MailTokenizer(part="body").transform_one(raw)
     assert MailTokenizer(part="body").transform_one(recoded) == tokens
 

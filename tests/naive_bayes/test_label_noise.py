@@ -70,7 +70,7 @@ def test_unlearning_wrong_labels_leaves_a_usable_model(tmp_path):
         TextClassifier.load(tmp_path / "model.snb").model.calibration.noise.state()
         == views.calibration.noise.state()
     )
-    # What is learned meanwhile must not depend on what is learned again after it.
+    # A message learned meanwhile must not depend on the messages that are learned again after it.
     model.learn_one(texts[0].format(7), 0)
     for text, label, receipt in wrong:
         views.reapply(model.count(text), label, receipt)

@@ -463,15 +463,15 @@ def test_predicting_never_changes_views():
     model = ViewsNB([DiscriminativeMultinomialNB(), DiscriminativeMultinomialNB()])
     for x, y in two_views():
         model.learn_one(x, y)
-    other = copy.deepcopy(model)
+    copied = copy.deepcopy(model)
     for x, _ in two_views(seed=7):
         model.predict_proba_one(x)
         model.explain_one(x)
-    assert model.calibration.recalibration == other.calibration.recalibration
-    assert model.calibration.noise.state() == other.calibration.noise.state()
+    assert model.calibration.recalibration == copied.calibration.recalibration
+    assert model.calibration.noise.state() == copied.calibration.noise.state()
     assert all(
         own.counts == expected.counts
-        for own, expected in zip(model.models, other.models, strict=True)
+        for own, expected in zip(model.models, copied.models, strict=True)
     )
 
 
@@ -501,12 +501,12 @@ def test_merged_views_count_both_streams():
         intercept = second.calibration.recalibration.systems[0].intercept(place)
         assert first.calibration.recalibration.systems[0].intercept(k) == intercept
     before = [model.counts.as_dict() for model in first.models]
-    for other, explanation in (
+    for unsuitable, explanation in (
         (ViewsNB([DiscriminativeMultinomialNB(decay=0.9) for _ in range(2)]), "differ in decay"),
         (ViewsNB([DiscriminativeMultinomialNB(), MultinomialNB()]), "cannot merge a Multinomial"),
     ):
         with pytest.raises(ValueError, match=explanation):
-            first.merge(other)
+            first.merge(unsuitable)
     assert [model.counts.as_dict() for model in first.models] == before
     with pytest.raises(ValueError, match="different views"):
         first.merge(ViewsNB())
@@ -574,10 +574,10 @@ def test_the_priors_of_view_models_are_not_used():
 
 
 def test_merged_models_have_both_records():
-    item, other = trained_views(), trained_views()
-    before = item.reliability_counts("spam")
-    item.merge(other)
-    assert item.reliability_counts("spam") == tuple(2 * n for n in before)
+    first, second = trained_views(), trained_views()
+    before = first.reliability_counts("spam")
+    first.merge(second)
+    assert first.reliability_counts("spam") == tuple(2 * n for n in before)
 
 
 @pytest.mark.parametrize(
