@@ -508,7 +508,7 @@ def _json_names(path: Path) -> list[str]:
     if not names:
         subject = f"{problems[0]};" if problems else f"{path}:"
         raise CorpusError(
-            f"{subject} the first {HEAD_ROWS} lines have no JSON object with a key; "
+            f"{subject} no JSON object with a key could be read from the first {HEAD_ROWS} lines; "
             "write each object on one line: jq -c . FILE"
         )
     return list(names)
