@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from streamnb.classifier import Classifier, Verdict
 from streamnb.classifier.verdict import Reason, as_costs
 from streamnb.counts.protocol import Label
-from streamnb.naive_bayes.recalibration import Recalibration
+from streamnb.naive_bayes.recalibration import LabelStep, Recalibration
 from streamnb.scores import best_label, log_odds, probabilities
 from streamnb.transactions import Transactions
 
@@ -238,6 +238,7 @@ def _fit_gains(examples: Sequence[tuple[str, dict[str, Any]]]) -> tuple[float, f
             [float(score) for score in scores] for scores in zip(*evidence.values(), strict=True)
         ]
         shares = probabilities(list(blend_scores(evidence, gains).values()))
-        recalibration.learn(class_scores, shares, list(evidence).index(label), class_indices)
+        step = LabelStep(list(evidence).index(label), class_indices)
+        recalibration.learn(class_scores, shares, step)
     own, site = gains
     return own, site

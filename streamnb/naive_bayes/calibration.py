@@ -12,7 +12,7 @@ from streamnb.naive_bayes.class_sums import ClassReliability, CountedWeights
 from streamnb.naive_bayes.label_noise import LabelNoise
 from streamnb.naive_bayes.mistake_tests import MistakeTests
 from streamnb.naive_bayes.online_estimator import IndexMap, OnlineEstimator
-from streamnb.naive_bayes.recalibration import MIN_ERROR, SystemPool
+from streamnb.naive_bayes.recalibration import MIN_ERROR, LabelStep, SystemPool
 from streamnb.naive_bayes.selective_feedback import SelectiveFeedback
 from streamnb.scores import best_index, probabilities
 
@@ -176,18 +176,12 @@ class Calibration:
             prediction.system_scores, belief.noise_rates, position, belief.noise_weight
         )
         if max(errors) >= MIN_ERROR:
+            step = LabelStep(
+                active[position], active, belief.posterior[position], mix_weight,
+                prediction.length_bin, belief.sampling_weight, belief.best,
+            )  # fmt: skip
             deltas |= self.recalibration.learn(
-                prediction.log_likelihoods,
-                system_proba,
-                targets,
-                errors,
-                active[position],
-                active,
-                belief.posterior[position],
-                mix_weight,
-                prediction.length_bin,
-                belief.sampling_weight,
-                belief.best,
+                prediction.log_likelihoods, system_proba, targets, errors, step
             )
         if belief.sampling_weight == 1:
             deltas |= self.noise.learn(belief.posterior, active, position)
@@ -242,9 +236,6 @@ class Calibration:
 
     def from_state(self, state: Mapping[str, Any]) -> Self:
         """Create a calibration for the same views. Invalid state raises any exception."""
-        # Models of earlier versions lack these sums.
-        initial = CountedWeights(self.counted.n_views).state() | MistakeTests().state()
-        state = {**initial, **state}
         restored = self._with_estimators(
             {name: estimator.from_state(state) for name, estimator in self.estimators.items()}
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from streamnb import _core
@@ -153,14 +153,13 @@ class LabelNoise(OnlineEstimator):
         changes = _core.noise_step(
             self._rates, self._labels, posterior, active, position, _NOISE_STEP
         )
-        self._add(changes, 1)
-        return {"noise": changes}
+        deltas = {"noise": changes}
+        self.apply(deltas, 1)
+        return deltas
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
-        self._add(deltas.get("noise", ()), sign)
-
-    def _add(self, changes: Sequence[float], sign: int) -> None:
+        changes = deltas.get("noise", ())
         """Add triples of class index, change of its labels, and change of its rate."""
         for k, labels, rate in zip(changes[::3], changes[1::3], changes[2::3], strict=True):
             self._widen(int(k) + 1)

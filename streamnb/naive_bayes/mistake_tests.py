@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from streamnb import _core
@@ -120,10 +120,9 @@ class MistakeTests(OnlineEstimator):
             for key in self._groups(views):
                 if key[1] in self._sums.get(key[0], ()):
                     self._step(changes, key, step)
-        if not changes:
-            return {}
-        self._add(changes, 1)
-        return {"mistake_tests": changes}
+        deltas = {"mistake_tests": changes} if changes else {}
+        self.apply(deltas, 1)
+        return deltas
 
     def _ratio(self, rate: float) -> float:
         """Return the log-likelihood ratio of a wrong label."""
@@ -139,9 +138,7 @@ class MistakeTests(OnlineEstimator):
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
-        self._add(deltas.get("mistake_tests", ()), sign)
-
-    def _add(self, changes: Sequence[float], sign: int) -> None:
+        changes = deltas.get("mistake_tests", ())
         """Add triples of the two numbers of a key, and the change of its sum."""
         for a, b, change in zip(changes[::3], changes[1::3], changes[2::3], strict=True):
             sums = self._sums.setdefault(int(a), {})

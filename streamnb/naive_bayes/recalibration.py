@@ -113,6 +113,37 @@ class CalibrationWeights(NamedTuple):
         return weights
 
 
+class LabelStep(NamedTuple):
+    """The label of a message, and its weights in a gradient step.
+
+    Parameters
+    ----------
+    class_index
+        Index of the label's class.
+    active
+        Indices of the classes that have messages, ascending.
+    label_trust
+        Probability that the label is correct.
+    mix_weight
+        Weight of the message in its run of one class (`ClassRuns`).
+    length_bin
+        Bin of the message's length; None without length bins.
+    sampling_weight
+        Probability that the message would have been labelled after any prediction
+        (`SelectiveFeedback`).
+    predicted
+        Position in `active` of the predicted class; read if `sampling_weight` is below 1.
+    """
+
+    class_index: int
+    active: list[int]
+    label_trust: float = 1.0
+    mix_weight: float = 1.0
+    length_bin: int | None = None
+    sampling_weight: float = 1.0
+    predicted: int = 0
+
+
 class Recalibration:
     r"""Logistic regression on the log-likelihoods of a few views, learned message by message.
 
@@ -204,54 +235,39 @@ class Recalibration:
         self,
         log_likelihoods: list[list[float]],
         proba: list[float],
-        class_index: int,
-        active: list[int],
-        label_trust: float = 1.0,
-        mix_weight: float = 1.0,
-        length_bin: int | None = None,
-        sampling_weight: float = 1.0,
-        predicted: int = 0,
+        step: LabelStep,
         targets: list[float] | None = None,
     ) -> list[tuple[tuple[float, ...], ...]]:
         """Take one gradient step. Return the changes of the shared weights and the bin's weights.
 
         Parameters
         ----------
-        log_likelihoods, active, length_bin
+        log_likelihoods
             As in `scores`.
         proba
             Probabilities of the active classes, which follow from the scores.
-        class_index
-            Index of the message's class.
-        label_trust
-            Probability that the label is correct.
-        mix_weight
-            Weight of the message in its run of one class (`ClassRuns`).
-        sampling_weight
-            Probability that the message would have been labelled after any prediction
-            (`SelectiveFeedback`).
-        predicted
-            Position in `active` of the predicted class; read if `sampling_weight` is below 1.
+        step
+            The label and its weights.
         targets
             Posterior probabilities of the active classes, given the label; None to derive them
-            from `label_trust`.
+            from the trust in the label.
         """
-        self.shared.widen(active[-1] + 1)
+        self.shared.widen(step.active[-1] + 1)
         weights = None
-        if length_bin is not None:
-            weights = self.weights_of(length_bin)
-            weights.widen(active[-1] + 1)
+        if step.length_bin is not None:
+            weights = self.weights_of(step.length_bin)
+            weights.widen(step.active[-1] + 1)
         return _core.calibration_step(
             self.shared,
             weights,
             log_likelihoods,
-            active,
+            step.active,
             proba,
-            class_index,
-            label_trust,
-            mix_weight,
-            sampling_weight,
-            predicted,
+            step.class_index,
+            step.label_trust,
+            step.mix_weight,
+            step.sampling_weight,
+            step.predicted,
             self.rate,
             targets,
         )
@@ -438,37 +454,18 @@ class SystemPool(OnlineEstimator):
         proba: list[list[float]],
         targets: list[list[float]],
         errors: list[float],
-        class_index: int,
-        active: list[int],
-        trust: float = 1.0,
-        mix_weight: float = 1.0,
-        length_bin: int | None = None,
-        sampling_weight: float = 1.0,
-        predicted: int = 0,
+        step: LabelStep,
     ) -> dict[str, Any]:
         """Take a gradient step of each system (`Recalibration.learn`), and return the changes."""
-        steps: list[Any] = [
-            system.learn(
-                values,
-                shares,
-                class_index,
-                active,
-                trust,
-                mix_weight,
-                length_bin,
-                sampling_weight,
-                predicted,
-                target,
-            )
-            if error >= MIN_ERROR
-            else ((), ())
+        changes: list[Any] = [
+            system.learn(values, shares, step, target) if error >= MIN_ERROR else ((), ())
             for system, values, shares, target, error in zip(
                 self.systems, log_likelihoods, proba, targets, errors, strict=True
             )
         ]
-        deltas: dict[str, Any] = {"recalibration": [step[0] for step in steps]}
-        if length_bin is not None:
-            deltas["lengths"] = [(length_bin, [step[1] for step in steps])]
+        deltas: dict[str, Any] = {"recalibration": [change[0] for change in changes]}
+        if step.length_bin is not None:
+            deltas["lengths"] = [(step.length_bin, [change[1] for change in changes])]
         return deltas
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:

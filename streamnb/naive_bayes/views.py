@@ -284,8 +284,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         active = prediction.active
         deltas: dict[str, Any] = {}
         mix_weight = 1.0
-        total = math.fsum(counts.weights)
-        total_weight = total / counts.scale
+        total_weight = math.fsum(counts.weights) / counts.scale
         is_counted = w > _NEGLIGIBLE_WEIGHT * total_weight
         if is_counted and active:
             k = len(counts.labels) if class_index is None else class_index
@@ -307,30 +306,42 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
                 feedback,
             )
             deltas |= changes
-        log_prior = _core.log_prior_shares(counts.weights, total, len(views))
+        update_weights = [
+            model.update_weight(residual, trust)
+            for model, residual in zip(
+                self._view_models,
+                self._view_residuals(prediction, class_index, w, mix_weight),
+                strict=True,
+            )
+        ]
+        deltas |= self.calibration.counted.learn(
+            class_index, [w * weight for weight in update_weights]
+        )
+        return update_weights, deltas
+
+    def _view_residuals(
+        self, prediction: Prediction, class_index: int, w: float, mix_weight: float
+    ) -> list[float]:
+        """Return the share of a message that each view learns: 1 - P, or more."""
+        counts, active = self._view_models[0].counts, prediction.active
+        log_prior = _core.log_prior_shares(
+            counts.weights, math.fsum(counts.weights), len(prediction.views)
+        )
         by_view = prediction.log_likelihoods[0]
         if len(self._factors) > 1:
             by_view = _core.mix_views(
                 prediction.log_likelihoods, self.calibration.recalibration.weights()
             )
         view_residuals = residuals(by_view, log_prior, active, class_index)
-        if len(active) > 1:
-            class_weight = counts.weights[class_index] / counts.scale
-            extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY)
-            view_residuals = [residual + extra * (1 - residual) for residual in view_residuals]
-            shortfalls = self.calibration.counted.shortfalls(class_index, class_weight + w)
-            view_residuals = [
-                max(residual, min(shortfall, 1.0))
-                for residual, shortfall in zip(view_residuals, shortfalls, strict=True)
-            ]
-        update_weights = [
-            model.update_weight(residual, trust)
-            for model, residual in zip(self._view_models, view_residuals, strict=True)
+        if len(active) < 2:
+            return view_residuals
+        class_weight = counts.weights[class_index] / counts.scale
+        extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY)
+        shortfalls = self.calibration.counted.shortfalls(class_index, class_weight + w)
+        return [
+            max(residual + extra * (1 - residual), min(shortfall, 1.0))
+            for residual, shortfall in zip(view_residuals, shortfalls, strict=True)
         ]
-        deltas |= self.calibration.counted.learn(
-            class_index, [w * weight for weight in update_weights]
-        )
-        return update_weights, deltas
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Undo the changes of a receipt, or raise ValueError and change nothing."""
@@ -505,7 +516,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         for name in ("reliability", "counted"):
             sums = self.calibration.estimators[name]
             sums.apply(merged.estimators[name].state(), 1)
-            setattr(merged, name, sums)
+            merged.estimators[name] = sums
         if other_weight > weight:
             merged.recalibration.rate, merged.noise.fixed = self.rate, self.label_noise
             self.calibration = merged

@@ -25,7 +25,7 @@ from aiosmtpd.controller import Controller
 from commands import STREAMNB
 from hostile import hostile
 from ports import free_port
-from serving import HAM, SPAM, LongServer, Sink, as_sent
+from serving import LongServer, Sink, as_sent, train
 from test_web import Page
 
 from streamnb import Mailbox
@@ -64,9 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         with Mailbox(base / "mail.db") as box:
-            for i in range(70):
-                box.learn(SPAM % i, "spam")
-                box.learn(HAM % i, "ham")
+            train(box)
             VerdictLog(box).limit(LogLimits(1000, 30))
         ports = {subject: free_port() for subject in ("smtp", "lmtp", "http")}
         options = [f"--{subject}=127.0.0.1:{port}" for subject, port in ports.items()]

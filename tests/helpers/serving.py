@@ -21,6 +21,15 @@ SPAM = b"From: p@example.com\r\nSubject: pills %d\r\n\r\nbuy cheap pills\r\n"
 HAM = b"From: b@example.org\r\nSubject: lunch %d\r\n\r\nmeet at noon?\r\n"
 
 
+def train(box, n=70, labels=("spam", "ham")):
+    """Learn `n` messages each of spam and ham; with fewer than 60, verdicts are unsure."""
+    box.learn_many(
+        (message % i, label)
+        for i in range(n)
+        for message, label in zip((SPAM, HAM), labels, strict=True)
+    )
+
+
 class Sink:
     """A next hop that stores its messages, and replies by `answers`."""
 

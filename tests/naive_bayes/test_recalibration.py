@@ -12,7 +12,7 @@ from streamnb import (
     MailClassifier,
     TextClassifier,
 )
-from streamnb.naive_bayes.recalibration import SWITCH_RATE, Recalibration, SystemPool
+from streamnb.naive_bayes.recalibration import SWITCH_RATE, LabelStep, Recalibration, SystemPool
 from streamnb.scores import probabilities
 
 
@@ -67,7 +67,7 @@ def test_recalibration_learns_how_often_it_is_right():
         says = k if rng.random() < 0.8 else 1 - k
         evidence = [[3.0, 0.0] if says == 0 else [0.0, 3.0]]
         shares = probabilities(recalibration.scores(evidence, [0, 1]))
-        recalibration.learn(evidence, shares, k, [0, 1])
+        recalibration.learn(evidence, shares, LabelStep(k, [0, 1]))
     z = recalibration.scores([[3.0, 0.0]], [0, 1])
     assert 1 / (1 + math.exp(z[1] - z[0])) == pytest.approx(0.8, abs=0.03)
 

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from aiosmtpd.controller import Controller, UnixSocketController
 from ports import free_port
-from serving import HAM, SPAM, LongLmtpServer, LongServer, Serving, Sink, Web
+from serving import LongLmtpServer, LongServer, Serving, Sink, Web, train
 
 from streamnb import Mailbox
 
@@ -50,9 +50,7 @@ def lmtp_sink(tmp_path):
 def trained_db(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained_db") / "mail.db"
     with Mailbox(path) as box:
-        for i in range(70):
-            box.learn(SPAM % i, "spam")
-            box.learn(HAM % i, "ham")
+        train(box)
     return path
 
 
@@ -74,9 +72,7 @@ def serve():
 @pytest.fixture
 def web(serve, tmp_path):
     with Mailbox(tmp_path / "mail.db") as box:
-        for i in range(70):
-            box.learn(SPAM % i, "spam")
-            box.learn(HAM % i, "ham")
+        train(box)
     port = free_port()
     serve("--db", tmp_path / "mail.db", "--http", f"127.0.0.1:{port}")
     token = tmp_path / "mail.db.token"

@@ -6,7 +6,7 @@ import smtplib
 import subprocess
 
 import pytest
-from serving import HAM, SPAM
+from serving import SPAM, train
 
 from streamnb import Mailbox
 from streamnb.errors import ConfigError
@@ -99,9 +99,7 @@ def test_a_recipient_without_a_database_gets_the_verdict_of_the_site(
     """Such as users with letters beyond ASCII, and bounces to rewritten senders."""
     monkeypatch.setenv("STREAMNB_USERS", str(tmp_path))
     with Mailbox(tmp_path / "site.db") as site:
-        for i in range(60):
-            site.learn(SPAM % i, "spam")
-            site.learn(HAM % i, "ham")
+        train(site, 60)
     mailboxes = Mailboxes(None, SiteModel(tmp_path / "site.db"))
     user = mailboxes.addresses.user(address)
     response = mailboxes.judge(user, SPAM % 99, None)
@@ -169,9 +167,7 @@ def test_mail_of_three_domains_is_classified_by_its_owners(serve, lmtp_sink, tmp
     users, path = tmp_path / "users", tmp_path / "in"
     for name, labels in (("bob@example.org", ("spam", "ham")), ("bob@other.test", ("ham", "spam"))):
         with Mailbox(users / f"{name}.db") as box:
-            for i in range(70):
-                box.learn(SPAM % i, labels[0])
-                box.learn(HAM % i, labels[1])
+            train(box, labels=labels)
     serve("--users", "--full-address", "--aliases", aliases, "--lmtp", path, "--next",
           lmtp_sink.address, env={**os.environ, "STREAMNB_USERS": str(users)})  # fmt: skip
     recipients = ["bob@example.org", "bob@other.test", "bob@shop.test", "bob@example.net"]

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pytest
 from commands import STREAMNB, streamnb_command
 from ports import free_port
-from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of
+from serving import FIELD, HAM, SPAM, MailServer, Web, as_sent, poll, port_of, train
 from test_serve import greet
 
 from streamnb import Mailbox, MailClassifier
@@ -38,9 +38,7 @@ def make_site_model(path, swapped=False, kind="snb"):
     partial = path.with_name("partial")
     if kind == "db":
         with Mailbox(partial) as box:
-            for i in range(60):
-                box.learn(SPAM % i, labels[0])
-                box.learn(HAM % i, labels[1])
+            train(box, 60, labels=labels)
     else:
         classifier = MailClassifier()
         for i in range(60):
@@ -190,9 +188,7 @@ def test_a_listener_that_lets_connections_wait_is_seen(monkeypatch):
 def test_each_label_that_is_learned_through_the_server_is_in_the_log(serve, tmp_path, log_format):
     path, http = tmp_path / "mail.db", f"127.0.0.1:{free_port()}"
     with Mailbox(path) as box:
-        for i in range(70):
-            box.learn(SPAM % i, "spam")
-            box.learn(HAM % i, "ham")
+        train(box)
     process = serve("--db", path, "--http", http, "--log", log_format, lines=2)
     web = Web(port_of(process, "http"), (tmp_path / "mail.db.token").read_text().strip())
     message = b"Message-ID: <1@x>\n" + SPAM % 99

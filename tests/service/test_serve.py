@@ -22,7 +22,7 @@ from aiosmtpd.controller import Controller
 from commands import STREAMNB, streamnb_command
 from hostile import hostile, passed_on
 from ports import free_port
-from serving import FIELD, HAM, SPAM, LongServer, MailServer, Sink, Web, as_sent, port_of
+from serving import FIELD, HAM, SPAM, LongServer, MailServer, Sink, Web, as_sent, port_of, train
 from starlette.datastructures import QueryParams
 from starlette.responses import PlainTextResponse
 
@@ -869,9 +869,7 @@ def users(tmp_path_factory):
     for name, swapped in (("ann", False), ("eve", False), ("bob", True)):
         with Mailbox(folder / f"{name}.db") as box:
             labels = ("ham", "spam") if swapped else ("spam", "ham")
-            for i in range(70):
-                box.learn(SPAM % i, labels[0])
-                box.learn(HAM % i, labels[1])
+            train(box, labels=labels)
     aliases = folder / "aliases"
     aliases.write_text("info@example.org ann\n")
     return {**os.environ, "STREAMNB_USERS": str(folder), "ALIASES": str(aliases)}
@@ -1178,9 +1176,7 @@ def test_each_recipient_gets_the_verdict_of_their_own_database(
     users, path = tmp_path / "users", tmp_path / "in"
     for name, labels in (("ann", ("spam", "ham")), ("bob", ("ham", "spam"))):
         with Mailbox(users / f"{name}.db") as box:
-            for i in range(70):
-                box.learn(SPAM % i, labels[0])
-                box.learn(HAM % i, labels[1])
+            train(box, labels=labels)
     sink = lmtp_sink if next_kind == "lmtp" else smtp_sink
     environment = {**os.environ, "STREAMNB_USERS": str(users)}
     serve("--users", "--lmtp", path, "--next", sink.address, "--log", "text", env=environment)
