@@ -58,7 +58,8 @@ MEANINGS = {
     "parameters": "the estimator's parameters, by name",
     "test": "share of the rows to test, a list of shares, or "
     "`{first: 0.01, last: 0.98, steps: 100}`",
-    "trials": "number of splits or orders; `random` and `stratified` also take a list of numbers",
+    "trials": "number of splits (`prequential`: of random orders); `random` and `stratified` also "
+    "take a list, such as `[100, 500]`",
     "seed": "seed of the random numbers",
 }
 TITLES = {

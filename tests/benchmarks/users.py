@@ -73,7 +73,7 @@ def main() -> None:
             f"{user.name}: {chosen.seeds} times the first {chosen.first}: errors {wrong}",
             flush=True,
         )
-    print(f"all: {total}, {total['pair'] / total['alone']:.2f} of those alone")
+    print(f"all: {total}, {total['both'] / total['alone']:.2f} of those alone")
 
 
 if __name__ == "__main__":
