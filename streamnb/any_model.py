@@ -79,7 +79,7 @@ def merge_files(paths: Sequence[str | Path]) -> tuple[Any, Any, dict[str, list[s
                 whole, extra = model, settings
                 continue
             if settings != extra:
-                raise ValueError("cannot merge: the models have different tokenizers or costs")
+                raise ValueError("cannot merge: the tokenizer or the costs differ")
             whole.merge(model)
         except (ValueError, TypeError) as error:
             first = f" (the first is {paths[0]})" if path != paths[0] else ""

@@ -56,7 +56,7 @@ class Constraint:
         return tuple(value) if self.listed and isinstance(value, list) else value
 
     def read(self, name: str, plain: Any) -> Any:
-        """Return the checked value of the parameter for a value of YAML."""
+        """Check a value from YAML, and return it as the value of the parameter."""
         value = self.from_plain(plain)
         self(name, value)
         return value

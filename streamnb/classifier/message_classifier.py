@@ -76,8 +76,8 @@ class DecisionParameters:
 class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     """A classifier of raw messages: a tokenizer and a model.
 
-    It is a river classifier, whose x is a message: bytes, str, or with `on` a dict that has one.
-    Threads can share it: a lock protects each call of a public method.
+    It is a river classifier, whose x is a message: bytes or str; with `on`, a dict that contains
+    it. Threads can share it: a lock protects each call of a public method.
 
     Parameters
     ----------

@@ -213,7 +213,7 @@ class PresetClassifier(PresetParameters, Classifier):
             **decision,
         )
         if len(ready.models) != len(model.view_models) or not isinstance(model, ViewsNB):
-            raise ValueError("the parameters do not match the model")
+            raise ValueError("its views are not those of its model")
         # Tokenizer and model replace those of `ready`, because they can have been changed after
         # construction.
         object.__setattr__(ready, "views", parameters["views"])

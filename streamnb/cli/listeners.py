@@ -134,7 +134,7 @@ def open_listeners(
     Raises
     ------
     ConfigError
-        If any machine could send mail.
+        If a listener would accept mail from other machines without `--trust`.
     """
     from streamnb.mailbox.service.server import Listener
     from streamnb.mailbox.service.sockets import listen, parse_address

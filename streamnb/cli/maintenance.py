@@ -37,7 +37,7 @@ def status(as_json: bool) -> None:
     """Show how many messages were learned, which classes are ready, and recent errors.
 
     A class is ready after enough correct predictions of it and enough messages of other classes.
-    Until then, `classify` and `filter` call its messages unsure, and `watch` does not move them.
+    Until then, `classify` and `filter` mark its messages as unsure, and `watch` does not move them.
 
     \b
     Example:
@@ -173,7 +173,7 @@ _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmati
     flag_value=1,
     type=options.WholeRange(1),
     metavar="[N]",
-    help="Undo the last N changes (default 1) of the last 100. A command, merge or import is one "
+    help="Undo the last N changes, at most 100. Default: 1. A command, merge or import is one "
     "change.",
 )
 @click.option("--redo", is_flag=True, help="Reverse the last undo exactly.")

@@ -203,7 +203,7 @@ def notify_missing_letters(plot: str, missing: bool) -> None:
 
 
 def set_option(example: str) -> Callable[[Command], Command]:
-    """Return the option --set, one setting of a configuration, as `settings`."""
+    """Return the option `--set KEY=VALUE`; the parameter of the command is `settings`."""
     summary = f"Change a setting: {example}"
     return click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=summary)
 

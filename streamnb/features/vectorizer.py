@@ -153,7 +153,10 @@ class VectorizerMixin:
 
             texts = [str(name) for name in names]
             if len(set(texts)) < len(texts):
-                raise ValueError("two tokens have one text, which polars cannot have as columns")
+                raise ValueError(
+                    "two tokens have the same text, such as 1 and '1', and polars needs different "
+                    "names of columns; choose transform='pandas'"
+                )
             return pl.DataFrame(matrix.toarray(), schema=texts)
         import pandas as pd
 

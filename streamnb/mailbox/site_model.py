@@ -38,7 +38,7 @@ class _Content:
         return self.source.classifier if isinstance(self.source, Mailbox) else self.source
 
     def current_version(self) -> str:
-        """Return the version of the file, or the last row of the database."""
+        """Return a value that changes with the file or, for a database, with its last row."""
         if isinstance(self.source, Classifier):
             return self.version
         (last,) = self.source.database.connection.execute(

@@ -299,14 +299,14 @@ class VerdictLog:
                 raise LookupError("the log of verdicts does not have this message")
             if row[0] != self.mailbox.tokenizer_id:
                 raise StateError(
-                    "another tokenizer made the features of this message; learn it from the mail "
-                    "itself"
+                    "the features of this message are from another tokenizer; learn its mail by "
+                    "`streamnb learn`"
                 )
             model = self.mailbox.classifier.model
             try:
                 views = unpack_tokens(row[1])
                 if len(views) != len(model.view_models):
-                    raise ValueError("other views")
+                    raise ValueError("it has other views")
                 return model.join_views(_with_names(views, row[2]))
             except Exception as error:  # the file can have any content
                 raise damage_error(

@@ -65,7 +65,7 @@ class ClassSums(OnlineEstimator):
         check_numbers(changes)
         header, rows = changes[: self.header_size], changes[self.header_size :]
         if [*header] != [*self._header] or len(rows) % width:
-            raise ValueError(f"{name}: the sums have other columns")
+            raise ValueError(f"{name}: the number of columns is wrong")
         if not all(k == int(k) and 0 <= k < n_classes for k in rows[::width]):
             raise ValueError(f"{name}: there are more than {n_classes} classes")
 

@@ -41,7 +41,8 @@ class ContextNB(DiscriminativeMultinomialNB):
     step
         Difference in bytes between the lengths of n-grams; the same as in `ByteGrams`.
     spread
-        Back-off weight of the next shorter gram: u = spread sqrt(n_h).
+        Weight of the probability of the next shorter n-gram: spread times the square root of the
+        count of all n-grams with the same first bytes.
 
     References
     ----------

@@ -71,7 +71,7 @@ class CalibrationWeights(NamedTuple):
     def remap_classes(self, index_map: IndexMap, new_square: float = 1.0) -> CalibrationWeights:
         """Return a copy with class indices changed, as in `OnlineEstimator.remap_classes`.
 
-        `new_square` is the sum of squares of a class that has none: 1, but 0 in a change.
+        `new_square` is the sum of squares of a new class: 1, but 0 in the changes of a message.
         """
         return CalibrationWeights(
             list(self.slopes),

@@ -106,7 +106,7 @@ class SelectiveFeedback(OnlineEstimator):
         proba
             Probability of the predicted class.
         random
-            Probability that the label was random, now that it is known.
+            Probability that the label was random, computed after the label is known.
         """
         if is_correct:
             mistakes = random = 0.0

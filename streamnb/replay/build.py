@@ -116,7 +116,7 @@ def class_error(
 
 
 def training_key(config: Config) -> Hashable:
-    """Return a key that is equal for configurations whose models learn the same counts.
+    """Return a key that is equal for two configurations if their models learn the same counts.
 
     Formula parameters are left out, because predictions read them and training does not. None if
     training depends on the model's own predictions.
@@ -141,7 +141,7 @@ def training_key(config: Config) -> Hashable:
 
 
 def features_key(config: Config) -> Hashable:
-    """Return a key that is equal for configurations with the same features of a message."""
+    """Return a key that is equal for two configurations if both extract the same features."""
     is_preset = config.model.kind == "classifier"
     table = PRESETS["mail"].parameter_table if is_preset else {}
     settings = config.to_dict()

@@ -51,17 +51,21 @@ def _remap_keys(keys: Keys, levels: Ints, features: Ints) -> Keys:
 class PairCounts(LevelCounts):
     """Counts of levels, and of pairs of a parent's level with another level of the same row.
 
-    The table has two kinds of entries. An entry for two levels is the numerator of a probability.
-    An entry for a parent's level and a feature is the denominator: the weight of the rows with this
-    level and any level of the feature. For sparse rows, the feature is only the parent's own. The
-    entry for a level and itself then has the weight of all other features of its rows.
+    The table has two kinds of entries for a level of a parent:
+
+    - with a level of the same row: the weight of the rows with both, a numerator;
+    - with a feature: the weight of the rows with this level and any level of the feature, a
+      denominator.
+
+    For sparse rows, the second kind exists only for the parent's own feature. The denominator is
+    then the entry of the level with itself: the number of other features in its rows.
 
     Parameters
     ----------
     parents
-        The parents: names of features, a maximum number per row, or None for all. With a number,
-        the features with the smallest fingerprints are parents, so the choice depends only on the
-        row.
+        The features that are parents: their names, the maximum number for a row, or None for all.
+        With a number, the features with the smallest fingerprints are parents, so the choice
+        depends only on the row.
     sparse
         Whether rows contain only the present features.
     """

@@ -160,7 +160,8 @@ class LazyParameters:
     alpha
         Additive smoothing.
     level
-        Significance level of the one-sided sign test.
+        Significance level of the one-sided sign test. A feature is fixed only if the number of
+        errors then falls significantly.
     """
 
     size: int = parameter(Integer(1, 10**6), "counts", default=1000)

@@ -51,8 +51,7 @@ class LevelParameters:
         Additive (Laplace) smoothing. With 0, a level has probability 0 in a class that never had
         it.
     unseen
-        Likelihood of a level that was never learned: none ("ignore"), or alpha / (n_c + alpha L_j)
-        ("smooth").
+        Levels that were never learned: "ignore" them, or "smooth" their count of zero by alpha.
     """
 
     alpha: float = parameter(Number(), "formula", default=1.0)

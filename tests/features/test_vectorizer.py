@@ -137,7 +137,7 @@ def test_frames_of_sparse_columns_are_returned_on_request():
     with pytest.raises(ValueError, match="'arrow' is not 'default', 'pandas' or 'polars'"):
         tokenizer.set_output(transform="arrow")
     numbers = CallableTokenizer(lambda _: [1, "1"]).set_output(transform="polars")
-    with pytest.raises(ValueError, match="two tokens have one text"):
+    with pytest.raises(ValueError, match="two tokens have the same text"):
         numbers.fit_transform(["a"])
 
 

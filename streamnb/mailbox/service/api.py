@@ -132,7 +132,7 @@ def _check_body(request: Request, message: bytes) -> None:
     if kind in _WRAPPERS:
         raise BodyError(f"the body is {kind}, not a message; {advice}")
     if kind == "application/x-www-form-urlencoded" and b"\n" not in message:
-        raise BodyError(f"the body has no line end, as curl --data @FILE sends it; {advice}")
+        raise BodyError(f"the body has no line end (curl --data removes them); {advice}")
 
 
 def _act(

@@ -207,7 +207,7 @@ def _feature_of(line: dict[str, Any], views: int) -> tuple[int, int]:
     """Return view and fingerprint of a line. Raise ValueError if they are not valid."""
     view, fingerprint = int(line["view"]), int(line["fingerprint"], 16)
     if not 0 <= view < views or not 0 <= fingerprint < 1 << 64:
-        raise ValueError("no such feature")
+        raise ValueError("view or fingerprint is out of range")
     return view, fingerprint
 
 
@@ -221,7 +221,7 @@ def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel)
         raise ValueError("the time is not valid")
     digest = bytes.fromhex(line["digest"])
     if len(digest) != 32:
-        raise ValueError("no such message")
+        raise ValueError("the digest does not have 32 bytes")
     predicted = line["predicted"]
     row = Row(
         id=0,
