@@ -181,13 +181,13 @@ class Recalibration:
 
     Examples
     --------
-    >>> from streamnb.naive_bayes.recalibration import Recalibration
+    >>> from streamnb.naive_bayes.recalibration import LabelStep, Recalibration
     >>> from streamnb.scores import probabilities
     >>> recalibration, certain = Recalibration(1), [[9.0, 0.0]]
     >>> for _ in range(20):  # the view is certain of class 0, and wrong in a third
     ...     for k in (0, 0, 1):
     ...         proba = probabilities(recalibration.scores(certain, [0, 1]))
-    ...         _ = recalibration.learn(certain, proba, k, [0, 1])
+    ...         _ = recalibration.learn(certain, proba, LabelStep(k, [0, 1]))
     >>> 0.6 < probabilities(recalibration.scores(certain, [0, 1]))[0] < 0.73
     True
     """
