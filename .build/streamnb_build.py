@@ -42,6 +42,7 @@ class BuildExt(build_ext):
 
         super().finalize_options()
         self.include_dirs.append(numpy.get_include())
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, extension: Extension) -> None:
         if self.compiler.compiler_type != "msvc":
