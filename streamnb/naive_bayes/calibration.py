@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
 
 from streamnb import _core
@@ -57,30 +58,43 @@ class _LabelBelief(NamedTuple):
     sampling_weight: float
 
 
+@dataclass(eq=False)
 class Calibration:
-    """The estimators of a `ViewsNB`. Each attribute is an `OnlineEstimator`.
+    """The estimators of a `ViewsNB`."""
 
-    Parameters
-    ----------
-    systems, n_views
-        Numbers of systems and of views.
-    rate, label_noise
-        The parameters of `ViewsNB`.
-    """
+    reliability: ClassReliability
+    recalibration: SystemPool
+    noise: LabelNoise
+    class_runs: ClassRuns
+    feedback: SelectiveFeedback
+    counted: CountedWeights
+    mistake_tests: MistakeTests
 
-    def __init__(self, systems: int, n_views: int, rate: float, label_noise: float | None) -> None:
-        self.reliability = ClassReliability()
-        self.recalibration = SystemPool(systems, n_views, rate)
-        self.noise = LabelNoise(label_noise)
-        self.class_runs = ClassRuns()
-        self.feedback = SelectiveFeedback()
-        self.counted = CountedWeights(n_views)
-        self.mistake_tests = MistakeTests()
+    @classmethod
+    def create(cls, systems: int, n_views: int, rate: float, label_noise: float | None) -> Self:
+        """Create the estimators of a model that has learned nothing.
+
+        Parameters
+        ----------
+        systems, n_views
+            Numbers of systems and of views.
+        rate, label_noise
+            The parameters of `ViewsNB`.
+        """
+        return cls(
+            ClassReliability(),
+            SystemPool(systems, n_views, rate),
+            LabelNoise(label_noise),
+            ClassRuns(),
+            SelectiveFeedback(),
+            CountedWeights(n_views),
+            MistakeTests(),
+        )
 
     @property
     def estimators(self) -> dict[str, OnlineEstimator]:
         """All estimators, by attribute name."""
-        return vars(self)
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def learn(
         self,
@@ -220,12 +234,10 @@ class Calibration:
 
     def remap_classes(self, index_map: IndexMap) -> Self:
         """Return a copy with class indices changed, as in `OnlineEstimator`."""
-        return self._with_estimators(
-            {
-                name: estimator.remap_classes(index_map)
-                for name, estimator in self.estimators.items()
-            }
-        )
+        estimators: list[Any] = [
+            estimator.remap_classes(index_map) for estimator in self.estimators.values()
+        ]
+        return type(self)(*estimators)
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -236,14 +248,10 @@ class Calibration:
 
     def from_state(self, state: Mapping[str, Any]) -> Self:
         """Create a calibration for the same views. Invalid state raises any exception."""
-        restored = self._with_estimators(
-            {name: estimator.from_state(state) for name, estimator in self.estimators.items()}
-        )
+        estimators: list[Any] = [
+            estimator.from_state(state) for estimator in self.estimators.values()
+        ]
+        restored = type(self)(*estimators)
         if {restored.recalibration.n_views, restored.counted.n_views} != {self.counted.n_views}:
             raise ValueError("the state has another number of views")
         return restored
-
-    def _with_estimators(self, estimators: Mapping[str, OnlineEstimator]) -> Self:
-        calibration = type(self).__new__(type(self))
-        vars(calibration).update(estimators)
-        return calibration

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from streamnb import _core
@@ -114,7 +115,9 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
             raise ValueError("models: all views must have the same decay")
         object.__setattr__(self, "models", models)
         self._view_models = models
-        self.calibration = Calibration(self.systems, len(models), self.rate, self.label_noise)
+        self.calibration = Calibration.create(
+            self.systems, len(models), self.rate, self.label_noise
+        )
         self._factors = alpha_factors(self.systems)
         self.receipt = None
 
@@ -513,13 +516,12 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         other_index = other.view_models[0].counts.index
         index_map = [other_index(y) for y in self.labels]
         merged = other.calibration.remap_classes(index_map)
-        for name in ("reliability", "counted"):
-            sums = self.calibration.estimators[name]
-            sums.apply(merged.estimators[name].state(), 1)
-            merged.estimators[name] = sums
+        reliability, counted = self.calibration.reliability, self.calibration.counted
+        reliability.apply(merged.reliability.state(), 1)
+        counted.apply(merged.counted.state(), 1)
         if other_weight > weight:
             merged.recalibration.rate, merged.noise.fixed = self.rate, self.label_noise
-            self.calibration = merged
+            self.calibration = replace(merged, reliability=reliability, counted=counted)
 
     @classmethod
     def _from_view_models(cls, members: list[Any], outlined: Mapping[str, Any]) -> Self:
