@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -101,23 +102,6 @@ def open_delimited(
     if table.quoting != "csv" and text_index == len(table.names) - 1:
         table = replace(table, is_last_wide=True)
     file_name = path.relative_to(root).as_posix() if path != root else path.name
-
-    def entries() -> Iterator[Entry]:
-        for row in table.rows():
-            problem, cells = row.problem, row.cells
-            if not problem:
-                reason = _label_problem(table, label_index, row) or text_problem(
-                    table.format, table.names[text_index], row.value(text_index)
-                )
-                problem = f"{path}:{row.line}: {reason}" if reason else ""
-            yield Entry(
-                f"{file_name}:{row.line}",
-                "" if problem else cells[label_index].strip(),
-                str(path),
-                text="" if problem else cells[text_index][:MAX_FIELD],
-                problem=problem,
-            )
-
     columns = f"labels in column {table.names[label_index]!r}, text in {table.names[text_index]!r}"
     kind = "tabs" if table.format == "csv" and table.delimiter == "\t" else table.format
     description = f"{path.name}, {table.describe()}, {columns}"
@@ -128,7 +112,27 @@ def open_delimited(
         table.delimiter,
         table.has_header,
     )
+    entries = partial(_read_entries, table, file_name, label_index, text_index)
     return Corpus(kind, root, description, "text", entries, data_format=data_format)
+
+
+def _read_entries(
+    table: Table, file_name: str, label_index: int, text_index: int
+) -> Iterator[Entry]:
+    for row in table.rows():
+        problem, cells = row.problem, row.cells
+        if not problem:
+            reason = _label_problem(table, label_index, row) or text_problem(
+                table.format, table.names[text_index], row.value(text_index)
+            )
+            problem = f"{table.path}:{row.line}: {reason}" if reason else ""
+        yield Entry(
+            f"{file_name}:{row.line}",
+            "" if problem else cells[label_index].strip(),
+            str(table.path),
+            text="" if problem else cells[text_index][:MAX_FIELD],
+            problem=problem,
+        )
 
 
 def find_learned_delimiter(head: bytes, learned: DataFormat) -> str | None:

@@ -7,6 +7,7 @@ from itertools import accumulate, chain, filterfalse, islice
 from typing import NamedTuple
 
 from streamnb._core import split_header
+from streamnb.header_fields import LEADING_BLANK_LINES
 from streamnb.mail.charsets import LATIN, declared_in_html, is_informative
 from streamnb.mail.content_types import (
     SNIFFED,
@@ -24,7 +25,7 @@ from streamnb.mail.decode import (
     transfer_encoding,
 )
 from streamnb.mail.message import Fields, Index, Mail, Part
-from streamnb.mail.unwrap import LEADING_BLANK_LINES, convert_line_ends, unwrap
+from streamnb.mail.unwrap import convert_line_ends, unwrap
 from streamnb.mail.uuencoded_files import find_files, remove_files
 from streamnb.patterns import lazy_pattern
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from streamnb.header_fields import BLANK_LINES
+from streamnb.header_fields import LEADING_BLANK_LINES
 from streamnb.mail.content_types import UTF16_MARKS
 from streamnb.patterns import lazy_pattern
 
@@ -17,7 +15,6 @@ _SIZED = lazy_pattern(
     rb"([0-9]{1,10})[ \t]*\r?\n(?=[!-9;-~]+[ \t]*:|From )"
     rb"|[0-9]+ M1e C[0-9a-f]+\n\x01\x02N {10}([0-9A-F]{16})\n"
 )
-LEADING_BLANK_LINES = lazy_pattern(BLANK_LINES, re.I)
 
 
 def convert_line_ends(data: bytes) -> bytes:

@@ -112,21 +112,6 @@ class Mailbox(StoredClassifier):
             run_first,
         )
 
-    def learn_counted(
-        self,
-        counted: Any,
-        key: bytes,
-        label: Label,
-        source: str = "learn",
-        feedback: str | None = None,
-    ) -> Outcome:
-        """Learn a person's label of a message from its features and digest, like `learn`."""
-        return self.transact(
-            lambda: self.learn_features(
-                lambda: (counted, None), key, label, HUMAN, source, None, feedback
-            )
-        )
-
     def learn_many(
         self, examples: Iterable[MessageAndLabel], labelled_by: str = HUMAN, source: str = "learn"
     ) -> list[Outcome]:
@@ -189,12 +174,8 @@ class Mailbox(StoredClassifier):
         """Unlearn a message exactly."""
         return self.retract(digest(message), (), timestamp=timestamp)
 
-    def forget_many(self, messages: Iterable[bytes]) -> list[Outcome]:
-        """Unlearn messages exactly, in one transaction: all of them, or none after an error."""
-        return self.forget_digests(map(digest, messages))
-
     def forget_digests(self, keys: Iterable[bytes]) -> list[Outcome]:
-        """Unlearn the messages with these digests, like `forget_many`."""
+        """Unlearn the messages with these digests in one transaction: all, or none."""
         keys = list(keys)  # read before the transaction begins, so that no writer waits
         return self.transact(lambda: [self.retract_label(key, (), None) for key in keys])
 

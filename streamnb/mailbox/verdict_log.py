@@ -22,7 +22,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.mail import parse
 from streamnb.mailbox.blend import delete_scores
 from streamnb.mailbox.digest import digest
-from streamnb.mailbox.ledger import ERASED, Row, pack_tokens, places_in, unpack_tokens
+from streamnb.mailbox.ledger import ERASED, HUMAN, Row, pack_tokens, places_in, unpack_tokens
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.response import Response
 from streamnb.mailbox.stored_classifier import Outcome
@@ -318,8 +318,11 @@ class VerdictLog:
         entry = self.entry(number)
         if entry is None:
             raise LookupError("the log of verdicts does not have this message")
-        return self.mailbox.learn_counted(
-            self.counted(number), entry.digest, label, source=WEB, feedback="errors"
+        counted = self.counted(number)
+        return self.mailbox.transact(
+            lambda: self.mailbox.learn_features(
+                lambda: (counted, None), entry.digest, label, HUMAN, WEB, None, "errors"
+            )
         )
 
     def erase(self, keys: Sequence[bytes] = (), sender: str | None = None) -> int:

@@ -123,9 +123,10 @@ def test_many_messages_are_forgotten_together_or_not_at_all(box, monkeypatch):
             lambda _, row, now: end(row, now) if row.digest == digest(SPAM) else 1 / 0,
         )
         with pytest.raises(ZeroDivisionError):
-            box.forget_many([SPAM, HAM])
+            box.forget_digests(map(digest, [SPAM, HAM]))
     assert exported(box) == before
-    results = [outcome.result for outcome in box.forget_many(iter([SPAM, b"new", HAM, SPAM]))]
+    outcomes = box.forget_digests(map(digest, [SPAM, b"new", HAM, SPAM]))
+    results = [outcome.result for outcome in outcomes]
     assert results == ["forgotten", "unknown", "forgotten", "unknown"]
     assert box.verify() == []
 
@@ -444,12 +445,10 @@ def test_wrong_arguments_are_refused_and_change_nothing(box, wrong):
     "label", ["", " ", "two words", "?", "unsure", "S", "a\nb", "x" * 65, "\ufffd"]
 )
 def test_labels_that_commands_refuse_are_refused_everywhere(box, tmp_path, label):
-    counted = box.classifier.count(HAM)
     uses = (
         lambda: box.learn(HAM, label),
         lambda: box.learn_many([(SPAM, "spam"), (HAM, label)]),
         lambda: box.learn_batch([(HAM, label)], "stream", 1),
-        lambda: box.learn_counted(counted, digest(HAM), label),
     )
     for use in uses:
         with pytest.raises(ValueError, match=r"verdict of .classify.|no class|not one word"):

@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "constraints": ("storage",),
     "parameters": ("constraints", "foreign_names", "locks"),
     "scores": ("_core", "parameters"),
-    "header_fields": (),
+    "header_fields": ("patterns",),
     "mail": ("_core", "header_fields", "patterns"),
     "features": ("_core", "constraints", "mail", "parameters"),
     "counts": ("_core", "errors", "features", "storage", "transactions"),

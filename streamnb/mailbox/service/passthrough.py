@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from streamnb.header_fields import BLANK_LINES, FIELD_START
+from streamnb.header_fields import FIELD_START, LEADING_BLANK_LINES
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.service.response import FIELD, Response, header_field
 from streamnb.patterns import lazy_pattern
 
 _LINE = 1 << 16  # number of bytes of a line to check at a time
 _FIRST_LINE_END = lazy_pattern(rb"\r?\n")
-_BLANK_LINES = lazy_pattern(BLANK_LINES, re.I)
 _BARE_CRS = lazy_pattern(rb"(?<!\r)\r++(?!\n|\Z)")  # CRs before an LF are part of the line end
 _CHUNK = 1 << 20  # bytes to read at a time after the classified part
 
@@ -86,7 +85,7 @@ def _copy_header(lines: _Lines, target: BinaryIO, added: bytes, forged: re.Patte
     """Copy a header up to its empty line, with `added` first and without `forged` fields."""
     is_placed, is_forged, is_first = not added, False, True
     last_read = last_written = b"\n"
-    if lines.head[:1] in b" \t\r\n" and (blank_lines := _BLANK_LINES.match(lines.head)):
+    if lines.head[:1] in b" \t\r\n" and (blank_lines := LEADING_BLANK_LINES.match(lines.head)):
         target.write(blank_lines[0])
         lines.position = blank_lines.end()
     while line := lines.next():

@@ -117,19 +117,7 @@ def proxy(
             await asyncio.shield(closed)
         except asyncio.CancelledError:  # the server stops, or other clients wait
             server.end()
-            if activity.is_opened:
-                await asyncio.wait({closed}, timeout=START_S)
-            if not activity.is_opened:
-                await asyncio.wait({closed}, timeout=_NOTICE_S)
-                has_sent = relay.is_handing_on and relay.client.has_sent
-                if has_sent and not closed.done() and not activity.is_evicted:
-                    log.warn(
-                        f"the shutdown waits for the next hop {hop.address}",
-                        f"it has a message; its answer can take {ANSWER_S / 60:.0f} minutes",
-                    )
-                await asyncio.wait({closed}, timeout=DRAIN_S - _NOTICE_S)
-            if relay.is_handing_on and relay.client.has_sent:
-                await asyncio.wait({closed}, timeout=ANSWER_S)
+            await _drain(relay, closed, activity)
             raise
         finally:
             if server.transport is not None:
@@ -142,6 +130,22 @@ def proxy(
                 raise
 
     return handle
+
+
+async def _drain(relay: _Relay, closed: asyncio.Future[None], activity: Activity) -> None:
+    """Wait for the end of a connection; longest if the next hop has a message without an answer."""
+    if activity.is_opened:
+        await asyncio.wait({closed}, timeout=START_S)
+    if not activity.is_opened:
+        await asyncio.wait({closed}, timeout=_NOTICE_S)
+        if relay.awaits_answer and not closed.done() and not activity.is_evicted:
+            relay.monitor.warn(
+                f"the shutdown waits for the next hop {relay.hop.address}",
+                f"it has a message; its answer can take {ANSWER_S / 60:.0f} minutes",
+            )
+        await asyncio.wait({closed}, timeout=DRAIN_S - _NOTICE_S)
+    if relay.awaits_answer:
+        await asyncio.wait({closed}, timeout=ANSWER_S)
 
 
 @dataclass(eq=False, repr=False)
@@ -177,6 +181,11 @@ class _Relay:
     def is_handing_on(self) -> bool:
         """Return whether the relay is sending a message to the next hop."""
         return self._handing is not None and not self._handing.done()
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Return whether the next hop has a whole message, and has not answered."""
+        return self.is_handing_on and self.client.has_sent
 
     def refuse_size(self) -> None:
         """Log and count a message that exceeds the size limit."""
