@@ -125,7 +125,7 @@ class SelectiveFeedback(OnlineEstimator):
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
         """Raise ValueError if the updates cannot come from a model."""
-        self.from_state({"corrections": 0.0, "random": 0.0, **deltas})
+        self.from_state({"corrections": 0.0, **deltas})
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -134,7 +134,7 @@ class SelectiveFeedback(OnlineEstimator):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """Create the estimate from `state`. Raise ValueError if it is not valid."""
-        values = [state["corrections"], state["random"]]
+        values = [state["corrections"], state.get("random", 0.0)]  # receipts omit changes of 0
         if not all(type(x) in (int, float) and abs(x) <= LARGEST_NUMBER for x in values):
             raise ValueError("the state of consecutive mistakes is not valid")
         return cls(*map(float, values))
