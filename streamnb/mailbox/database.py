@@ -55,7 +55,8 @@ def open_database(path: str | Path, create: bool = True, wait: float = WAIT) -> 
     Raises
     ------
     StateError, OutputError, BusyError
-        For another URL, and as `Database` and `streamnb.mailbox.postgres.PostgresDatabase` do.
+        If the URL is of another kind, or the database cannot be opened: see `Database` and
+        `streamnb.mailbox.postgres.PostgresDatabase`.
     """
     if not is_url(path):
         if "://" in os.fspath(path) and not os.path.exists(path):

@@ -53,9 +53,9 @@ _MAX_BYTES = 1 << 28
 
 
 def pack_tokens(views: Sequence[TokenCounts], places_of: PlacesOf | None = None) -> bytes:
-    """Return a message's features as bytes; with `places_of`, as places if they have places.
+    """Return a message's features as bytes.
 
-    With places, the features of a view are sorted by them.
+    With `places_of`, features that have a place are written by place, sorted within each view.
     """
     parts = []
     flags = 0

@@ -48,7 +48,7 @@ def _is_number_of_text(level: Hashable) -> bool:
 
 
 def _find_number_text(levels: list[Hashable]) -> str | None:
-    """Return a level that is the text of a number; a text such as "nan" only if all levels are."""
+    """Return a level that is a number as text, or NaN as text if all levels are such texts."""
     texts = [x for x in levels if isinstance(x, str) and _is_number_text(x)]
     numbers = [text for text in texts if number_of_text(text) is not None]
     if numbers:

@@ -154,7 +154,7 @@ def read_examples(config: TableConfig | IdxConfig | BundledConfig) -> Examples:
     if config.classes is not None:
         examples = _select_classes(examples, set(config.classes))
     if config.bins is not None and config.scale != "none":
-        raise ConfigError("data.scale: it does not change bins (data.bins); leave one of them out")
+        raise ConfigError("data.scale and data.bins cannot be combined; leave one of them out")
     if config.bins is not None:
         examples = replace(examples, prepare=bin_values(config.bins))
     if config.scale == "min-max":
