@@ -108,7 +108,7 @@ LATIN = "latin, without a guess"  # a fallback; see `decode_text`
 _ESCAPE = b"\x1b$"  # an escape of ISO-2022, which often has no label
 # Chinese text of HZ (RFC 1843) in usual characters, whose first bytes are no small letters.
 _HZ_START = b"~{"
-_HZ = lazy_pattern(rb"~\{(?:[!-)0-W][!-~])++~\}")
+_HZ = lazy_pattern(rb"(?:~\{(?:[!-)0-W][!-~])++~\}[^~]*+)++")
 _SAMPLE = 1 << 16  # bytes that are read to detect the charset of undeclared text
 # Other charsets of Japanese, which labels often confuse. Text is rarely valid in a wrong one.
 _JAPANESE = ("cp932", "euc_jis_2004")

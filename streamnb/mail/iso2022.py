@@ -12,6 +12,7 @@ from streamnb.patterns import lazy_pattern
 
 # An escape sequence that designates a charset, a shift between two of them, a line end.
 _SWITCH = lazy_pattern(rb"(\x1b(?:\$[@-D]|\$\([@-D]|\$\)[ACEG]|\([A-Z]|[.N].?)|[\x0e\x0f\n])")
+_MAX_SHORT = 8  # bytes of a run whose text is cached
 _WORD = lazy_pattern(rb"[\x21-\x7e]+")
 _TO_HIGH = bytes(byte | 0x80 for byte in range(256))
 _ASCII = b"B"
@@ -42,12 +43,19 @@ def decode_iso2022(data: bytes) -> str:
     state = _State()
     pieces = _SWITCH.split(data)
     for run, switch in zip(pieces[::2], [*pieces[1::2], b""], strict=True):
-        if run:
-            texts.append(_decode_run(run, state))
-        if switch == b"\n":
-            texts.append("\n")
-        state = _switch(state, switch)
+        step = _short_step if len(run) <= _MAX_SHORT else _step
+        text, state = step(state, run, switch)
+        texts.append(text)
     return "".join(texts)
+
+
+def _step(state: _State, run: bytes, switch: bytes) -> tuple[str, _State]:
+    """Return the text of a run and of the switch after it, and the state after both."""
+    text = _decode_run(run, state) if run else ""
+    return text + "\n" * (switch == b"\n"), _switch(state, switch)
+
+
+_short_step = lru_cache(maxsize=1 << 13)(_step)  # hostile text has one character in each run
 
 
 @lru_cache(maxsize=1024)

@@ -18,7 +18,7 @@ _QUOTED = lazy_pattern(
     re.I | re.M,
 )
 _CHARSET = lazy_pattern(rb";charset=([\w-]{1,40})", re.I)
-_ENRICHED = lazy_pattern(rb"&|<<|<lt>|<(/?)(param|comment|nl|np)>", re.I)
+_ENRICHED = lazy_pattern(rb"<lt>|<(/?)(param|comment|nl|np)>", re.I)
 _SIGNATURE = b"-- "
 
 
@@ -57,15 +57,13 @@ def _enriched_to_html(content: bytes) -> bytes:
     """
 
     def replace(match: re.Match[bytes]) -> bytes:
-        if match[0] == b"&":
-            return b"&amp;"
         if match[2] is None:
             return b"&lt;"
         if match[2].lower() in (b"nl", b"np"):
             return b"<br>"
         return b"</template>" if match[1] else b"<template> "
 
-    return _ENRICHED.sub(replace, content)
+    return _ENRICHED.sub(replace, content.replace(b"&", b"&amp;").replace(b"<<", b"&lt;"))
 
 
 def _join_lines(content: bytes) -> bytes:

@@ -422,6 +422,7 @@ def test_words_of_base64_without_padding_are_read_each(words):
         b"=?utf-8?b?" + base64.b64encode(word.encode()).rstrip(b"=") + b"?=" for word in words
     )
     assert decode_words(value) == "".join(words)
+    assert decode_words(value.removesuffix(b"?=") + b"===?=") == "".join(words)
 
 
 CAPITALS = {

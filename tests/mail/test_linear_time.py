@@ -11,7 +11,7 @@ from streamnb._core import hidden_spans, split_header, styles
 from streamnb._core.links import plain_link
 from streamnb.mail import guess_charset, parse, unwrap
 from streamnb.mail.charsets import decode_text
-from streamnb.mail.decode import decode_words
+from streamnb.mail.decode import decode_transfer, decode_words
 from streamnb.mail.text_formats import convert_format
 from streamnb.mailbox.digest import digest
 
@@ -68,6 +68,26 @@ HOSTILE = {
     "marks in a host": lambda n: plain_link("http://a{}/".format("\u0301\u0323" * 20 * n).encode()),
     "escapes": lambda n: decode_text(b'\x1b$B$"\x1b(B' * 25 * n),
     "words of base64": lambda n: decode_words(b"=?utf-8?b?A?= " + b"=?utf-8?b?AAAA?= " * 4 * n),
+    "words in a field": lambda n: decode_words(b"=?a?q? ?" * 40 * n),
+    "one letter of base64 a line": lambda n: decode_transfer(b"Q\n" * 200 * n + b"QQ", b"base64"),
+    "signs of enriched text": lambda n: convert_format(b"<<&" * 200 * n, "text/enriched", {}),
+    **{
+        f"lists of {item!r} in a style sheet": functools.partial(
+            lambda item, n: hidden_spans(b"<style>" + item * (10 * n) + b"{color:red}</style>"),
+            item,
+        )
+        for item in (
+            b"a:is(b,c),",
+            b":is(",
+            b":is(,",
+            b"a:is(.b" + b",.b" * 60 + b"),",
+            b":is(a,:is(b,c)),",
+            b"(,)",
+            b".a.a.a.a.a.a.a:is(" + b".b," * 50 + b"),",
+            b":is(a,b):is(a,b):is(a,b),",
+            b"a:is(b,c){color:red}",
+        )
+    },
     "words in words": lambda n: parse(b"Subject: %b\n\n" % encoded_words(n // 25)).get("subject"),
     "words of many charsets": lambda n: parse(
         b"Subject: %b\n\n\xe9" % b" ".join(b"=?x%d?q?a?=" % i for i in range(4 * n))
