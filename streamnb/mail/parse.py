@@ -368,10 +368,12 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type, is_vague = "text/plain", True
+        data, start, end = self.text_of_files(part, data, start, end)
         files = find_files(part, data, start, end)
         if files:
             text = remove_files(data, start, end, files)
             content = (text, 0, len(text), depth, default_type, role)
+            part.index = {**index, b"content-transfer-encoding": b"8bit"}
         self.add_leaf(part, content, is_vague)
         for file in files:
             value = b'application/octet-stream; name="%b"' % file.name
@@ -381,6 +383,21 @@ class _Parser:
             self.add_leaf(
                 attachment, (data, file.start, file.end, depth, "", "part"), is_vague=True
             )
+
+    def text_of_files(
+        self, part: Part, data: bytes, start: int, end: int
+    ) -> tuple[bytes, int, int]:
+        """Return the slice of a part; decoded if it is plain text, which can have files."""
+        is_plain = part.content_type == "text/plain"
+        encoding = transfer_encoding(part.index) if is_plain else b""
+        if encoding not in _ENCODED:
+            return data, start, end
+        self.decoded_budget -= end - start
+        has_files = encoding == b"base64" or data.find(b"\nbegin ", max(start - 1, 0), end) >= 0
+        if not has_files or self.decoded_budget < 0:
+            return b"", 0, 0
+        text = convert_line_ends(decode_transfer(data[start:end], encoding))
+        return text, 0, len(text)
 
     def add_message(self, part: Part, content: _Slice) -> None:
         """Add the header of an attached message, and put the message on the stack."""

@@ -24,12 +24,11 @@ class UuencodedFile(NamedTuple):
 
 
 def find_files(part: Part, data: bytes, start: int, end: int) -> list[UuencodedFile]:
-    """Return the files in the content of a part, which is a slice of the data."""
+    """Return the files in the content of a part: a slice of data without transfer encoding."""
     files: list[UuencodedFile] = []
-    # The text follows a blank line.
-    if part.content_type != "text/plain" or data.find(b"\nbegin ", max(start - 1, 0), end) < 0:
+    if part.content_type != "text/plain" or data.find(b"begin ", start, end) < 0:
         return files
-    if transfer_encoding(part.index) in (b"base64", b"quoted-printable", b"x-uuencode"):
+    if transfer_encoding(part.index) == b"x-uuencode":
         return files
     position = start
     while begin := _UU_BEGIN.search(data, position, end):

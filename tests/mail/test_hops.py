@@ -12,7 +12,8 @@ words = st.sampled_from(
     ["lottery", "From", "here", "naïve", "日本語", "=3D", "pills,", "a.b@c", "1,000", "--", "."]
 )
 lines = st.lists(words, min_size=1, max_size=6).map(" ".join)
-texts = st.lists(st.one_of(lines, st.just("")), min_size=1, max_size=8).map(
+uuencoded_file = st.just("begin 644 a=b.txt\n):&5L;&\\@>3T]\n`\nend")
+texts = st.lists(st.one_of(lines, st.just(""), uuencoded_file), min_size=1, max_size=8).map(
     lambda middle: "\n".join(["Hello", *middle, "Bye"]).encode() + b"\n"
 )
 subjects = st.lists(
