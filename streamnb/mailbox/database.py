@@ -239,11 +239,23 @@ class Database(Transactions):
             raise self._damaged("it contains invalid text") from error
 
     def _damaged(self, reason: object) -> DamagedDatabaseError:
-        remedy = "learn its mail again" if self._is_damaged else "run `streamnb recover`"
+        remedy = "run `streamnb recover`" if self._is_recoverable() else "learn its mail again"
         return DamagedDatabaseError(
             f"{self.path}: not a streamnb database, or a damaged one ({reason}); restore it from "
             f"a backup or an export, or {remedy}"
         )
+
+    def _is_recoverable(self) -> bool:
+        """Return whether `recover` can open the file. Without the first page, it cannot."""
+        if self._is_damaged:
+            return False
+        try:
+            Database(self.path, create=False, wait=0, is_damaged=True).close()
+        except DamagedDatabaseError:
+            return False
+        except StreamNBError:  # such as the lock of another process
+            pass
+        return True
 
     def _convert_error(self, error: sqlite3.Error) -> Exception:
         """Return streamnb's error for an error of SQLite."""
