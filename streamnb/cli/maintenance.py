@@ -44,13 +44,14 @@ def status(as_json: bool) -> None:
       streamnb status
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.cli.tables import new_console, new_table
-    from streamnb.mailbox.status import check_file, readiness_by_label
+    from streamnb.mailbox.status import check_file, readiness_by_label, site_opinion
     from streamnb.mailbox.status import status as status_of
 
     with options.open_mailbox() as mailbox:
         check_file(mailbox)
         report = status_of(mailbox)
         missing = readiness_by_label(mailbox)
+        site = site_opinion(mailbox)
         _notify_of_damaged_site_model(mailbox)
     if as_json:
         click.echo(json.dumps(report.as_json()))
@@ -62,6 +63,11 @@ def status(as_json: bool) -> None:
     features = " + ".join(f"{n:,}" for n in report.features)
     console.print(printable(f"{report.path}: {report.bytes / 1e6:.1f} MB, {features} features"))
     console.print(f"last learned: {last_learned}")
+    if site is not None:
+        console.print(
+            f"the site's model: {message_count(round(sum(site.messages.values())))}; "
+            f"its ready classes: {printable(', '.join(site.ready)) or 'none'}"
+        )
     table = new_table("class", "labelled by", "source", "messages")
     for group in report.learned:
         table.add_row(

@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import re
 import shutil
 import sqlite3
 import threading
@@ -74,6 +75,11 @@ def test_the_readiness_of_a_class_counts_the_site(users, site):
         assert readiness["spam"] == readiness["ham"] == "ready"
         assert readiness["work"] == "sure after about 20 more work messages"
         assert [(item.label, item.ready) for item in status_of(box).classes] == [("spam", True)]
+        status, text, _ = streamnb_command("status", "--db", box.path, "--base", site)
+        assert status == 0
+        assert re.search(
+            "site's model: [0-9]+ messages; its ready classes: (ham, spam|spam, ham)", text
+        )
         box.learn_many([(WORK % i, "work") for i in range(5)])
         assert box.classify(SPAM % 99).unsure is True
         missing = readiness_by_label(box)
