@@ -39,7 +39,7 @@ def best_index(scores: Sequence[float]) -> int:
 
 def best_label(scores: Mapping[LabelT, float]) -> LabelT | None:
     """Return the label of the largest score; of equal scores, the first; None without scores."""
-    return list(scores)[best_index(list(scores.values()))] if scores else None
+    return list(scores)[_core.best_index(list(scores.values()))] if scores else None
 
 
 def best_columns(scores: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 _Weights = tuple[list[float], list[float], list[float], list[float]]
 
@@ -32,6 +33,12 @@ def class_run_step(
     total_weight: float,
     memory: float,
 ) -> tuple[list[float], list[float]]: ...
+def add_noise(
+    rates: list[float], labels: list[float], changes: Sequence[float], factor: float
+) -> None: ...
+def add_rows(
+    rows: list[list[Any]], changes: Sequence[Any], start: int, zeros: list[Any], sign: int
+) -> None: ...
 def add_runs(
     runs: dict[int, tuple[float, float]], changes: Sequence[float], factor: float
 ) -> None: ...
@@ -65,7 +72,7 @@ def clip_views(
 def system_posteriors(
     system_scores: list[list[float]], rates: list[float], position: int, belief_weight: float
 ) -> tuple[list[list[float]], list[list[float]], list[float], list[float]]: ...
-def pool_scores(scores: list[list[float]], weights: list[float]) -> list[float]: ...
+def pool_scores(scores: list[list[float]], log_weights: list[float]) -> list[float]: ...
 def pool_step(
     log_weights: list[float], label_proba: list[float], weight: float, switch_rate: float
 ) -> list[float]: ...

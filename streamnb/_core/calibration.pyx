@@ -2,6 +2,7 @@
 # cython: initializedcheck=False, embedsignature=True
 """Calibration of a few views and classes, on lists of numbers (see `naive_bayes/recalibration.py`)."""
 
+cimport cython
 from libc.math cimport INFINITY, fabs, floor, rint, sqrt
 from streamnb._core.logs cimport snb_accumulate, snb_exp, snb_log
 
@@ -294,6 +295,30 @@ def add_scaled(list numbers, changes, double factor):
         i += 1
 
 
+@cython.boundscheck(True)
+def add_rows(list rows, changes, Py_ssize_t start, list zeros, int sign):
+    """Add `sign` times rows of numbers, each after its index, to the rows in place; a new row is `zeros`."""
+    cdef Py_ssize_t i, j, k, width = len(zeros)
+    cdef list row
+    for i in range(start, len(changes), width + 1):
+        k = int(changes[i])
+        while len(rows) <= k:
+            rows.append(list(zeros))
+        row = rows[k]
+        for j in range(width):
+            row[j] = row[j] + sign * changes[i + 1 + j]
+
+
+@cython.boundscheck(True)
+def add_noise(list rates, list labels, changes, double factor):
+    """Add `factor` times the changes of `noise_step` in place."""
+    cdef Py_ssize_t i, k
+    for i in range(0, len(changes), 3):
+        k = <Py_ssize_t> <double> changes[i]
+        labels[k] = <double> labels[k] + factor * <double> changes[i + 1]
+        rates[k] = <double> rates[k] + factor * <double> changes[i + 2]
+
+
 def add_runs(dict runs, changes, double factor):
     """Add `factor` times the run changes of `class_run_step` in place; remove runs of length and mean 0."""
     cdef double length, mean
@@ -332,7 +357,7 @@ def noise_rates(
     return drawn
 
 
-def label_posterior(list proba, list rates, Py_ssize_t position) -> tuple:
+cpdef tuple label_posterior(list proba, list rates, Py_ssize_t position):
     """Return the posterior of each class given the label at `position`, and the label's probability."""
     cdef double hi = 0, lo = 0, total, value
     cdef Py_ssize_t i, n = len(proba)
@@ -367,9 +392,9 @@ def noise_step(
 
 
 # Systems (see `SystemPool`).
-def pool_scores(list scores, list weights) -> list:
-    """Return log of sum over s of weights[s] * softmax(scores[s])[k], for each class k."""
-    cdef list of_system, normalized = [], pooled = []
+def pool_scores(list scores, list log_weights) -> list:
+    """Return log of sum over s of softmax(log_weights)[s] * softmax(scores[s])[k], for each class k."""
+    cdef list of_system, normalized = [], pooled = [], weights = probabilities(log_weights)
     cdef double top, hi, lo
     cdef Py_ssize_t s, k, n_systems = len(scores), n = len(scores[0])
     for s in range(n_systems):
@@ -407,9 +432,9 @@ def pool_step(list log_weights, list label_proba, double weight, double switch_r
     return values
 
 
-def mix_views(list log_likelihoods, list weights) -> list:
-    """Return sum over systems s of weights[s] * log_likelihoods[s][v][k], for each view v and class k."""
-    cdef list mixed = [], row, of_view
+def mix_views(list log_likelihoods, list log_weights) -> list:
+    """Return sum over systems s of softmax(log_weights)[s] * log_likelihoods[s][v][k], for each view v and class k."""
+    cdef list mixed = [], row, of_view, weights = probabilities(log_weights)
     cdef double weight
     cdef Py_ssize_t s, v, k
     for v in range(len(log_likelihoods[0])):
@@ -425,7 +450,7 @@ def mix_views(list log_likelihoods, list weights) -> list:
 # Probabilities
 
 
-def probabilities(list scores) -> list:
+cpdef list probabilities(list scores):
     """Return the softmax of the scores; uniform if all are -inf."""
     cdef list powers = []
     cdef double top = -INFINITY, power, hi = 0, lo = 0

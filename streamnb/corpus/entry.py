@@ -114,11 +114,12 @@ _COMPRESSIONS: tuple[tuple[re.Pattern[bytes], str, Callable[[], Any] | None], ..
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd", None),
     (re.compile(rb"Dovecot-LZ4\r\*\x9b\xc5"), "lz4", None),
 )
+_COMPRESSED = re.compile(b"|".join(pattern.pattern for pattern, *_ in _COMPRESSIONS))
 
 
 def is_compressed(data: bytes) -> bool:
     """Return whether a file with these first bytes is compressed."""
-    return any(pattern.match(data) for pattern, *_ in _COMPRESSIONS)
+    return _COMPRESSED.match(data) is not None
 
 
 def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
@@ -138,6 +139,8 @@ def decompress(data: bytes, max_bytes: int, name: str) -> bytes:
     CorpusError
         If the data is damaged, or in an unsupported format.
     """
+    if not is_compressed(data):
+        return data
     for pattern, kind, make_decompressor in _COMPRESSIONS:
         if not pattern.match(data):
             continue

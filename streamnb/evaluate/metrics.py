@@ -237,8 +237,8 @@ class RunningMetrics:
         self._label_ids: dict[Any, int] = {}
         self._truth = array("l")
         self._predicted = array("l")
-        # without the last item, the number of classes
-        self._columns = [array("d") for _ in ScoredPrediction._fields[:-1]]
+        # the fields of each `ScoredPrediction` but the number of classes
+        self._predictions = array("d")
         self._max_classes = 0
         self._window: deque[bool] = deque(maxlen=window)
         self._window_correct = 0
@@ -259,8 +259,7 @@ class RunningMetrics:
         self.correct += is_correct
         self._truth.append(self._label_id(y))
         self._predicted.append(self._label_id(predicted))
-        for column, value in zip(self._columns, prediction, strict=False):
-            column.append(value)
+        self._predictions.extend(prediction[:-1])
         if len(self._window) == self._window.maxlen:
             self._window_correct -= self._window[0]
         self._window.append(is_correct)
@@ -333,8 +332,12 @@ class RunningMetrics:
         if self._has_two_classes(truth):
             label_id = self._label_ids[self.positive]
             positive, predicted_positive = truth == label_id, predicted == label_id
-        scores, losses, squares, _, _ = map(np.array, self._columns)
+        scores, losses, squares, _, _ = self._columns()
         return Outcomes(truth == predicted, scores, positive, predicted_positive, losses, squares)
+
+    def _columns(self) -> NDArray[np.float64]:
+        """Return each field of the predictions but the number of classes, (5, n)."""
+        return np.array(self._predictions).reshape(self.messages, -1).T.copy()
 
     def _has_two_classes(self, truth: NDArray[np.int64]) -> bool:
         labels = [label for label in self._label_ids if label is not None]
@@ -367,13 +370,13 @@ class RunningMetrics:
         rows = [classes[str(label)] for label in occurring]
         fractions = confusion / self.messages
         accuracy = self.correct / self.messages
-        p_positive, p_predicted = self._columns[3:]
+        *_, p_positive, p_predicted = self._columns()
         if outcomes.positive is None:
-            probabilities, is_true = np.array(p_predicted), outcomes.correct
+            probabilities, is_true = p_predicted, outcomes.correct
         else:
-            probabilities, is_true = np.array(p_positive), outcomes.positive
+            probabilities, is_true = p_positive, outcomes.positive
         bins = reliability_table(probabilities, is_true)
-        ties_percent = 100 * (1 - len(set(self._columns[0])) / self.messages)
+        ties_percent = 100 * (1 - len(set(outcomes.scores.tolist())) / self.messages)
         return Summary(
             messages=self.messages,
             accuracy_interval=wilson_interval(self.correct, self.messages),

@@ -56,12 +56,13 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         TypeError
             If x is of another type.
         """
-        message = read_message(x, self.on)
+        if self.on is not None or isinstance(x, bytes):
+            x = read_message(x, self.on)
         with self.lock:
-            return self._count(message)
+            return self._count(x)
 
     def _count(self, message: Any) -> TokenCounts:
-        scanner = self.scanner
+        scanner = self._scanner or self.scanner
         try:
             self._scan(scanner, message)
             return TokenCounts.unchecked(*scanner.finish())

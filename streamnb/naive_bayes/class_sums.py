@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, ClassVar, Self
 
+from streamnb import _core
 from streamnb.naive_bayes.online_estimator import (
     MAX_VIEWS,
     IndexMap,
@@ -32,7 +33,7 @@ class ClassSums(OnlineEstimator):
 
     header_size: ClassVar[int] = 0
 
-    def __init__(self, zeros: Sequence[Any], header: Sequence[int] = ()) -> None:
+    def __init__(self, zeros: list[Any], header: Sequence[int] = ()) -> None:
         self._zeros = zeros
         self._header = header
         self._sums: list[list[Any]] = []
@@ -51,12 +52,7 @@ class ClassSums(OnlineEstimator):
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
         changes = deltas.get(self.delta_names[0], ())
-        for i in range(self.header_size, len(changes), len(self._zeros) + 1):
-            k = int(changes[i])
-            while len(self._sums) <= k:
-                self._sums.append([*self._zeros])
-            for j in range(len(self._zeros)):
-                self._sums[k][j] += sign * changes[i + 1 + j]
+        _core.add_rows(self._sums, changes, self.header_size, self._zeros, sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
         """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""
@@ -124,7 +120,7 @@ class ClassReliability(ClassSums):
     _MAX_WRONG = 10
 
     def __init__(self) -> None:
-        super().__init__((0, 0))
+        super().__init__([0, 0])
 
     def counts(self, class_index: int | None) -> tuple[int, int]:
         """Return the number of correct and of wrong predictions of a class."""
@@ -194,8 +190,8 @@ class CountedWeights(ClassSums):
         A shortfall below 1/2 is returned as 0.
         """
         smallest = math.sqrt(self._SHARE * class_weight)
-        shortfalls = [smallest - total for total in self.sums(class_index)]
-        return [x if x >= self._SMALLEST else 0.0 for x in shortfalls]
+        totals = self.sums(class_index)
+        return [x if (x := smallest - total) >= self._SMALLEST else 0.0 for total in totals]
 
     def learn(self, class_index: int, update_weights: Sequence[float]) -> dict[str, list[float]]:
         """Add the update weights of a message, and return the change for the receipt."""

@@ -251,7 +251,8 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
             counts.add(tokens, y, view_weight, class_weight)
             if self.decay != 1:
                 counts.decay(self.decay)
-            self._evict()
+            if self.max_features is not None:
+                self._evict()
             return halvings, class_weight, view_weight
 
     def _evict(self) -> None:

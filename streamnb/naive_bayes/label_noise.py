@@ -160,11 +160,8 @@ class LabelNoise(OnlineEstimator):
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
         changes = deltas.get("noise", ())
-        """Add triples of class index, change of its labels, and change of its rate."""
-        for k, labels, rate in zip(changes[::3], changes[1::3], changes[2::3], strict=True):
-            self._widen(int(k) + 1)
-            self._labels[int(k)] += sign * labels
-            self._rates[int(k)] += sign * rate
+        self._widen(int(max(changes[::3], default=-1)) + 1)
+        _core.add_noise(self._rates, self._labels, changes, sign)
 
     def check(self, deltas: Mapping[str, Any], n_classes: int) -> None:
         """Raise ValueError if the updates cannot come from a model of `n_classes` classes."""

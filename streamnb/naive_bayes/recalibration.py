@@ -15,7 +15,7 @@ from streamnb.naive_bayes.online_estimator import (
     check_numbers,
     remap_values,
 )
-from streamnb.scores import best_index, probabilities
+from streamnb.scores import best_index
 
 # Updates are multiples of this step, so sums are exact and each update can be undone.
 _STEP = 2.0**-36
@@ -384,10 +384,11 @@ class SystemPool(OnlineEstimator):
     Examples
     --------
     >>> from streamnb.naive_bayes.recalibration import SystemPool
+    >>> from streamnb.scores import probabilities
     >>> pool = SystemPool(2, 1)
     >>> for _ in range(20):
     ...     _ = pool.learn_weights([0.9, 0.5])
-    >>> [round(weight, 3) for weight in pool.weights()]
+    >>> [round(weight, 3) for weight in probabilities(pool.log_weights)]
     [1.0, 0.0]
     """
 
@@ -413,10 +414,6 @@ class SystemPool(OnlineEstimator):
         """Number of views."""
         return self.systems[0].n_views
 
-    def weights(self) -> list[float]:
-        """Return the weight pi of each system; they sum to 1."""
-        return probabilities(self.log_weights)
-
     def best(self) -> int:
         """Return the index of the system with the largest weight."""
         return best_index(self.log_weights)
@@ -429,13 +426,13 @@ class SystemPool(OnlineEstimator):
     ) -> list[list[float]]:
         """Return the scores of the `active` classes by each system (`Recalibration.scores`)."""
         return [
-            system.scores(values, active, length_bin)
+            _core.combine_scores(system.shared, system._weights_at(length_bin), values, active)
             for system, values in zip(self.systems, log_likelihoods, strict=True)
         ]
 
     def pooled(self, scores: list[list[float]]) -> list[float]:
         """Return log P of each class, given its scores by each system."""
-        return scores[0] if len(scores) == 1 else _core.pool_scores(scores, self.weights())
+        return scores[0] if len(scores) == 1 else _core.pool_scores(scores, self.log_weights)
 
     def learn_weights(self, label_proba: list[float], weight: float = 1.0) -> dict[str, Any]:
         """Multiply each weight by the label's probability by that system.

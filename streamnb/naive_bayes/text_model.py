@@ -144,7 +144,8 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
             If a count or the weight is not a finite number >= 0, or `feedback` is another word.
             The model is then unchanged.
         """
-        self.receipt = self.learn(x, y, w, check_feedback(feedback))
+        receipt = self.learn(x, y, w, check_feedback(feedback))
+        object.__setattr__(self, "receipt", receipt)  # without the search for a parameter
 
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one` with the same arguments, exactly if weights are integers.

@@ -333,7 +333,7 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         by_view = prediction.log_likelihoods[0]
         if len(self._factors) > 1:
             by_view = _core.mix_views(
-                prediction.log_likelihoods, self.calibration.recalibration.weights()
+                prediction.log_likelihoods, self.calibration.recalibration.log_weights
             )
         view_residuals = residuals(by_view, log_prior, active, class_index)
         if len(active) < 2:

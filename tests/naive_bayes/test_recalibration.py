@@ -80,7 +80,7 @@ def test_the_pool_loses_at_most_the_logarithm_of_its_systems(stream, weight):
     """The weighted log loss of the linear pool, against that of its best system."""
     pool, loss, own = SystemPool(3, 1), 0.0, np.zeros(3)
     for proba in stream:
-        loss -= weight * math.log(np.dot(pool.weights(), proba))
+        loss -= weight * math.log(np.dot(probabilities(pool.log_weights), proba))
         own -= weight * np.log(proba)
         pool.learn_weights(proba, weight)
     shared = -len(stream) * math.log1p(-SWITCH_RATE)
