@@ -106,7 +106,8 @@ class ScorerMixin(ParametersMixin):
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if another model cannot be merged into this one."""
-        raise NotImplementedError
+        if type(other) is not type(self):
+            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
 
     def _merge(self, other: Any) -> None:
         """Merge another model into this one."""
@@ -123,8 +124,7 @@ class ScorerMixin(ParametersMixin):
         ValueError
             If the models cannot be merged. The model is then unchanged.
         """
-        if not isinstance(other, ScorerMixin):
-            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        ScorerMixin.check_merge(self, other)  # another object may have no lock
         first, second = sorted((self, other), key=id)  # a fixed order of locks prevents deadlocks
         with first.lock, second.lock:
             self.check_merge(other)

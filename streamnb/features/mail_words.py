@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 from streamnb import _core
 from streamnb.constraints import Boolean, Choice, NameList
 from streamnb.features.words import ScanningTransformer, WordParametersMixin
-from streamnb.mail import Limits, Mail, Part, parse
+from streamnb.mail import Mail, Part, parse
 from streamnb.mail.decode import decode_transfer, transfer_encoding
-from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.parameters import parameter, parameter_class
 
 MAX_CACHED_FIELDS = 1000  # limit of the cache, because senders can invent any field names
@@ -47,7 +46,7 @@ def attachment_tokens(part: Part) -> tuple[bytes, bytes]:
     return b"size:%d" % size.bit_length(), b"bytes:" + beginning.hex().encode()
 
 
-def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
+def as_mail(x: Any) -> Mail:
     """Return a mail parsed from bytes or text; a `Mail` is returned unchanged."""
     if isinstance(x, Mail):
         return x
@@ -55,7 +54,7 @@ def as_mail(x: Any, limits: Limits = DEFAULT_LIMITS) -> Mail:
         x = x.encode("utf-8", "surrogatepass")
     if not isinstance(x, bytes):
         raise TypeError(f"a mail must be bytes, str or Mail, not {type(x).__name__}")
-    return parse(x, limits)
+    return parse(x)
 
 
 @parameter_class(kw_only=True)

@@ -425,8 +425,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if another model cannot be merged into this one."""
-        if type(other) is not type(self):
-            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        super().check_merge(other)
         for name, declared in self.parameter_table.items():
             matters = (declared.role == "counts" and name != "keep_names") or name == "decay"
             if matters and getattr(self, name) != getattr(other, name):

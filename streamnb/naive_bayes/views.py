@@ -498,12 +498,13 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model has other views or other parameters of counting."""
-        if type(other) is type(self) and other.systems != self.systems:
+        super().check_merge(other)
+        if other.systems != self.systems:
             raise ValueError(
                 f"cannot merge: systems={self.systems} here, systems={other.systems} in the other "
                 "model"
             )
-        if type(other) is not type(self) or len(other.view_models) != len(self._view_models):
+        if len(other.view_models) != len(self._view_models):
             raise ValueError("cannot merge: the models have different views")
         for model, other_model in zip(self._view_models, other.view_models, strict=True):
             model.check_merge(other_model)

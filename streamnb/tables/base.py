@@ -368,8 +368,7 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
 
     def check_merge(self, other: Any) -> None:
         """Raise ValueError if the other model cannot be merged into this one."""
-        if type(other) is not type(self):
-            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
+        super().check_merge(other)
         self.statistics.check_merge(other.statistics)
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -312,7 +312,9 @@ def test_models_are_fitted_and_merged_by_commands(tmp_path):
     for label, weight in merged.messages().items():
         assert weight == sum(part.messages()[label] for part in parts)
     run("fit", "corpora/sample", "-o", default)
-    assert "different tokenizers" in run("merge-models", entry, default, "-o", pair, status=4)
+    assert "the tokenizer or the costs differ" in run(
+        "merge-models", entry, default, "-o", pair, status=4
+    )
     run("fit", "corpora/none", "-o", entry, status=3)
     window = ["--set", "model.window=9"]
     assert "`fit` does not support" in run("fit", "corpora/sample", *window, "-o", entry, status=2)
