@@ -36,7 +36,7 @@ MAX_LABEL = 64  # maximum characters of a label in the detection of tab-separate
 HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
 MIN_ROWS = 5  # minimum number of rows for conclusions about a column
 MAX_NAME_WORDS = 4  # maximum number of words in an unknown column name
-_NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*\)?")
+_NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*[)?]?")
 # Known names of columns in data sets of texts, the most specific first.
 LABEL_COLUMNS = (
     "label", "class", "category", "target", "sentiment", "polarity", "intent", "rating", "stars",
@@ -368,8 +368,9 @@ def _with_unknown_header(table: Table, label_index: int) -> Table:
 def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     """Return whether the first row names columns: few words, and no label of another row.
 
-    A name is one word, or at most `MAX_NAME_WORDS` words without digits and full stops. If names
-    have several words, the row must be shorter than most rows.
+    A name is one word, or words without digits and full stops. Names can have several words if each
+    label occurs in `MIN_ROWS` rows. Otherwise they have at most `MAX_NAME_WORDS` words, and the row
+    must be shorter than most rows.
     """
     labels = [row[label_index].strip() for row in rows]
     counts = Counter(labels[1:])
@@ -378,7 +379,7 @@ def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     names = [cell.strip() for cell in rows[0]]
     if not all(len(name) <= MAX_LABEL and _NAME.fullmatch(name) for name in names):
         return False
-    if all(len(name.split()) == 1 for name in names):
+    if all(len(name.split()) == 1 for name in names) or min(counts.values()) >= MIN_ROWS:
         return True
     words = [sum(len(cell.split()) for cell in row) for row in rows]
     return max(len(name.split()) for name in names) <= MAX_NAME_WORDS and words[0] < median(words)

@@ -147,8 +147,10 @@ class Table:
         count, expected = len(row.cells), len(self.names)
         amount = "fewer" if count < expected else "more"
         hint = ""
+        if count > expected and self.has_header:
+            hint = "; the first line must name all columns"
         if count > expected and self.quoting == "csv":
-            hint = f"; a text that contains {self.delimiter!r} must be in double quotes"
+            hint += f"; a text that contains {self.delimiter!r} must be in double quotes"
         return (
             f"{self.path}:{row.line}: {amount} columns than the first line has "
             f"({count}, not {expected}){hint}"
@@ -482,7 +484,8 @@ def _read_quoted(table: Table) -> Iterator[Row]:
         except csv.Error as error:
             # An unclosed quote is detected at the end of the file.
             raise CorpusError(
-                f"{table.path}:{number}: not CSV: {error}, in the row that begins here"
+                f"{table.path}:{number}: not CSV: {error}, in the row that begins here; in a text "
+                'in double quotes, write each of its quotes twice ("")'
             ) from None
         finally:
             csv.field_size_limit(limit)

@@ -46,6 +46,19 @@ _TAR_MARK = slice(257, 262), b"ustar"
 # Control characters that text does not have. Data with at least four, and one in fifty bytes, is
 # not text.
 _NO_TEXT = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
+# Data files of other programs, by suffix, and how to convert them.
+_FOREIGN_FILES = {
+    **dict.fromkeys(
+        (".rda", ".rdata", ".rds"),
+        'data of R; convert it there with write.csv(data, "data.csv", row.names=FALSE)',
+    ),
+    **dict.fromkeys((".xls", ".xlsb"), "a spreadsheet; save it as CSV"),
+    **dict.fromkeys(
+        (".dta", ".feather", ".pickle", ".pkl", ".sas7bdat", ".sav"),
+        "not text; read it with pandas, and write it with to_csv(index=False)",
+    ),
+}
+_ARFF_START = re.compile(rb"(?:\s|%[^\n]*\n)*@relation\s", re.IGNORECASE)
 # Exceptions of decompressors and parsers for damaged files.
 _COMPRESSION_ERRORS = (EOFError, zlib.error, LZMAError, BadZipFile)
 DAMAGE_ERRORS = (ValueError, NotImplementedError, *_COMPRESSION_ERRORS)
@@ -92,8 +105,10 @@ def check_text(path: Path, head: bytes) -> None:
         problem = (
             "not text: it has many control characters; convert it to CSV, JSON Lines or Parquet"
         )
+    elif _ARFF_START.match(head):
+        problem = "ARFF, the format of Weka; save it as CSV there"
     if problem:
-        raise CorpusError(f"{path}: {problem}")
+        raise CorpusError(f"{path}: {_FOREIGN_FILES.get(bare_suffix(path), problem)}")
 
 
 def _is_utf_16(head: bytes) -> bool:

@@ -315,6 +315,23 @@ def test_tables_without_header_are_read_by_their_content(tmp_path, delimiter, or
     assert corpus_rows(tmp_path / f"a{suffix}") == rows
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("n_rows", [12, 40])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("the message text", "the class label"),
+        ("narrative of the complaint as the customer wrote it", "assigned department"),
+        ("What did they write?", "Which class is it?"),
+    ],
+)
+def test_names_of_columns_can_be_as_long_as_texts(tmp_path, names, delimiter, n_rows):
+    rows = [(f"lunch {i}", ("ham", "spam")[i % 2]) for i in range(n_rows)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(map(delimiter.join, [names, *rows])) + "\n")
+    assert corpus_rows(path) == [(label, text) for text, label in rows]
+
+
 @pytest.mark.parametrize("delimiter", [",", "\t", ";"])
 def test_columns_can_be_named_or_numbered_in_every_table(tmp_path, delimiter):
     lines = [
@@ -723,3 +740,23 @@ def test_an_archive_says_what_it_is(tmp_path, names, problem):
     (tmp_path / "b.zip").write_bytes(b"PK\3\4damaged")
     with pytest.raises(CorpusError, match="cannot be read: damaged zip archive"):
         open_corpus(tmp_path / "b.zip")
+
+
+# Files of other programs: names, contents, and parts of the error.
+FOREIGN_FILES = {
+    "iris.arff": (b"% UCI\n\n@RELATION iris\n@DATA\n1,a\n", "ARFF, .* save it as CSV"),
+    "tickets.rda": (b"RDX3\nX\n" + bytes(range(8)) * 9, r"write\.csv\(.*row\.names=FALSE\)"),
+    "tickets.RData.gz": (gzip.compress(b"RDX3\nX\n" + bytes(range(8)) * 9), r"write\.csv\("),
+    "tickets.xls": (b"\xd0\xcf\x11\xe0" + bytes(99), "a spreadsheet; save it as CSV"),
+    "tickets.dta": (b"<stata_dta>" + b"\0\1" * 99, r"to_csv\(index=False\)"),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN_FILES)
+@pytest.mark.parametrize("entrance", [*ENTRANCES, "predict"])
+def test_every_entrance_tells_how_to_convert_a_foreign_file(tmp_path, entrance, name):
+    content, message = FOREIGN_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    entrances = {**ENTRANCES, "predict": lambda path: read_unlabelled(path, None)}
+    with pytest.raises(CorpusError, match=message):
+        entrances[entrance](tmp_path / name)
