@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,23 @@ def describe(value: Any) -> str:
         return f"{' '.join(repr(value).split()):.80}"
     except ValueError:  # Python refuses to convert numbers with thousands of digits
         return f"a number of {value.bit_length()} bits" if type(value) is int else "this value"
+
+
+def suggest(value: Any, choices: Iterable[Any]) -> str:
+    """Return a question for the choice nearest to a value, in any case; "" if none is near.
+
+    Examples
+    --------
+    >>> suggest("LazyBayesianRules", ["lazy", "mixed"])
+    "; did you mean 'lazy'?"
+    """
+    import difflib  # here: only errors need it
+
+    names = {choice.lower(): choice for choice in choices if isinstance(choice, str)}
+    text = value.lower() if isinstance(value, str) else ""
+    near = difflib.get_close_matches(text, names, n=1)
+    near += [name for name in names if len(name) > 2 and name in text]
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 class Constraint:
@@ -74,7 +91,11 @@ class Constraint:
 
 
 def _value_hint(name: str, value: Any) -> str:
-    """Return advice for a value that is valid in other libraries."""
+    """Return advice for a value that is valid in other libraries.
+
+    The name of a parameter is the last part of a key, such as model.alpha.
+    """
+    name = name.rpartition(".")[2]
     if name == "stop_words" and isinstance(value, str):
         return (
             ": streamnb has no lists of stop words; pass the words, such as "
@@ -147,6 +168,10 @@ class Choice(Constraint):
             return isinstance(value, kind) and value in choices and not truth
 
         super().__init__(fits, f"one of {', '.join(map(str, choices))}", none=none)
+        self._choices = choices
+
+    def _hint(self, name: str, value: Any) -> str:
+        return suggest(value, self._choices)
 
 
 class NameList(Constraint):
@@ -205,6 +230,10 @@ class ClassPrior(Constraint):
             return isinstance(value, Mapping) or (isinstance(value, str) and value in words)
 
         super().__init__(fits, f"one of {', '.join(words)}, or probabilities by class")
+        self._words = words
+
+    def _hint(self, name: str, value: Any) -> str:
+        return suggest(value, self._words) or super()._hint(name, value)
 
     def plain(self, value: Any) -> Any:
         """Return a word unchanged, and a mapping as pairs: labels need not be text."""

@@ -17,7 +17,16 @@ from streamnb.config.sections import (
     mapping_type,
     section_type,
 )
-from streamnb.constraints import MIN_POSITIVE, Boolean, Choice, Constraint, Integer, Number, Text
+from streamnb.constraints import (
+    MIN_POSITIVE,
+    Boolean,
+    Choice,
+    Constraint,
+    Integer,
+    Number,
+    Text,
+    suggest,
+)
 from streamnb.corpus import KINDS
 from streamnb.corpus.order import ORDERS
 from streamnb.features.mail_words import MailTokenizer
@@ -51,7 +60,10 @@ def _convert_order(path: str, value: Any) -> Any:
     kind, colon, seed = str(value).partition(":")
     has_seed = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
     if kind not in ORDERS or (colon and not has_seed):
-        raise ValueError(f"{path}: expected one of {', '.join([*ORDERS, 'shuffled:SEED'])}")
+        raise ValueError(
+            f"{path}: expected one of {', '.join([*ORDERS, 'shuffled:SEED'])}"
+            f"{suggest(kind, ORDERS)}"
+        )
     return value
 
 

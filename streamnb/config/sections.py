@@ -10,13 +10,21 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
-from streamnb.constraints import Choice, ClassPrior, Constraint, describe
+from streamnb.constraints import Choice, ClassPrior, Constraint, describe, suggest
 from streamnb.errors import ConfigError
 
 # Converts the plain data below a path; raises ValueError with that path.
 Converter = Callable[[str, Any], Any]
 
 _REQUIRED: Any = object()
+# Names that other programs have for the words of keys.
+_SYNONYMS = {
+    "target": "label", "labels": "label", "y": "label", "features": "columns", "x": "columns",
+    "sep": "delimiter", "separator": "delimiter", "file": "path", "filename": "path",
+    "na_values": "missing", "na": "missing", "dec": "decimal", "lowercase": "casefold",
+    "ngram_range": "ngrams", "laplace": "alpha", "smoothing": "alpha", "random_state": "seed",
+    "fit_prior": "prior", "class_prior": "prior", "priors": "prior", "test_size": "test",
+}  # fmt: skip
 
 
 class Key(NamedTuple):
@@ -112,8 +120,12 @@ class Section:
     def suggest_key(self, name: str) -> str:
         """Return a hint for an unknown key: the nearest key, or all keys."""
         known_names = list(self.declared_keys)
-        close = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
-        return f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known_names)}"
+        word = _SYNONYMS.get(name.lower(), name.lower())
+        near = [key_name for key_name in known_names if word in key_name.split("_")]
+        near = near or difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
+        if near:
+            return f"did you mean {' or '.join(map(repr, near))}?"
+        return f"known keys: {', '.join(known_names)}"
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -224,14 +236,20 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         if data is None:  # for example, all its keys are commented out
             data = {}
         if not isinstance(data, dict):
-            raise ValueError(f"{path}: expected keys and values, 'key: value'")
+            keys = classes[0].declared_keys
+            name = "kind" if "kind" in keys else next(iter(keys))
+            example = f"such as {{{name}: {data}}}" if isinstance(data, str) else "'key: value'"
+            raise ValueError(f"{path}: expected keys and values, {example}")
         if not kinds:
             return classes[0].from_dict(path, data)
         kind = data.get("kind", default)
         if kind is None:
             raise ValueError(f"{path}.kind: missing; set it to one of {', '.join(kinds)}")
         if not isinstance(kind, str) or kind not in kinds:
-            raise ValueError(f"{path}.kind: {describe(kind)} is not one of {', '.join(kinds)}")
+            raise ValueError(
+                f"{path}.kind: {describe(kind)} is not one of {', '.join(kinds)}"
+                f"{suggest(kind, kinds)}"
+            )
         return kinds[kind].from_dict(path, data)
 
     return convert
@@ -248,7 +266,8 @@ def list_type(
             return None
         if not isinstance(data, (list, tuple)) or len(data) < min_length:
             expected = f"a list of {min_length} values or more" if min_length else "a list"
-            raise ValueError(f"{path}: {describe(data)} is not {expected}")
+            hint = f"; write [{data}]" if isinstance(data, str) and data and min_length < 2 else ""
+            raise ValueError(f"{path}: {describe(data)} is not {expected}{hint}")
         return tuple(convert_item(f"{path}[{i}]", item) for i, item in enumerate(data))
 
     return convert

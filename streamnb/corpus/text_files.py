@@ -54,7 +54,7 @@ _FOREIGN_FILES = {
     ),
     **dict.fromkeys((".xls", ".xlsb"), "a spreadsheet; save it as CSV"),
     **dict.fromkeys(
-        (".dta", ".feather", ".pickle", ".pkl", ".sas7bdat", ".sav"),
+        (".dta", ".feather", ".pickle", ".pkl", ".sas7bdat"),
         "not text; read it with pandas, and write it with to_csv(index=False)",
     ),
 }
