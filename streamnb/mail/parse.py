@@ -368,7 +368,7 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type, is_vague = "text/plain", True
-        data, start, end = self.text_of_files(part, data, start, end)
+        data, start, end = _slice_of_text(part, data, start, end)
         files = find_files(part, data, start, end)
         if files:
             text = remove_files(data, start, end, files)
@@ -383,21 +383,6 @@ class _Parser:
             self.add_leaf(
                 attachment, (data, file.start, file.end, depth, "", "part"), is_vague=True
             )
-
-    def text_of_files(
-        self, part: Part, data: bytes, start: int, end: int
-    ) -> tuple[bytes, int, int]:
-        """Return the slice of a part; decoded if it is plain text, which can have files."""
-        is_plain = part.content_type == "text/plain"
-        encoding = transfer_encoding(part.index) if is_plain else b""
-        if encoding not in _ENCODED:
-            return data, start, end
-        self.decoded_budget -= end - start
-        has_files = encoding == b"base64" or data.find(b"\nbegin ", max(start - 1, 0), end) >= 0
-        if not has_files or self.decoded_budget < 0:
-            return b"", 0, 0
-        text = convert_line_ends(decode_transfer(data[start:end], encoding))
-        return text, 0, len(text)
 
     def add_message(self, part: Part, content: _Slice) -> None:
         """Add the header of an attached message, and put the message on the stack."""
@@ -517,6 +502,18 @@ def _decoded_sample(index: Index, content: _Slice) -> bytes:
     data, start, end, *_ = content
     sample = data[start : min(end, start + 2 * SNIFFED)]
     return decode_transfer(sample, transfer_encoding(index))
+
+
+def _slice_of_text(part: Part, data: bytes, start: int, end: int) -> tuple[bytes, int, int]:
+    """Return the slice of a part; decoded if it is plain text that can have uuencoded files."""
+    is_plain = part.content_type == "text/plain"
+    encoding = transfer_encoding(part.index) if is_plain else b""
+    if encoding not in _ENCODED:
+        return data, start, end
+    if encoding != b"base64" and data.find(b"\nbegin ", max(start - 1, 0), end) < 0:
+        return b"", 0, 0
+    text = convert_line_ends(decode_transfer(data[start:end], encoding))
+    return text, 0, len(text)
 
 
 def _begins_as_message(index: Index, content: _Slice) -> bool:
