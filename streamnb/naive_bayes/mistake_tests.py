@@ -29,15 +29,16 @@ class MistakeTests(OnlineEstimator):
 
     Wrong labels are random: of the messages of a class, a fraction e has one. If messages of a
     class get another label from now on, every prediction of this class is a mistake. If texts of
-    all classes quote a text, most predictions of these messages are mistakes. These labels are
-    correct, and the model has to learn them.
+    all classes quote a text, most predictions of these messages are mistakes. If messages change
+    their language, most predictions of all messages are. These labels are correct, and the model
+    has to learn them.
 
     So a cumulative sum of log-likelihood ratios (Page 1954) tests each pair of a predicted class
-    and a label. Others test groups of similar messages: in each view, those with the same smallest
-    fingerprint modulo 32 (Broder 1997). One hypothesis says that a label is wrong with the
-    probability e; the other one says (1 + e) / 2. The sums are never below 0, and e is at least .1,
-    so a mistake adds at most log 5.5. As a sum rises from that of 10 mistakes to that of 13, the
-    weight of the label noise falls to 0.
+    and a label. Another sum tests all messages. Others test groups of similar messages: in each
+    view, those with the same smallest fingerprint modulo 32 (Broder 1997). One hypothesis says that
+    a label is wrong with the probability e; the other one says (1 + e) / 2. The sums are never
+    below 0, and e is at least .1, so a mistake adds at most log 5.5. As a sum rises from that of 10
+    mistakes to that of 13, the weight of the label noise falls to 0.
 
     A mistake counts with the probability that its label is wrong, and a correct prediction with its
     own probability.
@@ -53,6 +54,8 @@ class MistakeTests(OnlineEstimator):
     >>> tests = MistakeTests()
     >>> for _ in range(13):
     ...     _ = tests.learn(0, 1, (), 1.0, 0.01, 1)
+    ...     for _ in range(3):
+    ...         _ = tests.learn(1, 1, (), 1.0, 0.01, 1)
     >>> tests.noise_weight(0, 1, ()), tests.noise_weight(1, 0, ())
     (0.0, 1.0)
     """
@@ -69,8 +72,8 @@ class MistakeTests(OnlineEstimator):
         self._sums: dict[int, dict[int, float]] = {}
 
     def _groups(self, views: tuple[TokenCounts, ...]) -> list[Key]:
-        """Return the key of a message's group in each view that has features."""
-        groups = _core.message_groups(views, self.GROUPS)
+        """Return a message's keys: its group in each view that has features, and all messages."""
+        groups = [*_core.message_groups(views, self.GROUPS), 0]
         return [(-1 - i, group) for i, group in enumerate(groups) if group >= 0]
 
     def _sum(self, key: Key) -> float:

@@ -20,12 +20,12 @@ proba = st.floats(0, 1)
 updates = st.tuples(st.integers(0, 3), st.integers(0, 3), views, proba, st.floats(0, 0.49))
 
 
-def stream(n, seed, own=0.7):
-    """Return texts of six words; a word is of the text's class with the probability `own`."""
+def stream(n, seed, own=0.7, n_words=6):
+    """Return texts; a word is of the text's class with the probability `own`."""
     draw = random.Random(seed)
     messages = []
     for label in draw.choices(LABELS, k=n):
-        classes = [label if draw.random() < own else draw.choice(LABELS) for _ in range(6)]
+        classes = [label if draw.random() < own else draw.choice(LABELS) for _ in range(n_words)]
         messages.append((" ".join(f"{name}{draw.randrange(20)}" for name in classes), label))
     return messages
 
@@ -65,6 +65,14 @@ def test_texts_of_all_classes_with_the_same_quote_are_learned():
     assert accuracy(model, messages[300:]) > 0.9
 
 
+def test_messages_in_another_language_are_learned():
+    model = TextClassifier()
+    accuracy(model, stream(400, seed=1, own=0.5, n_words=40))
+    messages = [(text[::-1], label) for text, label in stream(150, seed=2, own=0.5, n_words=40)]
+    accuracy(model, messages[:50])
+    assert accuracy(model, messages[50:]) > 0.8
+
+
 def test_random_labels_are_not_believed():
     model = trained(400)
     draw = random.Random(6)
@@ -77,13 +85,22 @@ def test_random_labels_are_not_believed():
 
 def test_a_sum_needs_more_than_ten_mistakes():
     tests = MistakeTests()
-    for _ in range(10):
-        tests.learn(0, 1, (), 1.0, 0.0, 1)
-    assert tests.noise_weight(0, 1, ()) > 0.98
-    for _ in range(3):
-        tests.learn(0, 1, (), 1.0, 0.0, 1)
+    for n_mistakes in (10, 3):
+        assert tests.noise_weight(0, 1, ()) > 0.98
+        for step in n_mistakes * ([(0, 1)] + 3 * [(2, 2)]):
+            tests.learn(*step, (), 1.0, 0.0, 1)
     assert tests.noise_weight(0, 1, ()) < 0.02
-    assert tests.noise_weight(0, 2, ()) == tests.noise_weight(1, 1, ()) == 1
+    assert tests.noise_weight(0, 2, ()) == tests.noise_weight(1, 2, ()) == 1
+
+
+def test_a_sum_of_all_messages_needs_more_than_ten_mistakes():
+    tests = MistakeTests()
+    for label in range(2, 12):
+        tests.learn(0, label, (), 1.0, 0.0, 1)
+    assert tests.noise_weight(1, 0, ()) > 0.98
+    for label in range(2, 5):
+        tests.learn(1, label, (), 1.0, 0.0, 1)
+    assert tests.noise_weight(1, 0, ()) < 0.02
 
 
 def test_correct_predictions_reset_the_sums():
