@@ -68,6 +68,13 @@ def quoted(stream):
     return stream[:middle] + later
 
 
+def translated(stream):
+    """Return the stream with each word of its second half reversed, as if in another language."""
+    middle = len(stream) // 2
+    later = [(" ".join(w[::-1] for w in t.split()), y, z) for t, y, z in stream[middle:]]
+    return stream[:middle] + later
+
+
 def shapes(stream, rarest):
     """Return each shape's messages (text, true label, given label) and its options of `figures`."""
     draw = random.Random(2)
@@ -80,17 +87,27 @@ def shapes(stream, rarest):
         "5 labels of each class, held back": (stream, {"chooses": few, "is_held_back": True}),
         "labels of errors only, held back": (stream, {"chooses": errors, "is_held_back": True}),
         "labels of unsure messages, held back": (stream, {"chooses": unsure, "is_held_back": True}),
-        "200, then labels of one class": (stream, {"chooses": one_class, "is_held_back": True}),
+        "200 labels of all classes, then labels of one class, held back": (
+            stream,
+            {"chooses": one_class, "is_held_back": True},
+        ),
         "labels 100 messages late": (stream, {"delay": 100}),
         "5 % of labels wrong": (wrong_labels(stream, 0.05), {}),
         "30 % of labels wrong": (wrong_labels(stream, 0.3), {}),
-        "30 % of one class wrong": (wrong_labels(stream, 0.3, rarest), {}),
-        "a tenth of one class": (thin, {}),
-        "3 words of each text": ([(" ".join(t.split()[:3]), y, z) for t, y, z in stream], {}),
-        "20 texts joined": (joined(stream, 20), {}),
+        "30 % of the labels of the rarest class wrong": (wrong_labels(stream, 0.3, rarest), {}),
+        "nine of ten messages of the rarest class left out": (thin, {}),
+        "only the first 3 words of each text": (
+            [(" ".join(t.split()[:3]), y, z) for t, y, z in stream],
+            {},
+        ),
+        "20 texts of a class joined into one": (joined(stream, 20), {}),
         "300 texts, 5 times each": (copies, {}),
-        "two classes exchanged at half": (exchanged(stream), {}),
-        "a quote in half of the second half": (quoted(stream), {}),
+        "from the middle on, two classes exchange their labels": (exchanged(stream), {}),
+        "in the second half, half of the messages quote the same text": (quoted(stream), {}),
+        "from the middle on, each word is reversed, as in another language": (
+            translated(stream),
+            {},
+        ),
     }
 
 
