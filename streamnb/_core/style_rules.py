@@ -87,7 +87,7 @@ def read_selector(selector: bytes) -> list[Compound] | None:
     selector = selector.strip()
     if len(selector) > _MAX_SELECTOR:
         return None
-    if b":" in selector:
+    if selector.find(b":") >= 0:
         selector = _SINGLE_IS.sub(rb"\1", _ROOT.sub(b"html", selector))
     compounds: list[Compound] = []
     combinator, atoms, excluded = b"", set[bytes](), list[frozenset[bytes]]()

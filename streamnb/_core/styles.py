@@ -482,13 +482,14 @@ def _remove_properties(pending: bytes, names: frozenset[bytes]) -> bytes:
 
 def combine_styles(sheet_style: Style, own: bytes, important_style: Style) -> Style:
     """Return the style of an element with a style attribute and rules of style sheets."""
-    if b"!" not in own:
-        return cascade((sheet_style, read_style(own), important_style))
     normal, important = split_importance(own)
     return cascade((sheet_style, read_style(normal), important_style, read_style(important)))
 
 
 def split_importance(declarations: bytes) -> tuple[bytes, bytes]:
+    """Return the declarations that are not important, and those that are."""
+    if declarations.find(b"!") < 0:
+        return declarations, b""
     parts = declarations.split(b";")
     return (
         b";".join(part for part in parts if b"!" not in part),

@@ -135,10 +135,10 @@ def decode_words(value: bytes, fallback: str = "") -> str:
     >>> decode_words(b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?= aus =?iso-8859-1?b?S/ZsbiE=?=")
     'Grüße aus Köln!'
     """
-    if b"=?" in value and b"=\n" in value:
+    if value.find(b"=?") >= 0 and value.find(b"=\n") >= 0:
         value = _BROKEN_WORD.sub(lambda word: _SOFT_BREAK.sub(b"", word[0]), value)
     value = value.replace(b"\n", b"")
-    if b"=?" not in value:
+    if value.find(b"=?") < 0:
         return normalize_nfc(decode_text(value, "", fallback))
     text = _decode_runs(value, fallback)
     if "=?" in text and text.isascii() and _ENCODED_WORD.search(text.encode()):
@@ -278,7 +278,7 @@ def decode_transfer(data: bytes, encoding: bytes) -> bytes:
 
 
 def _plain(text: bytes) -> bool:
-    return text.isascii() and not any(mark in text for mark in (b"=?", b"\n", b"\x1b$", b"~{"))
+    return text.isascii() and max(map(text.find, (b"=?", b"\n", b"\x1b$", b"~{"))) < 0
 
 
 def transfer_encoding(index: Mapping[bytes, bytes]) -> bytes:
@@ -371,7 +371,7 @@ def parameters(value: bytes, fallback: str = "") -> Mapping[str, str]:
     >>> parameters(b"text/plain; charset=utf-8; name*0*=utf-8''caf%C3; name*1*=%A9.txt")
     mappingproxy({'charset': 'utf-8', 'name': 'café.txt'})
     """
-    if b";" not in value:
+    if value.find(b";") < 0:
         return _NO_PARAMETERS
     read = _common_parameters if len(value) <= 200 else _read_parameters
     return read(value, fallback)

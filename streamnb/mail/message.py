@@ -134,7 +134,7 @@ class Part:
     def _plain_content(self) -> bytes:
         """The content as plain text or HTML, without line breaks within words."""
         value = self.index.get(b"content-type", b"")
-        if self.content_type not in FORMATTED_TYPES and b"delsp" not in value.lower():
+        if self.content_type not in FORMATTED_TYPES and value.lower().find(b"delsp") < 0:
             return self.content
         from streamnb.mail.text_formats import convert_format  # here: few mails need it
 
