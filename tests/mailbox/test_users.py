@@ -13,7 +13,14 @@ import pytest
 from commands import streamnb_command
 
 from streamnb import Mailbox, MailClassifier
-from streamnb.errors import BusyError, ConfigError, ModelFileError, StateError, StreamNBError
+from streamnb.errors import (
+    BusyError,
+    ConfigError,
+    ModelFileError,
+    OutputError,
+    StateError,
+    StreamNBError,
+)
 from streamnb.mailbox.batch import LabelledMessage
 from streamnb.mailbox.blend import GAINS, Opinion, blend_scores, evidence_of
 from streamnb.mailbox.digest import digest
@@ -476,6 +483,21 @@ def test_a_damaged_table_of_the_site_leaves_users_their_own(users, site_db, tabl
             assert box.learn(HAM % i, "ham").result == "learned"
     assert mailboxes.judge("ann", SPAM % 99, JudgeOptions(reasons=3)).mark == "S"
     assert warnings
+    mailboxes.close()
+
+
+def test_the_site_gives_the_verdict_if_a_database_cannot_be_created(users, site, monkeypatch):
+    """The first message to a user can meet a full disk."""
+
+    def fail(*_):
+        raise OutputError("the disk is full; nothing was changed")
+
+    warnings = []
+    mailboxes = Mailboxes(None, SiteModel(site), warn=warnings.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(mailboxes, "_acquire", fail)
+        assert mailboxes.judge("ann", SPAM % 99, None).mark == "S"
+    assert "the disk is full" in warnings[0]
     mailboxes.close()
 
 

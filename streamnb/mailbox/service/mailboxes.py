@@ -264,8 +264,8 @@ class Mailboxes:
     ) -> Response:
         """Return the verdict of a user's mailbox, or of the only one; `file` as for `borrow`.
 
-        The site's model gives the verdict if the user cannot have a database, or if the database is
-        damaged or cannot be reached.
+        The site's model gives the verdict if the database is damaged or cannot be reached or
+        created, or if the user cannot have one.
         """
         options = options or JudgeOptions()
         if not self._is_guest(user):
@@ -274,7 +274,7 @@ class Mailboxes:
                     response = judge(mailbox, message, options)
                 self._damaged_users.discard(user)
                 return response
-            except (BusyError, DamagedDatabaseError) as error:
+            except (BusyError, DamagedDatabaseError, OutputError) as error:
                 if isinstance(error, DamagedDatabaseError) and not self.is_single:
                     self._damaged_users.add(user)
                 if self._site() is None:
