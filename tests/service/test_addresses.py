@@ -163,6 +163,19 @@ def test_databases_move_to_whole_addresses_by_the_guide(repository, tmp_path):
             assert box.classifier.messages()["spam"] == 1
 
 
+def test_a_user_and_a_domain_are_renamed_by_the_guide(repository, tmp_path):
+    guide = (repository / "docs" / "guides" / "many-users.md").read_text(encoding="utf-8")
+    script = re.search(r"<!-- rename -->\n```sh\n(.*?)```", guide, re.S)[1]
+    for name in ("ann", "joann", "anna.org", "bob@example.org", "cat@other.test"):
+        (tmp_path / f"{name}.db").touch()
+        (tmp_path / f"{name}.db.token").touch()
+    script = script.replace("/var/lib/streamnb/users", str(tmp_path))
+    subprocess.run(["sh", "-euc", script], check=True)
+    names = ["anna", "anna.org", "bob@example.com", "cat@other.test", "joann"]
+    expected = [f"{name}.db{end}" for name in names for end in ("", ".token")]
+    assert sorted(os.listdir(tmp_path)) == sorted(expected)
+
+
 def test_mail_of_three_domains_is_classified_by_its_owners(serve, lmtp_sink, tmp_path, aliases):
     users, path = tmp_path / "users", tmp_path / "in"
     for name, labels in (("bob@example.org", ("spam", "ham")), ("bob@other.test", ("ham", "spam"))):
