@@ -159,7 +159,7 @@ def test_a_wrong_request_gives_an_error_of_one_line(predicting, tmp_path, body):
     {
         '{"text": "a", "text": "b"}': "the body: the key 'text' occurs twice",
         '{"text": "a"} {"text": "b"}': "the body: not JSON: Extra data",
-        '{"texts": ["a", 1]}': "texts[1]: text: expected a string, not a number",
+        '{"texts": ["a", 1]}': "texts[1]: expected a string, not a number",
     }.items(),
 )
 def test_an_error_of_the_api_names_the_part_of_the_body(predicting, tmp_path, body, error):

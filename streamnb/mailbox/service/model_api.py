@@ -70,7 +70,7 @@ class TextPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, whether it is unsure, and the probability of each class."""
         if not isinstance(example, str):
-            raise RequestError(f"text: expected a string, not {_json_kind(example)}")
+            raise RequestError(f"expected a string, not {_json_kind(example)}")
         # JSON can contain half a surrogate pair
         text = example.encode("utf-8", "replace").decode()
         verdict = self.classifier.classify(text, reasons=reasons)
@@ -103,10 +103,10 @@ class RowPredictor:
     def predict(self, example: Any, reasons: int) -> dict[str, Any]:
         """Return label, probability, and the probability of each class."""
         if not isinstance(example, dict):
-            raise RequestError(f"row: expected an object, not {_json_kind(example)}")
+            raise RequestError(f"expected an object, not {_json_kind(example)}")
         for name, value in example.items():
             if not isinstance(value, _SCALARS):
-                raise RequestError(f"row: {name!r:.60}: expected a scalar, not {_json_kind(value)}")
+                raise RequestError(f"{name!r:.60}: expected a scalar, not {_json_kind(value)}")
         if self._features is not None:
             example = {self._feature(name): value for name, value in example.items()}
         try:
@@ -116,7 +116,7 @@ class RowPredictor:
                 return _prediction(label, probabilities)
             pairs = self.model.explain_one(example).top_features(label, len(example))
         except (TypeError, ValueError) as error:
-            raise RequestError(f"row: {error!s:.200}") from None
+            raise RequestError(f"{error!s:.200}") from None
         pairs = sorted(pairs, key=lambda pair: -abs(pair[1]))[:reasons]
         return _prediction(label, probabilities) | {"reasons": _reasons(pairs)}
 
@@ -132,7 +132,7 @@ class RowPredictor:
             if close
             else f"it has {', '.join(sorted(features))[:200]}"
         )
-        raise RequestError(f"row: the model has no feature {key!r:.60}; {hint}")
+        raise RequestError(f"the model has no feature {key!r:.60}; {hint}")
 
 
 def _reasons(pairs: Iterable[tuple[Any, float]]) -> list[dict[str, Any]]:
@@ -180,17 +180,25 @@ def predict_all(predictor: Predictor, body: bytes) -> dict[str, Any]:
     if type(reasons) is not int or not 0 <= reasons <= _MOST_REASONS:
         raise RequestError(f"reasons: expected a number from 0 to {_MOST_REASONS}")
     if key in request:
-        return predictor.predict(request[key], reasons)
+        return _predict_named(predictor, key, request[key], reasons)
     examples = request[f"{key}s"]
     if not isinstance(examples, list) or len(examples) > _MOST_EXAMPLES:
         raise RequestError(f"{key}s: expected a list of at most {_MOST_EXAMPLES:,} items")
-    predictions = []
-    for index, example in enumerate(examples):
-        try:
-            predictions.append(predictor.predict(example, reasons))
-        except RequestError as error:
-            raise RequestError(f"{key}s[{index}]: {error}") from None
-    return {"predictions": predictions}
+    names = [f"{key}s[{index}]" for index in range(len(examples))]
+    return {
+        "predictions": [
+            _predict_named(predictor, name, example, reasons)
+            for name, example in zip(names, examples, strict=True)
+        ]
+    }
+
+
+def _predict_named(predictor: Predictor, name: str, example: Any, reasons: int) -> dict[str, Any]:
+    """Return the prediction of an example; an error begins with its name in the request."""
+    try:
+        return predictor.predict(example, reasons)
+    except RequestError as error:
+        raise RequestError(f"{name}: {error}") from None
 
 
 def openapi(predictor: Predictor) -> dict[str, Any]:
