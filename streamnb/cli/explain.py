@@ -71,8 +71,10 @@ def explain(names: tuple[str, ...], model_file: str | None, max_tokens: int, as_
         )
         raise click.UsageError(f"{problem}, such as: streamnb explain {model_file or ''} mail.eml")
     content = read_one(messages[0])
+    if not content.strip():
+        raise CorpusError(f"{messages[0]}: there is no text to explain")
     with _open_classifier(model_file) as (name, classifier):
-        if content and messages[0].lower().endswith(TABLE_SUFFIXES):
+        if messages[0].lower().endswith(TABLE_SUFFIXES):
             raise CorpusError(
                 f"{messages[0]}: not a message: a table; label its rows with `streamnb predict`"
             )

@@ -345,6 +345,19 @@ def test_questions_are_prepared_as_the_table_is(experiments):
         assert answer.probabilities["m"]["1"] > 0.6
 
 
+@pytest.mark.parametrize("value", ["sunny", "Sunny", "fog"])
+def test_a_question_with_an_unknown_level_is_reported(experiments, value):
+    config_data = {
+        "data": {"kind": "table", "path": configured(experiments, "weather").data.path},
+        "models": {"m": {"kind": "categorical"}},
+        "splits": {"kind": "none"},
+        "queries": [{"outlook": value}],
+    }
+    notes = run(build_experiment(config_data)).notes
+    expected = f"queries: 'outlook': no row of the table has {value!r}, but overcast, rainy, sunny"
+    assert notes == ([] if value == "sunny" else [expected])
+
+
 def test_questions_of_the_textbooks_have_their_answers(experiments):
     words = run(configured(experiments, "words"))
     (answer,) = words.answers
@@ -755,7 +768,7 @@ MISUSES = {
     "asked in numbers": (
         ["{weather}", "--set", "queries=[{windy: yes}]"],
         2,
-        "queries: 'windy': True is not text, but FALSE, TRUE are text; put it in quotes",
+        "queries: 'windy': True is not text; write one of these in quotes: FALSE, TRUE",
     ),
     "nothing": (
         ["{weather}", "--set", "splits={kind: none}", "--set", "queries=[]"],

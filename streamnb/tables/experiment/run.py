@@ -152,7 +152,11 @@ def _query_rows(examples: Examples, queries: tuple[dict[str, Any], ...]) -> Colu
             if name not in names:
                 raise ConfigError(f"queries: {examples.describe_unknown(name)}")
             j = names.index(name)
-            cells[i, j] = _query_value(f"queries: {name!r:.80}", value, values[:, j].tolist())
+            path, column = f"queries: {name!r:.80}", values[:, j].tolist()
+            cell = cells[i, j] = _query_value(path, value, column)
+            if isinstance(cell, str) and cell not in column:
+                note = f"{path}: no row of the table has {cell!r:.80}, but {_levels(column)}"
+                examples.notes.append(note)
     query_rows = Columns(names, cells)
     return query_rows if values.dtype == object else Columns(names, query_rows.numbers())
 
@@ -168,11 +172,15 @@ def _query_value(path: str, value: Any, column: list[Any]) -> Any:
             raise ConfigError(f"{path}: {value!r:.80} is larger than 1e100")
         return float(value)
     if not isinstance(value, str):
-        levels = ", ".join(sorted({cell for cell in column if cell is not None})[:20])
         raise ConfigError(
-            f"{path}: {value!r:.80} is not text, but {levels} are text; put it in quotes"
+            f"{path}: {value!r:.80} is not text; write one of these in quotes: {_levels(column)}"
         )
     return value
+
+
+def _levels(column: list[Any]) -> str:
+    """Return the first levels of a column as text."""
+    return ", ".join(sorted({cell for cell in column if cell is not None})[:20])
 
 
 OnTrial = Callable[[int, int], None]
