@@ -46,13 +46,7 @@ _NAMED_POSITIONS = {
     b":nth-child(even)": b":nth-child(2n)",
 }
 _ROOT = re.compile(rb"(?:html)?:root\b", re.I)
-_IS = rb":(?:is|where|-webkit-any|matches)\("
-# A compound in :is(); a tag only where the compound around it begins.
-_SINGLE_IS = re.compile(
-    rb"(?:(?<![^\s>+~(])%b\s*|%b\s*(?![\sa-z*]))([^\s(),>+~]+)\s*\)" % (_IS, _IS), re.I
-)
-_LIST_IS = re.compile(rb"([^()]*%b)([^()]*,[^()]*)(\).*)" % _IS, re.I | re.S)
-_LISTED = re.compile(rb"(?:[^,()]++|\([^()]*+\)|[()])++")
+_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)", re.I)
 _MARKED = re.compile(rb"\xff(.)", re.S)
 
 
@@ -118,26 +112,6 @@ def read_selector(selector: bytes) -> list[Compound] | None:
     if not (atoms or excluded):
         return None
     return [*compounds, Compound(combinator, frozenset(atoms), tuple(dict.fromkeys(excluded)))]
-
-
-def split_selectors(selectors: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the selectors of a list and their cost; one with a list in :is() once for each item.
-
-    The cost is that of the same sheet without :is(), at two bytes a selector.
-
-    Examples
-    --------
-    >>> list(split_selectors(b"a, p:is(.b,.c)"))
-    [(b'a', 1), (b' p:is(.b)', 5), (b' p:is(.c)', 5)]
-    """
-    for match in _LISTED.finditer(selectors):
-        selector = match[0]
-        parts = _LIST_IS.fullmatch(selector) if len(selector) <= _MAX_SELECTOR else None
-        if parts is None:
-            yield selector, 1
-            continue
-        for item in parts[2].split(b","):
-            yield parts[1] + item + parts[3], len(parts[1] + item + parts[3]) // 2 + 1
 
 
 def _normalize(condition: bytes) -> bytes | None:
@@ -315,12 +289,11 @@ class StyleRules:
             style, important_style = map(read_style, split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
-            for selector, cost in split_selectors(selectors):
-                self._selectors_left -= cost
-                if self._selectors_left < 0:
-                    break
+            every_selector = selectors.split(b",", self._selectors_left)[: self._selectors_left]
+            self._selectors_left -= len(every_selector)
+            for selector in every_selector:
                 self._add_rule(selector, style, important_style)
-            if self._selectors_left < 0:
+            if not self._selectors_left:
                 break
         if before == (self._order, self.has_unknown_background):
             return False
