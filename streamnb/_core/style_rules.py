@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from streamnb._core.style_values import INHERITED
@@ -46,7 +47,17 @@ _NAMED_POSITIONS = {
     b":nth-child(even)": b":nth-child(2n)",
 }
 _ROOT = re.compile(rb"(?:html)?:root\b", re.I)
-_SINGLE_IS = re.compile(rb":(?:is|where|-webkit-any|matches)\(([^(),]*)\)", re.I)
+_IS = rb":(?:is|where|-webkit-any)\("
+# One compound in :is(); a tag only where the compound around it begins. No name continues it.
+_SINGLE_IS = re.compile(
+    rb"(?:(?<![^\s>+~(])%b\s*|%b\s*(?=[.#\[:]))([^\s(),>+~]+)\s*\)(?![\w\x80-\xff-])" % (_IS, _IS),
+    re.I,
+)
+# An item of a list; all that follows an unclosed bracket or quotation mark is one item.
+_LIST_ITEM = re.compile(
+    rb"(?:[^,()\[\"']++|\"[^\"]*+\"|'[^']*+'|\[(?:[^\]\"']++|\"[^\"]*+\"|'[^']*+')*+\]|\((?:[^()]++|\([^()]*+\))*+\)|[()\[\"'].*+)++",
+    re.S,
+)
 _MARKED = re.compile(rb"\xff(.)", re.S)
 
 
@@ -289,9 +300,8 @@ class StyleRules:
             style, important_style = map(read_style, split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
-            every_selector = selectors.split(b",", self._selectors_left)[: self._selectors_left]
-            self._selectors_left -= len(every_selector)
-            for selector in every_selector:
+            for selector in islice(_LIST_ITEM.findall(selectors), self._selectors_left):
+                self._selectors_left -= 1
                 self._add_rule(selector, style, important_style)
             if not self._selectors_left:
                 break
@@ -486,7 +496,7 @@ def _nested_selector(preludes: list[bytes]) -> bytes:
         return b":unknown"
     return b",".join(
         inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()
-        for inner in selectors[-1].split(b",")
+        for inner in _LIST_ITEM.findall(selectors[-1])
     )
 
 

@@ -180,11 +180,13 @@ def charsets_of_words(value: bytes) -> Iterator[str]:
 
 
 def _is_whole(letters: bytes) -> bool:
-    """Return True if letters of base64 with any padding encode whole bytes.
+    """Return True if letters of base64, with or without padding, encode whole bytes.
 
-    The last letter has more bits than the last byte needs; these must be 0.
+    The last letter has more bits than the last byte needs; these must be 0. Three signs of padding
+    are too many for any data, so they are ignored.
     """
-    letters = letters.rstrip(b"=")
+    if letters.endswith(b"==="):
+        letters = letters.rstrip(b"=")
     count = len(letters) % 4
     return count == 0 or letters[-1:] in _LAST_LETTERS.get(count, ())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import re
 from typing import NamedTuple
 
@@ -9,9 +10,8 @@ from streamnb.mail.decode import transfer_encoding
 from streamnb.mail.message import Part
 from streamnb.patterns import lazy_pattern
 
-# The first two lines of a uuencoded file in plain text, and its last line.
-_UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n[!-M][ -`]{2,90}+\n", re.M)
-_UU_END = lazy_pattern(rb"\nend[ \t]*(?:\n|\Z)")
+# The first two lines of a uuencoded file in plain text.
+_UU_BEGIN = lazy_pattern(rb"^begin [0-7]{3,4} ([^\n]{1,200})\n(?=[!-M][ -`]{2,90}+\n)", re.M)
 _MAX_FILES = 100  # uuencoded files in a text
 
 
@@ -23,21 +23,45 @@ class UuencodedFile(NamedTuple):
     name: bytes
 
 
-def find_files(part: Part, data: bytes, start: int, end: int) -> list[UuencodedFile]:
-    """Return the files in the content of a part: a slice of data without transfer encoding."""
+def find_files(
+    part: Part, data: bytes, start: int, end: int, max_files: int
+) -> list[UuencodedFile]:
+    """Return the files in the content of a part: a slice of data without transfer encoding.
+
+    Text that only begins like a file is no file, because mail programs show it.
+    """
     files: list[UuencodedFile] = []
     if part.content_type != "text/plain" or data.find(b"begin ", start, end) < 0:
         return files
     if transfer_encoding(part.index) == b"x-uuencode":
         return files
     position = start
-    while begin := _UU_BEGIN.search(data, position, end):
-        last_line = _UU_END.search(data, begin.end() - 1, end)
-        if last_line is None or len(files) == _MAX_FILES:
-            break
-        position = last_line.end()
-        files.append(UuencodedFile(begin.start(), position, begin[1].replace(b'"', b"")))
+    while len(files) < min(max_files, _MAX_FILES) and (
+        begin := _UU_BEGIN.search(data, position, end)
+    ):
+        position, is_file = _read_lines(data, begin.end(), end)
+        if is_file:
+            files.append(UuencodedFile(begin.start(), position, begin[1].replace(b'"', b"")))
     return files
+
+
+def _read_lines(data: bytes, position: int, end: int) -> tuple[int, bool]:
+    """Return the position after the lines of a file, and whether its last line was read."""
+    while position < end:
+        line_end = data.find(b"\n", position, end)
+        next_position = end if line_end < 0 else line_end + 1
+        line = data[position:next_position].rstrip()
+        if line == b"end":
+            return next_position, True
+        try:
+            # Blanks at the end of a line can be missing, but hardly half of its letters.
+            is_encoded = not line or len(line) * 3 // 2 >= len(binascii.a2b_uu(line))
+        except binascii.Error:
+            is_encoded = False
+        if not is_encoded:
+            return position, False
+        position = next_position
+    return position, False
 
 
 def remove_files(data: bytes, start: int, end: int, files: list[UuencodedFile]) -> bytes:

@@ -425,6 +425,14 @@ def test_words_of_base64_without_padding_are_read_each(words):
     assert decode_words(value.removesuffix(b"?=") + b"===?=") == "".join(words)
 
 
+@pytest.mark.parametrize("text", ["Hi 12", "Grüße", "a", "ab", "abc"])
+def test_base64_may_be_split_between_any_two_letters(text):
+    letters = base64.b64encode(text.encode())
+    for cut in range(1, len(letters)):
+        value = b"=?utf-8?b?%b?= =?utf-8?b?%b?=" % (letters[:cut], letters[cut:])
+        assert decode_words(value) == text
+
+
 CAPITALS = {
     "Russian": (
         "ВНИМАНИЕ! СРОЧНО КУПИТЕ КВАРТИРУ",

@@ -15,6 +15,7 @@ HIDING = [
     ":nth-child(n)", ":nth-child(n+2)", ":nth-child(-n+2)", "p:nth-child(2n)", "body > div > p",
     "div>p", "body>div .x", "b + p", "b+.x", "b ~ p", ":first-child + p", "div > b + p",
     "html body p", "html > body p", ":root p", "*+p", "* ~ p", "b+*", "p:nth-child(2n\n+\t2)", "p:nth-child(n\t+ 2)", "div:nth-child(1) > p", "div:first-child p",
+    ":is(.x)", "div :where(p)", "b, div>:is( #i ):not(b)", "[title='q,r'],p", "b:not(:is(.q), b),p", 'a[title="],"],p',
 ]  # fmt: skip
 SHOWING = [
     "p:not(.x)", "p:not(p)", ".x:not(.y)", ":not(b):not(p):not(i):not(div):not(body)", "[titles]",
@@ -22,6 +23,8 @@ SHOWING = [
     "p:nth-child(1)", ":nth-child(odd).x", "p:first-child", "p:nth-child(3n)", "body > p", "html > p",
     "i + p", "i ~ p", "p + b", "* html p", "*+html p", "div:nth-child(2) p", "p:hover", "p::before",
     "p:visited", "*+b", "*~div", "p:nth-child(2n +\n1)", "a:not(p", "p:nth-child()", "[title", "p > ", "> b", "b + + p",
+    "h:is(1)", ".x:is(-y)", ".x:is(y)", ":is(p)re", ":is(.x)y", "b:not(:is(.q), p, .r)", "b:is(:not(.a), p, .q)", "[title='x,p,y']",
+    "div :not(:nth-child(7), p, .r)", "b:is(b, p", "b[title='b, p", "b:not(b, p, (", "[title=':is(.x),p']",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from streamnb import MailTokenizer
 from streamnb.features.grams import ByteGrams, WordPairs
 from streamnb.mail import parse, unwrap
 from streamnb.mail.decode import decode_words
+from streamnb.mail.parse import DEFAULT_LIMITS
 from streamnb.mailbox.digest import digest
 
 WORDS = "naïve crème lottery"
@@ -734,11 +735,26 @@ def test_uuencoded_files_in_a_text_are_attachments(line_end):
 
 @pytest.mark.parametrize("text", [
     b"begin 644 of them\nMany words\nend\n", b"begin 644 a\nMANY\n", b"begin\nend\n",
-    b"begin 644 a\n" * 1000,
+    b"begin 644 a\n" * 1000, b"begin 644 a\n#0V%T\nBuy cheap pills\nend\n", b"begin 644 a\n#0V%T\nBUY CHEAP PILLS\n`\nend\n",
 ])  # fmt: skip
 def test_text_that_only_begins_like_a_file_stays_text(text):
     [part] = parse(b"Subject: s\n\n" + text).parts
     assert part.text.encode() == text
+
+
+def test_blanks_at_the_ends_of_a_file_s_lines_can_be_missing():
+    lines = uuencoded(b"x.bin", b"abc" * 15 + b"cat" + bytes(2)).replace(b"`", b" ").split(b"\n")
+    raw = b"Subject: s\n\nBefore\n" + b"\n".join(line.rstrip() for line in lines)
+    assert [part.filename for part in parse(raw).parts] == ["", "x.bin"]
+
+
+def test_files_in_text_are_bounded_in_number():
+    files = uuencoded(b"x.bin", b"abc") * 90
+    boundary = b"Content-Type: multipart/mixed; boundary=b\n\n"
+    raw = boundary + b"".join(b"--b\n\n" + files for _ in range(90))
+    mail = parse(raw)
+    assert len(mail.parts) <= DEFAULT_LIMITS.parts + 1
+    assert "begin 644 x.bin" in mail.text
 
 
 def test_an_encoded_byte_may_be_cut_between_words():
