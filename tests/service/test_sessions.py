@@ -19,7 +19,7 @@ from serving import HAM, SPAM, MailServer, as_sent, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
-from streamnb.mailbox.service import next_hop, server, smtp_connection
+from streamnb.mailbox.service import next_hop, server
 from streamnb.mailbox.service import proxy as proxying
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
@@ -407,36 +407,6 @@ def test_a_client_that_sends_slowly_is_not_cut(relay, smtp_sink, monkeypatch):
             client.send(line)
         assert client.getreply()[0] == 250
     assert len(smtp_sink.messages) == 1
-
-
-def test_a_client_that_sends_slowly_gives_its_place_to_another_one(
-    mailboxes, smtp_sink, monkeypatch
-):
-    """It sends lines, but fewer bytes a second than a client must send while others wait."""
-    monkeypatch.setattr(smtp_connection, "_STRESS_S", 1.0)
-    hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
-    with (
-        listening("smtp", lambda: proxy(hop, mailboxes), limit=1) as port,
-        contextlib.closing(smtplib.SMTP("127.0.0.1", port, timeout=60)) as slow,
-    ):
-        for command in ("EHLO x", "MAIL FROM:<a@b.c>", "RCPT TO:<slow@d.e>", "DATA"):
-            slow.docmd(command)
-        is_delivered = threading.Event()
-
-        def send_slowly():
-            with contextlib.suppress(OSError):
-                while not is_delivered.wait(0.1):
-                    slow.sock.sendall(b"x\r\n")
-
-        thread = threading.Thread(target=send_slowly)
-        thread.start()
-        try:
-            with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
-                client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
-        finally:
-            is_delivered.set()
-            thread.join()
-    assert [recipients for recipients, _ in smtp_sink.messages] == [["ann@d.e"]]
 
 
 @pytest.mark.parametrize("early", [b"", b"QUIT\r\n", b"MAIL FROM:<c@d.e>\r\n", b"NOOP\r\n"])

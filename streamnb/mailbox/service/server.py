@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import select
 import signal
@@ -72,20 +71,12 @@ class Activity:
         self._last = time.monotonic()
 
     def touch(
-        self,
-        allowed_s: float = IDLE_S,
-        is_busy: bool = False,
-        is_opened: bool = False,
-        credit_s: float = math.inf,
+        self, allowed_s: float = IDLE_S, is_busy: bool = False, is_opened: bool = False
     ) -> None:
-        """Store the time of use of the connection, and its allowed idleness from now on.
-
-        At most `credit_s` seconds of idleness are forgiven, so a client that sends slowly becomes
-        overdue like one that sends nothing.
-        """
+        """Store the time of use of the connection, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
         self.is_busy, self.is_opened = is_busy, is_opened
-        self._last = min(time.monotonic(), self._last + credit_s)
+        self._last = time.monotonic()
 
     def overdue_s(self) -> float:
         """Return the seconds of idleness minus the allowed time; it can be negative."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, AnyStr
@@ -22,10 +20,6 @@ _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
 _REFUSED_DATA = ("552 Error: Too much mail data", "500 Line too long")  # its replies to content
 _LONGEST_LINE = 1 << 20
 _STRESS_S = 10.0  # seconds of silence within a message allowed while other clients wait
-# Bytes a second that a client must send while others wait, as in Postfix (smtpd_min_data_rate). At
-# half, slow clients hold their places for longer; at twice, old phone lines are too slow.
-_MIN_RATE = 500
-_TURN_S = 0.5  # seconds from a reply to the next command that do not count as idleness
 _MOST_LINES = 1_000_000  # lines of a message
 _CHECKED = ("SIZE", "BODY", "SMTPUTF8")  # parameters of MAIL that aiosmtpd checks
 _LONGEST_COMMAND = 2048  # bytes, as in Postfix; ORCPT can have 500 (RFC 3461, 4.2)
@@ -48,8 +42,6 @@ class SmtpConnection(SMTP):
     activity: Activity
     memory: MessageMemory
     is_new = True  # whether no message has begun
-    _is_resting = False  # whether the client has sent nothing since the last message
-    _turn_at = 0.0  # time of the client's last line or of the last reply
     received = lines = 0  # bytes and lines since the last command that started work
     _waiting_data: list[bytes] | None = None  # received data, while the message waits for memory
     _waiter: asyncio.Future[None]
@@ -72,7 +64,6 @@ class SmtpConnection(SMTP):
             if not await self.memory.take(len(self._waiting_data[0])):
                 self._refuse(b"452 4.3.1 too many large messages at once; try again later\r\n")
                 return
-            self._is_resting = True  # the client waited, too
             self._read(self._waiting_data.pop(0))
         self._waiting_data = None
         self._pause(False)
@@ -93,9 +84,7 @@ class SmtpConnection(SMTP):
     def _read(self, data: bytes) -> None:
         self.received += len(data)
         if b"\n" in data:
-            credit_s = math.inf if self._is_resting else len(data) / _MIN_RATE
-            self._is_resting = False
-            self._touch(True, credit_s)
+            self._touch(is_opened=True)
             self._restart_timeout()
         self.lines += data.count(b"\n")
         # stop reading this message, because the library stores each line separately
@@ -137,15 +126,14 @@ class SmtpConnection(SMTP):
             self._reset_timeout()
 
     def wait_for_hop(self) -> None:
-        """Turn this server's time limit off until the next hop answers a whole message."""
-        self._is_resting = True
+        """Turn this server's time limit off until the next hop answers."""
         if self._timeout_handle is not None:
             self._timeout_handle.cancel()
 
     def begin(self) -> None:
         """Expect another message."""
         self.is_new = False
-        self.activity.touch(_STRESS_S, is_busy=True, credit_s=0)
+        self.activity.touch(_STRESS_S, is_busy=True)  # the next hop checks the sender
         self.received = self.lines = 0
         self.memory.release()
         self.line_length_limit = _LONGEST_LINE
@@ -163,7 +151,7 @@ class SmtpConnection(SMTP):
             self._set_post_data_state()  # type: ignore[no-untyped-call]
         await super().push(reply)
         self._restart_timeout()
-        self._touch(self.is_new, time.monotonic() - self._turn_at + _TURN_S)
+        self._touch(is_opened=self.is_new)
         if not self.in_transaction:
             self.memory.release()
             if self.activity.is_ending and not self.activity.is_opened:
@@ -206,11 +194,9 @@ class SmtpConnection(SMTP):
         """Return whether a message has begun and has no answer yet."""
         return self.envelope is not None and self.envelope.mail_from is not None
 
-    def _touch(self, is_opened: bool, credit_s: float) -> None:
+    def _touch(self, is_opened: bool) -> None:
         is_busy = self.in_transaction
-        allowed_s = _STRESS_S if is_busy else IDLE_S
-        self.activity.touch(allowed_s, is_busy, is_opened and not is_busy, credit_s)
-        self._turn_at = time.monotonic()
+        self.activity.touch(_STRESS_S if is_busy else IDLE_S, is_busy, is_opened and not is_busy)
 
     def end(self) -> None:
         """End the connection: at once if it is evicted or idle, else after the current message."""
@@ -223,7 +209,7 @@ class SmtpConnection(SMTP):
     def _close(self) -> None:
         if isinstance(self.transport, asyncio.Transport) and not self.transport.is_closing():
             if self.activity.is_evicted:
-                self.transport.write(b"421 4.4.2 idle or slow, and others wait; try again\r\n")
+                self.transport.write(b"421 4.4.2 idle, and others wait; try again\r\n")
             self.transport.close()
 
 
