@@ -33,13 +33,15 @@ def suggest(value: Any, choices: Iterable[Any]) -> str:
     >>> suggest("LazyBayesianRules", ["lazy", "mixed"])
     "; did you mean 'lazy'?"
     """
-    import difflib  # here: only errors need it
+    # here: only errors need them
+    import difflib
+    import re
 
     names = {choice.lower(): choice for choice in choices if isinstance(choice, str)}
     text = value.lower() if isinstance(value, str) else ""
     near = difflib.get_close_matches(text, names, n=1)
-    near += [name for name in names if len(name) > 2 and name in text]
-    return f"; did you mean {names[near[0]]!r}?" if near else ""
+    near += [word for word in re.findall("[A-Z][a-z]+", str(value)) if word.lower() in names]
+    return f"; did you mean {names[near[0].lower()]!r}?" if near else ""
 
 
 class Constraint:

@@ -7,6 +7,7 @@ the parameters of the model's class as keys.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
@@ -236,9 +237,10 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         if data is None:  # for example, all its keys are commented out
             data = {}
         if not isinstance(data, dict):
-            keys = classes[0].declared_keys
-            name = "kind" if "kind" in keys else next(iter(keys))
-            example = f"such as {{{name}: {data}}}" if isinstance(data, str) else "'key: value'"
+            example = "'key: value'"
+            if isinstance(data, str) and (data in kinds or "path" in classes[0].declared_keys):
+                name = "kind" if data in kinds else "path"
+                example = f"such as {{{name}: {data:.80}}}"
             raise ValueError(f"{path}: expected keys and values, {example}")
         if not kinds:
             return classes[0].from_dict(path, data)
@@ -266,7 +268,8 @@ def list_type(
             return None
         if not isinstance(data, (list, tuple)) or len(data) < min_length:
             expected = f"a list of {min_length} values or more" if min_length else "a list"
-            hint = f"; write [{data}]" if isinstance(data, str) and data and min_length < 2 else ""
+            is_word = isinstance(data, str) and re.fullmatch(r"[\w .-]{1,80}", data)
+            hint = f"; write [{data}]" if is_word and min_length < 2 else ""
             raise ValueError(f"{path}: {describe(data)} is not {expected}{hint}")
         return tuple(convert_item(f"{path}[{i}]", item) for i, item in enumerate(data))
 

@@ -368,9 +368,9 @@ def _with_unknown_header(table: Table, label_index: int) -> Table:
 def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     """Return whether the first row names columns: few words, and no label of another row.
 
-    A name is one word, or words without digits and full stops. Names can have several words if each
-    label occurs in `MIN_ROWS` rows. Otherwise they have at most `MAX_NAME_WORDS` words, and the row
-    must be shorter than most rows.
+    A name is one word, or at most `MAX_NAME_WORDS` words without digits and full stops. If names
+    have several words, each label must occur in `MIN_ROWS` rows, or the row must be shorter than
+    most rows.
     """
     labels = [row[label_index].strip() for row in rows]
     counts = Counter(labels[1:])
@@ -379,10 +379,11 @@ def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     names = [cell.strip() for cell in rows[0]]
     if not all(len(name) <= MAX_LABEL and _NAME.fullmatch(name) for name in names):
         return False
-    if all(len(name.split()) == 1 for name in names) or min(counts.values()) >= MIN_ROWS:
+    longest = max(len(name.split()) for name in names)
+    if longest == 1 or (longest <= MAX_NAME_WORDS and min(counts.values()) >= MIN_ROWS):
         return True
     words = [sum(len(cell.split()) for cell in row) for row in rows]
-    return max(len(name.split()) for name in names) <= MAX_NAME_WORDS and words[0] < median(words)
+    return longest <= MAX_NAME_WORDS and words[0] < median(words)
 
 
 def describe_wrong_labels(labels: Sequence[str], column: str) -> str:

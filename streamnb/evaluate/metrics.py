@@ -337,7 +337,7 @@ class RunningMetrics:
 
     def _columns(self) -> NDArray[np.float64]:
         """Return each field of the predictions but the number of classes, (5, n)."""
-        return np.array(self._predictions).reshape(self.messages, -1).T.copy()
+        return np.array(self._predictions).reshape(-1, 5).T.copy()
 
     def _has_two_classes(self, truth: NDArray[np.int64]) -> bool:
         labels = [label for label in self._label_ids if label is not None]

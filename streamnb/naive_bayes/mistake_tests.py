@@ -141,8 +141,7 @@ class MistakeTests(OnlineEstimator):
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""
-        changes = deltas.get("mistake_tests", ())
-        """Add triples of the two numbers of a key, and the change of its sum."""
+        changes = deltas.get("mistake_tests", ())  # triples: a key's two numbers, and the change
         for a, b, change in zip(changes[::3], changes[1::3], changes[2::3], strict=True):
             sums = self._sums.setdefault(int(a), {})
             total = sums.pop(int(b), 0.0) + sign * change
@@ -159,7 +158,7 @@ class MistakeTests(OnlineEstimator):
             a == int(a)
             and b == int(b)
             and 0 <= b < (n_classes if a >= 0 else self.GROUPS)
-            and -MAX_VIEWS <= a < n_classes
+            and -1 - MAX_VIEWS <= a < n_classes
             for a, b in zip(changes[::3], changes[1::3], strict=True)
         ):
             raise ValueError("the sums of the tests of mistakes are not valid")

@@ -430,11 +430,18 @@ def test_an_empty_file_is_not_learned(tmp_path, folder):
 
 
 def test_any_bytes_can_be_explained(model, tmp_path):
-    for raw in (b"", bytes(range(256)) * 40, b"\x1b[31mred\n" * 9):
+    for raw in (bytes(range(256)) * 40, b"\x1b[31mred\n" * 9):
         (tmp_path / "m").write_bytes(raw)
         status, out, error = streamnb_command("explain", tmp_path / "m", "--model", model)
         assert (status, error) == (0, "")
         assert "\x1b" not in out
+
+
+def test_a_message_without_text_is_not_explained(model, tmp_path):
+    (tmp_path / "m").write_bytes(b"")
+    status, out, error = streamnb_command("explain", tmp_path / "m", "--model", model)
+    assert (status, out) == (3, "")
+    assert error == f"streamnb: {tmp_path / 'm'}: there is no text to explain\n"
 
 
 def test_the_trec_protocol_gives_the_scores_of_a_replay(sample, tmp_path):

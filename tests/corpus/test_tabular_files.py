@@ -321,7 +321,7 @@ def test_tables_without_header_are_read_by_their_content(tmp_path, delimiter, or
     "names",
     [
         ("the message text", "the class label"),
-        ("narrative of the complaint as the customer wrote it", "assigned department"),
+        ("narrative of the complaint", "assigned department"),
         ("What did they write?", "Which class is it?"),
     ],
 )

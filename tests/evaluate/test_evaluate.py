@@ -545,3 +545,7 @@ def test_reliability_when_a_third_class_comes_late():
     assert summary.one_minus_roca_percent is None
     assert summary.expected_calibration_error < 0.02
     assert [(item.low, item.messages) for item in summary.reliability] == [(0.9, 102)]
+
+
+def test_figures_of_no_messages_have_no_outcomes():
+    assert RunningMetrics().outcomes().correct.size == 0
