@@ -72,20 +72,35 @@ def hostile(large: bool = True) -> dict[str, bytes]:
     return mails
 
 
-# The beginning of a header after blank lines.
+# The beginning of a header after blank lines, and another field before it.
 USUAL = re.compile(
-    rb"From |(received|return-path|delivered-to|x-[\w-]+|dkim-signature|arc-[\w-]+"
+    rb"(received|return-path|delivered-to|x-(?!streamnb)[\w-]+|dkim-signature|arc-[\w-]+"
     rb"|authentication-results|message-id|date|from|sender|reply-to|to|subject|mime-version"
     rb"|content-type)[ \t]*:",
     re.I,
 )
+ANY_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:[^\r\n]*(\r*\n|\r)([ \t][^\r\n]*(\r*\n|\r))*")
+
+
+def begins_header(message: bytes, position: int) -> bool:
+    """Return whether one of the first fields is a usual one."""
+    if message.startswith(b"From ", position):
+        return True
+    for _ in range(21):
+        if USUAL.match(message, position):
+            return True
+        field = ANY_FIELD.match(message, position)
+        if field is None:
+            return False
+        position = field.end()
+    return False
 
 
 def passed_on(message: bytes, field: bytes = b"") -> bytes:
     """Return the message as `pass_through` must write it, by the definition: lines in memory."""
     first = re.search(rb"\r?\n", message[:65536])
     blanks = re.match(rb"[ \t\r\n]*", message)[0]
-    if blanks[-1:] not in b"\r\n" or not USUAL.match(message, len(blanks)):
+    if blanks[-1:] not in b"\r\n" or not begins_header(message, len(blanks)):
         blanks = b""
     message = message[len(blanks) :]
     lines = re.findall(rb"[^\n]*\n|[^\n]+", message)
