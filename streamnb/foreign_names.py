@@ -1,4 +1,4 @@
-"""Names of parameters in scikit-learn: their counterparts in streamnb, and advice about others."""
+"""Names of parameters in other libraries, and their counterparts in streamnb."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def translate_names(cls: type[Any], params: Mapping[str, Any]) -> dict[str, Any]
     return translated
 
 
-# Advice for parameters of scikit-learn: the nearest parameter of streamnb. ", or " separates
+# Advice for parameters of other libraries: the nearest parameter of streamnb. ", or " separates
 # alternatives; an error has those whose parameters the class has.
 _FOREIGN_NAMES = {
     "fit_prior": "use prior='uniform' for fit_prior=False, prior='learned' for True",
@@ -77,6 +77,10 @@ _FOREIGN_NAMES = {
     "priors": "use prior={label: share, ...}",
     "force_alpha": "leave it out: alpha is never changed, as with force_alpha=True; its minimum "
     "is 1e-100",
+    # the names of R's e1071 and naivebayes, of Weka, and of NLTK
+    "laplace": "use alpha=",
+    "smoothing": "use alpha=",
+    "lidstone": "use alpha=",
     "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
     "min_categories": "leave it out: levels need not be declared, and new ones can come at any "
     "time",

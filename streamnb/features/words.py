@@ -58,6 +58,8 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         """
         if self.on is not None or isinstance(x, bytes):
             x = read_message(x, self.on)
+        elif type(x) is dict:
+            raise TypeError("a dict is not a text: set on= to the key of its text (on='text')")
         with self.lock:
             return self._count(x)
 

@@ -62,6 +62,9 @@ class Mailbox(StoredClassifier):
     >>> mailbox.close(); folder.cleanup()
     """
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a Mailbox cannot be copied or pickled; open its database in each process")
+
     def learn(
         self,
         message: bytes,

@@ -385,3 +385,9 @@ def test_a_subclass_of_bytes_is_a_message(kind, subclass):
     message = b"Subject: hello\n\nfree offer \xc3\xa9"
     assert kind().count(subclass(message)) == kind().count(message)
     assert kind(on="text").count({"text": subclass(message)}) == kind().count(message)
+
+
+@pytest.mark.parametrize("tokenizer", [Tokenizer(), MailTokenizer()])
+def test_a_dict_without_on_is_answered_with_on(tokenizer):
+    with pytest.raises(TypeError, match="set on= to the key"):
+        tokenizer.transform_one({"text": "words"})

@@ -4,6 +4,7 @@ import errno
 import gc
 import json
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -629,3 +630,11 @@ def test_the_state_is_read_only_after_a_change(tmp_path, monkeypatch):
         assert len(reads) == 1
         other.learn(HAM.replace(b"Subject: ", b"Subject: again "), "spam")
         assert box.classify(SPAM) == other.classify(SPAM) != before
+
+
+def test_a_mailbox_is_not_pickled(tmp_path):
+    with (
+        Mailbox(tmp_path / "db") as mailbox,
+        pytest.raises(TypeError, match="open its database in each process"),
+    ):
+        pickle.dumps(mailbox)

@@ -726,3 +726,14 @@ def test_strongest_features_of_many_classes_take_little_memory():
         tracemalloc.stop()
     assert len(strongest) == 1000
     assert all(len(features) == 50 for features in strongest.values())
+
+
+@pytest.mark.parametrize("name", ["laplace", "smoothing", "lidstone"])
+def test_names_of_additive_smoothing_elsewhere_are_answered_with_alpha(name):
+    with pytest.raises(TypeError, match=f"no parameter '{name}': use alpha="):
+        MultinomialNB(**{name: 1})
+
+
+def test_a_dict_of_counts_is_no_matrix():
+    with pytest.raises(ValueError, match="pass a single dict of counts to learn_one"):
+        MultinomialNB().learn_many({"word": 1}, ["a"])
