@@ -238,8 +238,10 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
             data = {}
         if not isinstance(data, dict):
             example = "'key: value'"
-            if isinstance(data, str) and (data in kinds or "path" in classes[0].declared_keys):
-                name = "kind" if data in kinds else "path"
+            keys = classes[0].declared_keys
+            is_kind = "kind" in keys and data in (kinds or [keys["kind"].default])
+            if isinstance(data, str) and (is_kind or "path" in keys):
+                name = "kind" if is_kind else "path"
                 example = f"such as {{{name}: {data:.80}}}"
             raise ValueError(f"{path}: expected keys and values, {example}")
         if not kinds:

@@ -543,7 +543,7 @@ def test_a_command_and_a_server_report_the_same_damage(serve, tmp_path):
     process = serve("--db", path, "--milter", "127.0.0.1:0", lines=3)
     assert streamnb_command(*command) == alone
     assert alone[0] == 3
-    assert "streamnb recover" in alone[2]
+    assert "restore it from a backup or an export" in alone[2]
     process.stop()
 
 
