@@ -6,6 +6,7 @@ the parameters of the model's class as keys.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -239,7 +240,10 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         if not isinstance(data, dict):
             example = "'key: value'"
             keys = classes[0].declared_keys
-            is_kind = "kind" in keys and data in (kinds or [keys["kind"].default])
+            is_kind = data in kinds
+            if not kinds and "kind" in keys:
+                with contextlib.suppress(ValueError):
+                    is_kind = keys["kind"].convert("kind", data) == data
             if isinstance(data, str) and (is_kind or "path" in keys):
                 name = "kind" if is_kind else "path"
                 example = f"such as {{{name}: {data:.80}}}"
