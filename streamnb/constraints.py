@@ -38,9 +38,9 @@ def suggest(value: Any, choices: Iterable[Any]) -> str:
     import re
 
     names = {choice.lower(): choice for choice in choices if isinstance(choice, str)}
-    text = value.lower() if isinstance(value, str) else ""
-    near = difflib.get_close_matches(text, names, n=1)
-    near += [word for word in re.findall("[A-Z][a-z]+", str(value)) if word.lower() in names]
+    text = value if isinstance(value, str) else ""
+    near = difflib.get_close_matches(text.lower(), names, n=1)
+    near += [word for word in re.findall("[A-Z][a-z]+", text) if word.lower() in names]
     return f"; did you mean {names[near[0].lower()]!r}?" if near else ""
 
 

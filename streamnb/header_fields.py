@@ -18,7 +18,8 @@ _REST_OF_LINE = rb"[^\r\n]*+(?:\r*+\n|\r)"
 _ANY_FIELD = rb"[!-9;-~]++[ \t]*+:%b(?:[ \t]%b)*+" % (_REST_OF_LINE, _REST_OF_LINE)
 LEADING_BLANK_LINES = lazy_pattern(
     rb"[ \t\r\n]++(?<=[\r\n])(?=From |(?:%b){0,20}?(?:received|return-path|delivered-to"
-    rb"|x-(?!streamnb)[\w-]+|dkim-signature|arc-[\w-]+|authentication-results|message-id|date|from|sender"
-    rb"|reply-to|to|subject|mime-version|content-type)[ \t]*:)" % _ANY_FIELD,
+    rb"|x-(?!streamnb[ \t]*+:)[\w-]+|dkim-signature|arc-[\w-]+|authentication-results"
+    rb"|message-id|date|from|sender|reply-to|to|subject|mime-version|content-type)[ \t]*:)"
+    % _ANY_FIELD,
     re.I,
 )

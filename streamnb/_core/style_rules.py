@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -300,7 +301,7 @@ class StyleRules:
             style, important_style = map(read_style, split_importance(declarations))
             if style == NO_STYLE == important_style:
                 continue
-            for selector in islice(_LIST_ITEM.findall(selectors), self._selectors_left):
+            for selector in islice(selectors, self._selectors_left):
                 self._selectors_left -= 1
                 self._add_rule(selector, style, important_style)
             if not self._selectors_left:
@@ -455,7 +456,7 @@ class StyleRules:
         return mask, style, important_style, cascade((style, important_style))
 
 
-def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _read_rules(text: bytes) -> Iterator[tuple[tuple[bytes, ...], bytes]]:
     """Yield the selectors and declarations of the rules that apply to every reader."""
     preludes: list[bytes] = []
     start = 0
@@ -470,12 +471,12 @@ def _read_rules(text: bytes) -> Iterator[tuple[bytes, bytes]]:
         if brace[0] == b"{":
             declarations, _, prelude = content.rpartition(b";")
             if declarations.strip() and _is_rule(preludes):
-                yield _nested_selector(preludes), declarations
+                yield _nested_selectors(tuple(preludes)), declarations
             prelude = prelude.strip()
             preludes.append(prelude.lower() if prelude[:1] == b"@" else prelude)
         elif preludes:
             if _is_rule(preludes):
-                yield _nested_selector(preludes), content
+                yield _nested_selectors(tuple(preludes)), content
             preludes.pop()
 
 
@@ -486,20 +487,23 @@ def _is_rule(preludes: list[bytes]) -> bool:
     return all(_holds(prelude) for prelude in preludes if prelude.startswith(b"@"))
 
 
-def _nested_selector(preludes: list[bytes]) -> bytes:
-    """Return the selector of a nested rule."""
+@lru_cache(maxsize=16)  # one list can have thousands of blocks
+def _nested_selectors(preludes: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the selectors of a rule, which can be nested."""
     selectors = [prelude for prelude in preludes if not prelude.startswith(b"@")]
+    own = _LIST_ITEM.findall(selectors[-1])
     if len(selectors) == 1:
-        return selectors[0]
+        return tuple(own)
     outer = b" ".join(selectors[:-1])
     if b"," in outer or len(outer) > _MAX_SELECTOR:  # combinations of two lists are not supported
-        return b":unknown"
-    return b",".join(
+        return (b":unknown",)
+    return tuple(
         inner.replace(b"&", outer) if b"&" in inner else outer + b" " + inner.strip()
-        for inner in _LIST_ITEM.findall(selectors[-1])
+        for inner in own
     )
 
 
+@lru_cache(maxsize=64)
 def _holds(prelude: bytes) -> bool:
     """Return True if the rules within a rule with @ apply to every reader."""
     if not prelude.startswith(b"@media"):

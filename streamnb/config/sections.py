@@ -240,11 +240,12 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         if not isinstance(data, dict):
             example = "'key: value'"
             keys = classes[0].declared_keys
-            is_kind = data in kinds
-            if not kinds and "kind" in keys:
+            is_text = isinstance(data, str)
+            is_kind = is_text and data in kinds
+            if is_text and not kinds and "kind" in keys:
                 with contextlib.suppress(ValueError):
                     is_kind = keys["kind"].convert("kind", data) == data
-            if isinstance(data, str) and (is_kind or "path" in keys):
+            if is_kind or (is_text and "path" in keys):
                 name = "kind" if is_kind else "path"
                 example = f"such as {{{name}: {data:.80}}}"
             raise ValueError(f"{path}: expected keys and values, {example}")

@@ -58,8 +58,6 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         """
         if self.on is not None or isinstance(x, bytes):
             x = read_message(x, self.on)
-        elif type(x) is dict:
-            raise TypeError("a dict is not a text: set on= to the key of its text (on='text')")
         with self.lock:
             return self._count(x)
 
@@ -68,8 +66,12 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         try:
             self._scan(scanner, message)
             return TokenCounts.unchecked(*scanner.finish())
-        except BaseException:
+        except BaseException as error:
             scanner.discard()
+            if isinstance(error, TypeError) and isinstance(message, Mapping):
+                raise TypeError(
+                    "a dict is not a text: set on= to the key of its text (on='text')"
+                ) from None
             raise
 
     def _scan(self, scanner: Any, message: Any) -> None:

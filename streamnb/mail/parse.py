@@ -369,7 +369,9 @@ class _Parser:
                 return
             part.content_type, is_vague = "text/plain", True
         data, start, end = _slice_of_text(part, data, start, end)
-        files = find_files(part, data, start, end, self.limits.parts - self.part_count)
+        files = find_files(
+            part, data, start, end, self.limits.parts - self.part_count - len(self.stack)
+        )
         self.part_count += len(files)
         if files:
             text = remove_files(data, start, end, files)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import math
 import re
 from typing import NamedTuple
 
@@ -46,22 +47,33 @@ def find_files(
 
 
 def _read_lines(data: bytes, position: int, end: int) -> tuple[int, bool]:
-    """Return the position after the lines of a file, and whether its last line was read."""
-    while position < end:
+    """Return the position after the lines of a file, and whether its last line was read.
+
+    The first letter of a line is its number of bytes. Only the last line of data and the empty one
+    after it can have other numbers than the first line.
+    """
+    first = data[position : position + 1]
+    n_others = 0
+    while position < end and n_others <= 2:
         line_end = data.find(b"\n", position, end)
         next_position = end if line_end < 0 else line_end + 1
-        line = data[position:next_position].rstrip()
-        if line == b"end":
+        line = data[position:next_position].rstrip(b"\r\n")
+        if line.rstrip() == b"end":
             return next_position, True
-        try:
-            # Blanks at the end of a line can be missing, but hardly half of its letters.
-            is_encoded = not line or len(line) * 3 // 2 >= len(binascii.a2b_uu(line))
-        except binascii.Error:
-            is_encoded = False
-        if not is_encoded:
-            return position, False
+        if not _is_encoded(line):
+            break
+        n_others += line[:1] != first
         position = next_position
     return position, False
+
+
+def _is_encoded(line: bytes) -> bool:
+    """Return whether a line can be uuencoded. If all its bytes are 0, its blanks can be missing."""
+    try:
+        n_bytes = len(binascii.a2b_uu(line)) if line else 0
+    except binascii.Error:
+        return False
+    return len(line) >= 1 + 4 * math.ceil(n_bytes / 3) or len(line.rstrip()) <= 1
 
 
 def remove_files(data: bytes, start: int, end: int, files: list[UuencodedFile]) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from river import checks
 
-from streamnb import MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
+from streamnb import Classifier, MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
 from streamnb.features.grams import WordPairs
 from streamnb.features.views import TOKENIZERS
@@ -391,3 +391,9 @@ def test_a_subclass_of_bytes_is_a_message(kind, subclass):
 def test_a_dict_without_on_is_answered_with_on(tokenizer):
     with pytest.raises(TypeError, match="set on= to the key"):
         tokenizer.transform_one({"text": "words"})
+
+
+def test_a_function_in_place_of_a_tokenizer_can_take_a_dict():
+    classifier = Classifier(lambda x: x["text"].split(), MultinomialNB())
+    classifier.learn_one({"text": "free offer"}, "spam")
+    assert classifier.predict_one({"text": "offer"}) == "spam"

@@ -74,7 +74,7 @@ def hostile(large: bool = True) -> dict[str, bytes]:
 
 # The beginning of a header after blank lines, and another field before it.
 USUAL = re.compile(
-    rb"(received|return-path|delivered-to|x-(?!streamnb)[\w-]+|dkim-signature|arc-[\w-]+"
+    rb"(received|return-path|delivered-to|x-(?!streamnb[ \t]*:)[\w-]+|dkim-signature|arc-[\w-]+"
     rb"|authentication-results|message-id|date|from|sender|reply-to|to|subject|mime-version"
     rb"|content-type)[ \t]*:",
     re.I,

@@ -88,6 +88,12 @@ HOSTILE = {
             b"a:is(b,c){color:red}",
         )
     },
+    "blocks in a list of selectors": lambda n: hidden_spans(
+        b"<style>a{%b{%b</style>" % (b"a," * (10 * n), b"x;{}" * (10 * n))
+    ),
+    "blocks with one long selector": lambda n: hidden_spans(
+        b"<style>%b{%b</style>" % (b"()" * (10 * n), b"opacity:0;{}" * (10 * n))
+    ),
     "words in words": lambda n: parse(b"Subject: %b\n\n" % encoded_words(n // 25)).get("subject"),
     "words of many charsets": lambda n: parse(
         b"Subject: %b\n\n\xe9" % b" ".join(b"=?x%d?q?a?=" % i for i in range(4 * n))

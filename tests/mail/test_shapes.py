@@ -736,6 +736,7 @@ def test_uuencoded_files_in_a_text_are_attachments(line_end):
 @pytest.mark.parametrize("text", [
     b"begin 644 of them\nMany words\nend\n", b"begin 644 a\nMANY\n", b"begin\nend\n",
     b"begin 644 a\n" * 1000, b"begin 644 a\n#0V%T\nBuy cheap pills\nend\n", b"begin 644 a\n#0V%T\nBUY CHEAP PILLS\n`\nend\n",
+    b"begin 644 a\n#0V%T\nBUY CHEAP VIAGRA AND CIALIS NOW, 90% OFF\nGET IT AT WWW.EXAMPLE.COM/PILLS TODAY\nBUY CHEAP VIAGRA AND CIALIS NOW, 90% OFF\nend\n",
 ])  # fmt: skip
 def test_text_that_only_begins_like_a_file_stays_text(text):
     [part] = parse(b"Subject: s\n\n" + text).parts
@@ -743,9 +744,26 @@ def test_text_that_only_begins_like_a_file_stays_text(text):
 
 
 def test_blanks_at_the_ends_of_a_file_s_lines_can_be_missing():
-    lines = uuencoded(b"x.bin", b"abc" * 15 + b"cat" + bytes(2)).replace(b"`", b" ").split(b"\n")
+    lines = (
+        uuencoded(b"x.bin", b"abc" * 15 + bytes(45) + b"abc" * 15).replace(b"`", b" ").split(b"\n")
+    )
     raw = b"Subject: s\n\nBefore\n" + b"\n".join(line.rstrip() for line in lines)
     assert [part.filename for part in parse(raw).parts] == ["", "x.bin"]
+
+
+def test_a_file_of_zeros_is_a_file():
+    zeros = uuencoded(b"x.bin", b"abc" * 15 + bytes(90) + b"abc" * 15 + bytes(5)).replace(
+        b"`", b" "
+    )
+    assert [part.filename for part in parse(b"Subject: s\n\n" + zeros).parts] == ["", "x.bin"]
+
+
+def test_files_in_text_leave_room_for_the_next_parts():
+    parts = [uuencoded(b"x.bin", b"abc") * 100] * 20 + [b"Last words\n"]
+    raw = b"Content-Type: multipart/mixed; boundary=b\n\n" + b"".join(
+        b"--b\n\n" + part for part in parts
+    )
+    assert "Last words" in parse(raw).text
 
 
 def test_files_in_text_are_bounded_in_number():

@@ -479,6 +479,7 @@ BAD_CONFIGURATIONS = {
     "corpus: {label: x}": "did you mean 'label_header' or 'label_column'?",
     "corpus: {target: x}": "did you mean 'label_header' or 'label_column'?",
     "corpus: {on_error: Skip}": "did you mean 'skip'?",
+    "model: [a]": "model: expected keys and values, 'key: value'",
     "feedback: delayed": "feedback: expected keys and values, such as {kind: delayed}",
     "tokenizer: text": "tokenizer: expected keys and values, such as {kind: text}",
     "tokenizer: {lowercase: true}": "tokenizer.lowercase: unknown key; did you mean 'casefold'?",
