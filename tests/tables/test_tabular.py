@@ -586,6 +586,7 @@ def test_aode_is_its_formula(stream, x, alpha, least):
 # Speed
 
 
+@pytest.mark.performance
 def test_gaussian_is_as_fast_as_scikit_learn():
     """Fit, predict and one row more: medians of paired ratios, which are a sixth, an eighth and a twentieth."""
     X, y = sklearn.datasets.load_iris(return_X_y=True)
