@@ -113,6 +113,20 @@ _TOKENIZER_NAMES = {
 }
 
 
+def counterpart(name: str) -> str | None:
+    """Return the parameter of streamnb for one of another library; None if there is none.
+
+    Examples
+    --------
+    >>> counterpart("class_prior"), counterpart("laplace"), counterpart("n_jobs")
+    ('prior', 'alpha', None)
+    """
+    if name in _SYNONYMS:
+        return _SYNONYMS[name].name
+    advised = re.fullmatch(r"use (\w+)=", _FOREIGN_NAMES.get(name, ""))
+    return advised[1] if advised else None
+
+
 def unknown_name_error(cls: type[Any], name: str, kind: str = "parameter") -> str:
     """Return the text of the error for a name that a class does not have, with a suggestion.
 

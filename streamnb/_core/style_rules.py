@@ -54,9 +54,11 @@ _SINGLE_IS = re.compile(
     rb"(?:(?<![^\s>+~(])%b\s*|%b\s*(?=[.#\[:]))([^\s(),>+~]+)\s*\)(?![\w\x80-\xff-])" % (_IS, _IS),
     re.I,
 )
+_QUOTED = rb"\"[^\"]*+\"|'[^']*+'"
 # An item of a list; all that follows an unclosed bracket or quotation mark is one item.
 _LIST_ITEM = re.compile(
-    rb"(?:[^,()\[\"']++|\"[^\"]*+\"|'[^']*+'|\[(?:[^\]\"']++|\"[^\"]*+\"|'[^']*+')*+\]|\((?:[^()]++|\([^()]*+\))*+\)|[()\[\"'].*+)++",
+    rb"(?:[^,()\[\"']++|%b|\[(?:[^\]\"']++|%b)*+\]|\((?:[^()]++|\([^()]*+\))*+\)|[()\[\"'].*+)++"
+    % (_QUOTED, _QUOTED),
     re.S,
 )
 _MARKED = re.compile(rb"\xff(.)", re.S)
@@ -503,7 +505,7 @@ def _nested_selectors(preludes: tuple[bytes, ...]) -> tuple[bytes, ...]:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # a rule with @ can have thousands of blocks, too
 def _holds(prelude: bytes) -> bool:
     """Return True if the rules within a rule with @ apply to every reader."""
     if not prelude.startswith(b"@media"):

@@ -9,23 +9,24 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from streamnb.constraints import Choice, ClassPrior, Constraint, describe, suggest
 from streamnb.errors import ConfigError
+from streamnb.foreign_names import counterpart
 
 # Converts the plain data below a path; raises ValueError with that path.
 Converter = Callable[[str, Any], Any]
 
 _REQUIRED: Any = object()
-# Names that other programs have for the words of keys.
+# Names that other programs have for the words of keys; `foreign_names` has those of parameters.
 _SYNONYMS = {
     "target": "label", "labels": "label", "y": "label", "features": "columns", "x": "columns",
     "sep": "delimiter", "separator": "delimiter", "file": "path", "filename": "path",
-    "na_values": "missing", "na": "missing", "dec": "decimal", "lowercase": "casefold",
-    "ngram_range": "ngrams", "laplace": "alpha", "smoothing": "alpha", "random_state": "seed",
-    "fit_prior": "prior", "class_prior": "prior", "priors": "prior", "test_size": "test",
+    "na_values": "missing", "na": "missing", "dec": "decimal", "random_state": "seed",
+    "test_size": "test",
 }  # fmt: skip
 
 
@@ -122,7 +123,8 @@ class Section:
     def suggest_key(self, name: str) -> str:
         """Return a hint for an unknown key: the nearest key, or all keys."""
         known_names = list(self.declared_keys)
-        word = _SYNONYMS.get(name.lower(), name.lower())
+        word = name.lower()
+        word = _SYNONYMS.get(word) or counterpart(word) or word
         near = [key_name for key_name in known_names if word in key_name.split("_")]
         near = near or difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
         if near:
@@ -238,17 +240,7 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         if data is None:  # for example, all its keys are commented out
             data = {}
         if not isinstance(data, dict):
-            example = "'key: value'"
-            keys = classes[0].declared_keys
-            is_text = isinstance(data, str)
-            is_kind = is_text and data in kinds
-            if is_text and not kinds and "kind" in keys:
-                with contextlib.suppress(ValueError):
-                    is_kind = keys["kind"].convert("kind", data) == data
-            if is_kind or (is_text and "path" in keys):
-                name = "kind" if is_kind else "path"
-                example = f"such as {{{name}: {data:.80}}}"
-            raise ValueError(f"{path}: expected keys and values, {example}")
+            raise ValueError(f"{path}: expected keys and values, {_example(data, classes)}")
         if not kinds:
             return classes[0].from_dict(path, data)
         kind = data.get("kind", default)
@@ -262,6 +254,17 @@ def section_type(*classes: type[Section], default: str | None = None) -> Convert
         return kinds[kind].from_dict(path, data)
 
     return convert
+
+
+def _example(data: Any, classes: Sequence[type[Section]]) -> str:
+    """Return an example of a section, with the text that stands in its place if that fits."""
+    if isinstance(data, str):
+        for name, cls in product(("kind", "path"), classes):
+            if name in cls.declared_keys:
+                with contextlib.suppress(ValueError):
+                    cls.declared_keys[name].convert(name, data)
+                    return f"such as {{{name}: {data:.80}}}"
+    return "'key: value'"
 
 
 def list_type(

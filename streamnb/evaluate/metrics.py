@@ -336,8 +336,9 @@ class RunningMetrics:
         return Outcomes(truth == predicted, scores, positive, predicted_positive, losses, squares)
 
     def _columns(self) -> NDArray[np.float64]:
-        """Return each field of the predictions but the number of classes, (5, n)."""
-        return np.array(self._predictions).reshape(-1, 5).T.copy()
+        """Return each field of the predictions but the number of classes, (fields, n)."""
+        n_fields = len(ScoredPrediction._fields) - 1
+        return np.array(self._predictions).reshape(-1, n_fields).T.copy()
 
     def _has_two_classes(self, truth: NDArray[np.int64]) -> bool:
         labels = [label for label in self._label_ids if label is not None]

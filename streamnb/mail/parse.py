@@ -368,7 +368,7 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type, is_vague = "text/plain", True
-        data, start, end = _slice_of_text(part, data, start, end)
+        data, start, end = _searched_for_files(part, data, start, end)
         files = find_files(
             part, data, start, end, self.limits.parts - self.part_count - len(self.stack)
         )
@@ -507,8 +507,11 @@ def _decoded_sample(index: Index, content: _Slice) -> bytes:
     return decode_transfer(sample, transfer_encoding(index))
 
 
-def _slice_of_text(part: Part, data: bytes, start: int, end: int) -> tuple[bytes, int, int]:
-    """Return the slice of a part; decoded if it is plain text that can have uuencoded files."""
+def _searched_for_files(part: Part, data: bytes, start: int, end: int) -> tuple[bytes, int, int]:
+    """Return the slice to search for uuencoded files: that of a part, or of its decoded text.
+
+    The slice is empty if encoded text has none.
+    """
     is_plain = part.content_type == "text/plain"
     encoding = transfer_encoding(part.index) if is_plain else b""
     if encoding not in _ENCODED:

@@ -281,8 +281,8 @@ def _to_csr_arrays(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats,
     if len(X.shape) != 2:
         has_texts = X.dtype.kind in "UOST" and any(isinstance(x, (str, bytes)) for x in X.flat)
         hint = "; for texts use Tokenizer() | model, or TextClassifier" if has_texts else ""
-        if isinstance(X.item() if X.ndim == 0 else None, dict):
-            hint = "; pass a single dict of counts to learn_one or predict_one"
+        if not has_texts and X.shape == ():
+            hint = "; pass a single example to learn_one or predict_one"
         raise ValueError(
             f"expected a matrix with a row for each example, got shape {X.shape}{hint}"
         )

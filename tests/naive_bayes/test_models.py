@@ -735,5 +735,5 @@ def test_names_of_additive_smoothing_elsewhere_are_answered_with_alpha(name):
 
 
 def test_a_dict_of_counts_is_no_matrix():
-    with pytest.raises(ValueError, match="pass a single dict of counts to learn_one"):
+    with pytest.raises(ValueError, match="pass a single example to learn_one"):
         MultinomialNB().learn_many({"word": 1}, ["a"])

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "any_model": ("classifier", "data_format", "errors", "naive_bayes", "tables"),
     "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "header_fields", "limits", "locks", "mail", "naive_bayes", "patterns", "scores", "storage", "tables", "transactions"),
     "web": ("classifier", "errors", "evaluate", "features", "mail", "mailbox"),
-    "config": ("classifier", "constraints", "corpus", "errors", "features", "naive_bayes", "parameters", "tables"),
+    "config": ("classifier", "constraints", "corpus", "errors", "features", "foreign_names", "naive_bayes", "parameters", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
     "replay": ("classifier", "config", "corpus", "data_format", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),
     "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "storage", "tables"),
