@@ -314,11 +314,8 @@ _kind = click.option(
 @click.command()
 @click.argument("file")
 @_kind
-@click.option(
-    "--no-messages", is_flag=True, help="Export only the counts, without the ledger of messages."
-)
 @options.database_options
-def export(file: str, kind: str | None, no_messages: bool) -> None:
+def export(file: str, kind: str | None) -> None:
     """Write the database to FILE, or to standard output for -.
 
     JSON lines are sorted, so equal databases give equal files. They include the ledger, so
@@ -332,7 +329,7 @@ def export(file: str, kind: str | None, no_messages: bool) -> None:
     from streamnb.mailbox.transfer.formats import export as export_mailbox
 
     with options.open_mailbox() as mailbox:
-        omitted = export_mailbox(mailbox, file, kind or "lines", not no_messages)
+        omitted = export_mailbox(mailbox, file, kind or "lines")
     if omitted:
         classes = ", ".join(f"{label} ({message_count(n)})" for label, n in sorted(omitted.items()))
         options.notify(f"{file}: the format {kind} has only ham and spam; left out: {classes}")

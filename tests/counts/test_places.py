@@ -13,7 +13,7 @@ import pytest
 from commands import streamnb_command
 from hypothesis import given
 from hypothesis import strategies as st
-from mailboxes import HAM, SPAM, damage, exported, mails
+from mailboxes import HAM, SPAM, damage, exported, exported_counts, mails
 
 import streamnb.counts.places
 import streamnb.mailbox.recover
@@ -195,7 +195,7 @@ def test_the_ledger_takes_less_than_half_of_the_fingerprints(sample, tmp_path):
                     "SELECT sum(length(tokens)) FROM ledger"
                 ).fetchone()
             assert packed < fingerprints / 2
-        assert exported(single, False) == exported(together, False)
+        assert exported_counts(single) == exported_counts(together)
 
 
 def test_features_without_counts_have_no_place(tmp_path):
@@ -505,7 +505,7 @@ def test_erasing_deletes_the_words_of_erased_messages_only(sample, tmp_path):
         assert record.erase([digest(b"Subject: unheard-of\n\n")]) == 0
         assert record.erase([digest(secret)]) == 1
         assert box.verify() == []
-        assert exported(box, False) == exported(without, False)
+        assert exported_counts(box) == exported_counts(without)
         assert box.learn(other, "spam").result == "learned"  # its features have the same places
         assert box.verify() == []
     assert b"quetzalcoatl" not in path.read_bytes()

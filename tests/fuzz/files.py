@@ -236,10 +236,11 @@ def imports(data: bytes) -> None:
         assert _counts(other) == before_counts
 
 
-def _counts(box: Mailbox) -> bytes:
-    """Return all counts of a mailbox by its export."""
-    export(box, str(FOLDER / "counts"), messages=False)
-    return (FOLDER / "counts").read_bytes()
+def _counts(box: Mailbox) -> list[bytes]:
+    """Return all counts of a mailbox: the lines of its export but those of messages and the last."""
+    export(box, str(FOLDER / "counts"))
+    lines = (FOLDER / "counts").read_bytes().splitlines()
+    return [line for line in lines[:-1] if not line.startswith(b'{"digest"')]
 
 
 def _imports() -> list[bytes]:
@@ -249,9 +250,8 @@ def _imports() -> list[bytes]:
         box.learn(HAM, "spam")
         box.learn(HAM, "ham")
         export(box, str(folder / "lines"))
-        export(box, str(folder / "counts"), messages=False)
         export(box, str(folder / "dump"), "bogofilter")
-    files = [(0, "lines"), (0, "counts"), (1, "dump"), (2, "lines"), (2, "dump")]
+    files = [(0, "lines"), (1, "dump"), (2, "lines"), (2, "dump")]
     results = [bytes([kind]) + (folder / name).read_bytes() for kind, name in files]
     results += [sample.replace(b'"ends":true,', b"") for sample in results if b'"ends"' in sample]
     shutil.rmtree(folder)

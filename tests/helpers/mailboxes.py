@@ -20,11 +20,16 @@ def mails(sample, n=60):
     return [(read(entry), entry.label) for entry in islice(open_corpus(sample), n)]
 
 
-def exported(mailbox, messages=True):
+def exported(mailbox):
     path = f"{mailbox.path}.out"
-    export(mailbox, path, "lines", messages)
+    export(mailbox, path, "lines")
     with open(path, "rb") as file:
         return file.read()
+
+
+def exported_counts(mailbox):
+    lines = exported(mailbox).splitlines()
+    return [line for line in lines[:-1] if not line.startswith(b'{"digest"')]
 
 
 def same_counts(mailbox, classifier):

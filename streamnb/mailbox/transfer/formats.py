@@ -192,9 +192,7 @@ def read_dump(path: str, name: str) -> LedgerExport:
 FORMATS = ("lines", "model", "bogofilter")
 
 
-def export(
-    mailbox: Mailbox, path: str, kind: str = "lines", messages: bool = True
-) -> dict[str, int]:
+def export(mailbox: Mailbox, path: str, kind: str = "lines") -> dict[str, int]:
     """Write a mailbox to a file.
 
     Parameters
@@ -205,8 +203,6 @@ def export(
         One of `FORMATS`. "lines" is sorted JSON with everything; equal mailboxes give equal bytes.
         "model" is a model file for `streamnb explain` and programs. "bogofilter" is a word list
         for `bogoutil -l`, with the number of messages of each word.
-    messages
-        Whether "lines" includes the ledger.
 
     Returns
     -------
@@ -224,7 +220,7 @@ def export(
         if kind == "model":
             _export_model(mailbox, path)
             return omitted
-        lines = write_lines(mailbox, messages) if kind == "lines" else write_dump(mailbox, omitted)
+        lines = write_lines(mailbox) if kind == "lines" else write_dump(mailbox, omitted)
         with open_output(path, "the export", private=True) as file:
             for line in lines:
                 file.write(line)

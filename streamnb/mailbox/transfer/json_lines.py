@@ -23,7 +23,7 @@ from streamnb.errors import StateError
 from streamnb.mailbox.ledger import Row, check_row, pack_tokens, unpack_tokens
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import classifier_of
-from streamnb.mailbox.transfer.ledger_export import LedgerExport, export_of_counts, file_digest
+from streamnb.mailbox.transfer.ledger_export import LedgerExport
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
@@ -38,8 +38,8 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
-    """Yield all lines; without `messages`, only the lines of the counts."""
+def write_lines(mailbox: Mailbox) -> Iterator[bytes]:
+    """Yield all lines."""
     labels = [str(label) for label in mailbox.labels]
     weights = mailbox.counts[0].weights
     active = [k for k in sorted(range(len(labels)), key=labels.__getitem__) if weights[k] > 0]
@@ -66,11 +66,10 @@ def write_lines(mailbox: Mailbox, messages: bool) -> Iterator[bytes]:
                 line["name"] = _format_name(names[i])
             yield _json(line)
         lines += len(fingerprints)
-    if messages:
-        for number in mailbox.ledger.numbers("removed_at IS NULL", order="digest"):
-            row = mailbox.ledger.row(number)
-            yield _json(_row_line(row, mailbox.classifier.model, labels, active))
-            lines += 1
+    for number in mailbox.ledger.numbers("removed_at IS NULL", order="digest"):
+        row = mailbox.ledger.row(number)
+        yield _json(_row_line(row, mailbox.classifier.model, labels, active))
+        lines += 1
     yield _json({"lines": lines})
 
 
@@ -109,12 +108,10 @@ def _row_line(row: Row, model: TextModel, labels: list[str], active: list[int]) 
     }
 
 
-def _enumerate_objects(path: str, name: str, containing: bytes = b"") -> Iterator[tuple[int, Any]]:
-    """Yield number and object of each line that contains the bytes `containing`."""
+def _enumerate_objects(path: str, name: str) -> Iterator[tuple[int, Any]]:
+    """Yield number and object of each line."""
     with open(path, "rb") as file:
         for number, line in iterate_lines(file, _MAX_LINE):
-            if containing not in line:
-                continue
             try:
                 value = json.loads(line.decode("utf-8-sig"))
                 if not isinstance(value, dict):
@@ -130,7 +127,7 @@ def _convert_lines(
     path: str, name: str, key: str, convert: Callable[[dict[str, Any]], Item]
 ) -> Iterator[Item]:
     """Yield the result of `convert` for each line with a key. Errors name the line."""
-    for number, line in _enumerate_objects(path, name, f'"{key}"'.encode()):
+    for number, line in _enumerate_objects(path, name):
         if key in line:
             with _convert_line_errors(name, number):
                 item = convert(line)
@@ -159,9 +156,8 @@ def read_lines(path: str, name: str) -> LedgerExport:
             raise StateError(f"{name}:1: not an export of this version of streamnb")
         classifier = classifier_of(header)
         labels = [label_from_json(label) for label, _ in header["classes"]]
-        weights = [float(weight) for _, weight in header["classes"]]
-        if len(set(map(str, labels))) != len(labels) or not all(0 <= w < 1e100 for w in weights):
-            raise ValueError("a class occurs twice, or a weight is not valid")
+        if len(set(map(str, labels))) != len(labels):
+            raise ValueError("a class occurs twice")
         if header.get("ends"):
             _check_whole(path, name)
     label_index = {str(label): k for k, label in enumerate(labels)}
@@ -178,10 +174,7 @@ def read_lines(path: str, name: str) -> LedgerExport:
         row_of_line = partial(_row_of, label_index=label_index, model=classifier.model)
         return _convert_lines(path, name, "digest", row_of_line)
 
-    if sum("digest" in line for _, line in _enumerate_objects(path, name)):  # each True counts 1
-        return LedgerExport(name, classifier, labels, rows, names)
-    tables = _tables(path, name, label_index, views)
-    return export_of_counts(name, classifier, labels, weights, tables, names, file_digest(path))
+    return LedgerExport(name, classifier, labels, rows, names)
 
 
 def _check_whole(path: str, name: str) -> None:
@@ -239,27 +232,3 @@ def _row_of(line: dict[str, Any], label_index: dict[str, int], model: TextModel)
     )
     check_row(row, model, len(label_index))
     return row
-
-
-def _tables(path: str, name: str, label_index: dict[str, int], views: int) -> list[tuple[Any, Any]]:
-    """Return fingerprints and counts of each view, from the lines of features."""
-
-    def feature_counts(line: dict[str, Any]) -> tuple[tuple[int, int], list[float]]:
-        class_counts = [0.0] * len(label_index)
-        for label, count in line["counts"].items():
-            if not 0 <= float(count) < 1e100:
-                raise ValueError("a count is below zero, or too large")
-            class_counts[label_index[label]] = float(count)
-        return _feature_of(line, views), class_counts
-
-    tables: list[dict[int, list[float]]] = [{} for _ in range(views)]
-    for (view, fingerprint), counts in _convert_lines(path, name, "fingerprint", feature_counts):
-        if tables[view].setdefault(fingerprint, counts) is not counts:
-            raise StateError(f"{name}: a feature occurs twice")
-    return [
-        (
-            np.array(list(table), np.uint64),
-            np.array(list(table.values()), np.float64).reshape(len(table), len(label_index)),
-        )
-        for table in tables
-    ]
