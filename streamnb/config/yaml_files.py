@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,38 @@ _EXPONENT = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]{1,4
 _DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 
 
+class _RefusedError(yaml.MarkedYAMLError):
+    """The text is YAML, but not allowed here."""
+
+
 class _Loader(yaml.SafeLoader):
-    """Like `yaml.SafeLoader`, but errors in values name the line."""
+    """Like `yaml.SafeLoader`, but errors in values name the line.
+
+    Aliases are refused, because a few lines of them can expand to terabytes. So are repeated keys,
+    and depths whose parsing takes quadratic time.
+    """
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark = event.start_mark
+        if isinstance(event, yaml.AliasEvent):
+            raise _RefusedError(None, None, "aliases (*name) are not allowed", mark)
+        if isinstance(event, yaml.CollectionStartEvent) and self._depth == MAX_DEPTH:
+            problem = f"lists and mappings nested over {MAX_DEPTH} deep"
+            raise _RefusedError(None, None, problem, mark)
+        self._depth += 1
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        names = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in names:
+                    problem = f"the key {key.value!r} occurs twice"
+                    raise _RefusedError(None, None, problem, key.start_mark)
+                names.add(key.value)
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         tag = node.tag.rpartition(":")[2]
@@ -59,8 +89,7 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If the file is missing, too large, not YAML, not a mapping, or repeats a key. Aliases
-        are refused, because a few lines of them can expand to terabytes.
+        If the file is missing, too large, not YAML, not a mapping, repeats a key or has an alias.
     """
     with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path, "rb") as file:
         content = file.read(MAX_BYTES + 1)
@@ -68,14 +97,13 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, the limit of a configuration")
     try:
         text = content.decode("utf-8-sig")
-        _refuse_traps(text, lambda line: f"{path}:{line}")
-        _refuse_repeated_keys(path, yaml.compose(text, Loader=_Loader))
         data = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
     except yaml.MarkedYAMLError as error:
-        line = _line_number(error.problem_mark)
-        raise ConfigError(f"{path}:{line}: not YAML: {error.problem or error.context}") from None
+        line = 1 if error.problem_mark is None else error.problem_mark.line + 1
+        reason = "" if isinstance(error, _RefusedError) else "not YAML: "
+        raise ConfigError(f"{path}:{line}: {reason}{error.problem or error.context}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path}: not YAML: {str(error).splitlines()[0][:120]}") from None
     if data is None:
@@ -87,42 +115,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def _refuse_traps(text: str, location: Callable[[int], str]) -> None:
-    """Raise ConfigError for aliases, and for depths whose parsing takes quadratic time."""
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        line = _line_number(event.start_mark)
-        if isinstance(event, yaml.AliasEvent):
-            raise ConfigError(f"{location(line)}: aliases (*name) are not allowed")
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > MAX_DEPTH:
-            raise ConfigError(f"{location(line)}: lists and mappings nested over {MAX_DEPTH} deep")
-
-
-def _line_number(mark: Any) -> int:
-    return mark.line + 1 if mark is not None else 1
-
-
 def _describe(value: Any) -> str:
     return {list: "a list", str: "text", bool: "a truth value"}.get(type(value), f"{value!r:.40}")
-
-
-def _refuse_repeated_keys(path: str | Path, root: yaml.Node | None) -> None:
-    nodes = [root]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, yaml.MappingNode):
-            names = set()
-            for key, value in node.value:
-                if isinstance(key, yaml.ScalarNode):
-                    if key.value in names:
-                        line = _line_number(key.start_mark)
-                        raise ConfigError(f"{path}:{line}: the key {key.value!r} occurs twice")
-                    names.add(key.value)
-                nodes.append(value)
-        elif isinstance(node, yaml.SequenceNode):
-            nodes.extend(node.value)
 
 
 def resolve_paths(
@@ -164,8 +158,9 @@ def set_key(data: dict[str, Any], assignment: str) -> None:
     if not equals or not key or not all(key.split(".")):
         raise ConfigError(f"--set {assignment}: expected KEY=VALUE, such as model.alpha=0.5")
     try:
-        _refuse_traps(text, lambda line: f"--set {assignment:.80}")
         value = yaml.load(text, Loader=_Loader)  # noqa: S506 (it is a SafeLoader)
+    except _RefusedError as error:
+        raise ConfigError(f"--set {assignment:.80}: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         problem = getattr(error, "problem", None)
         reason = f": {problem}" if problem else ""
