@@ -138,13 +138,6 @@ _MAX_DIGITS = 28  # digits of an integer whose spellings are compared; decimal's
 _MODEL_HEAD = b"PK"  # the first bytes of a model file, a ZIP archive
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
 _SEPARATORS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
-# Differences between two spellings of one name, in the order of the attempts to remove them.
-_DIFFERENCES: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("upper and lower case", str.casefold),
-    ("characters that look the same", lambda name: _INVISIBLE.sub("", normalize("NFKC", name))),
-    ("blanks, hyphens and underscores", lambda name: _SEPARATORS.sub(" ", name)),
-    ("the way a number is written", lambda name: _as_number_text(name)),
-)
 
 
 def _as_number_text(name: str) -> str:
@@ -165,20 +158,20 @@ def _as_number_text(name: str) -> str:
 
 def notify_similar_labels(labels: Iterable[object]) -> None:
     """Print a notice for classes that are probably two spellings of one name."""
-    keys = {name: name for name in sorted(set(map(str, labels)))}
-    for difference, simplify in _DIFFERENCES:
-        spellings: dict[str, list[str]] = {}
-        for name, key in keys.items():
-            spellings.setdefault(simplify(key), []).append(name)
-        for names in spellings.values():
-            if len(names) > 1:
-                is_visible = difference != "characters that look the same"
-                notify(
-                    f"{', '.join(names if is_visible else map(ascii, names))} are different "
-                    f"classes, though their names differ only in {difference}; if they are one "
-                    "class, use the same spelling in all labels"
-                )
-        keys = {names[0]: key for key, names in spellings.items()}
+    spellings: dict[str, dict[str, str]] = {}
+    for name in sorted(set(map(str, labels))):
+        look = _INVISIBLE.sub("", normalize("NFKC", name))
+        key = _as_number_text(_SEPARATORS.sub(" ", look.casefold()))
+        spellings.setdefault(key, {})[name] = look
+    for looks in spellings.values():
+        if len(looks) > 1:
+            is_visible = len(set(looks.values())) == len(looks)
+            notify(
+                f"{', '.join(looks if is_visible else map(ascii, looks))} are different classes, "
+                "though their names differ only in case, blanks, hyphens, characters that look the "
+                "same, or the way a number is written; if they are one class, use the same "
+                "spelling in all labels"
+            )
 
 
 def _check_plot(ctx: click.Context, param: click.Parameter, path: str | None) -> str | None:

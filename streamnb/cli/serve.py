@@ -302,19 +302,13 @@ def _misspelt_variables(environment: Iterable[str]) -> list[str]:
     """
     from difflib import get_close_matches
 
-    others = [
-        name for name in environment if name.startswith("STREAMNB") and name not in _VARIABLES
-    ]
-    endings = {variable[len(_PREFIX) :]: variable for variable in _VARIABLES}
-    matches = {}
-    for name in sorted(others):  # without the common prefix, which makes all names similar
-        matches[name] = [
-            endings[close] for close in get_close_matches(name[len(_PREFIX) :], endings, 1, 0.8)
-        ]
+    # without the common prefix, which makes all names similar
+    endings = [variable.removeprefix(_PREFIX) for variable in _VARIABLES]
     return [
-        f"{name}: warning: unknown variable; did you mean {match[0]}?"
-        for name, match in matches.items()
-        if match
+        f"{name}: warning: unknown variable; did you mean {_PREFIX}{near}?"
+        for name in sorted(environment)
+        if name.startswith(_PREFIX) and name not in _VARIABLES
+        for near in get_close_matches(name.removeprefix(_PREFIX), endings, 1, 0.8)
     ]
 
 

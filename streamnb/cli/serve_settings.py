@@ -16,48 +16,41 @@ if TYPE_CHECKING:
 
 MAIL_KINDS = ("lmtp", "smtp")
 KINDS = (*MAIL_KINDS, "milter", "http")
-_BOTH = "--lmtp and --smtp need --next; --next needs --lmtp or --smtp"
-_PAIR = "--certificate needs --key, and --key needs --certificate"
-# An option, the option that it needs, and the error if that is missing.
+# An option, and the option that it needs.
 _NEEDS = (
-    ("--lmtp or --smtp", "--next", _BOTH),
-    ("--next", "--lmtp or --smtp", _BOTH),
-    ("--certificate", "--key", _PAIR),
-    ("--key", "--certificate", _PAIR),
-    ("--certificate", "--lmtp or --smtp", "--certificate needs --smtp or --lmtp"),
-    ("--trust", "--lmtp or --smtp", "--trust needs --smtp or --lmtp"),
-    ("--reject", "--milter", "--reject needs --milter"),
-    ("--reject-text", "--reject", "--reject-text needs --reject"),
-    *(
-        (name, "--lmtp, --smtp or --milter", f"{name} needs --lmtp, --smtp or --milter")
-        for name in ("--threshold", "--costs")
-    ),
-    ("--full-address", "--users", "--full-address needs --users"),
-    ("--aliases", "--users", "--aliases needs --users"),
-    ("--delimiter", "--users", "--delimiter needs --users"),
-    ("--host-name", "--http", "--host-name needs --http"),
-    ("--model", "--http", "--model needs --http"),
+    ("--lmtp or --smtp", "--next"),
+    ("--next", "--lmtp or --smtp"),
+    ("--certificate", "--key"),
+    ("--key", "--certificate"),
+    ("--certificate", "--lmtp or --smtp"),
+    ("--trust", "--lmtp or --smtp"),
+    ("--reject", "--milter"),
+    ("--reject-text", "--reject"),
+    ("--threshold", "--lmtp, --smtp or --milter"),
+    ("--costs", "--lmtp, --smtp or --milter"),
+    ("--full-address", "--users"),
+    ("--aliases", "--users"),
+    ("--delimiter", "--users"),
+    ("--host-name", "--http"),
+    ("--model", "--http"),
 )
-# Two options that exclude each other, and the error.
+# An option, and what it excludes.
 _EXCLUDES = (
-    (
-        "--users",
-        "--db or --user",
-        "--users serves all databases of users; remove --db and --user",
-    ),
-    *(
-        ("--model", name, f"--model works only with --http; remove {name}")
-        for name in ("--lmtp or --smtp", "--milter", "--users")
-    ),
+    ("--users", "--db or --user"),
+    ("--model", "--lmtp or --smtp"),
+    ("--model", "--milter"),
+    ("--model", "--users"),
 )
 
 
 def check_options(is_set: dict[str, bool]) -> None:
     """Raise UsageError if an option lacks another one, or two exclude each other."""
-    errors = [text for name, needed, text in _NEEDS if is_set[name] and not is_set[needed]]
-    errors += [text for name, excluded, text in _EXCLUDES if is_set[name] and is_set[excluded]]
-    for text in errors:
-        raise click.UsageError(text)
+    for name, needed in _NEEDS:
+        if is_set[name] and not is_set[needed]:
+            raise click.UsageError(f"{name} needs {needed}")
+    for name, excluded in _EXCLUDES:
+        if is_set[name] and is_set[excluded]:
+            raise click.UsageError(f"{name} excludes {excluded}; remove {excluded}")
 
 
 class Settings(NamedTuple):
