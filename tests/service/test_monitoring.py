@@ -78,6 +78,18 @@ def test_each_expression_names_metrics_and_labels_that_exist(repository, samples
     assert checked >= 10
 
 
+def test_no_expression_adds_the_messages_of_two_listeners(repository):
+    """A mail can pass a milter first, and LMTP after it."""
+    sums = [
+        (title, text)
+        for title, expression in expressions(repository)
+        for text in re.findall(r"\bsum\b.*?\]", expression)
+        if "streamnb_messages_total" in text
+    ]
+    assert len(sums) > 3
+    assert [title for title, text in sums if "listener" not in text] == []
+
+
 def test_the_guide_names_all_metrics_of_the_mail_path(repository, samples):
     guide = (repository / "docs" / "guides" / "monitor.md").read_text()
     metrics = {
