@@ -169,8 +169,8 @@ def serve(**values: Any) -> None:
     token. With --model, programs POST {"text": "..."} or {"texts": [...]} to /predict; GET
     /openapi.json returns the description of this API.
 
-    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. SIGTERM, SIGHUP or Ctrl-C ends the server
-    after the current messages.
+    An ADDRESS is HOST:PORT or the /PATH of a Unix socket. SIGTERM or Ctrl-C ends the server after
+    the current messages. A service ignores SIGHUP, because it reads changed files without it.
 
     systemd can open the sockets. FileDescriptorName is then lmtp, smtp, milter or http; for the
     Unix socket of streamnb's commands it is ask.

@@ -984,7 +984,7 @@ def limit_descriptors():
         (("--reject-text", "x\ny"), "ASCII characters"),
         (("--reject-text", "ü"), "ASCII characters"),
         (("--smtp", "127.0.0.1:0", "--next", "smtp:127.0.0.1:1", "--key", "/dev/null", "--certificate", "/dev/null"),
-         "they are not a certificate and its key"),
+         "/dev/null: cannot be used: it contains no certificate (PEM)"),
         (("--trust", "nonsense"), "not a network"),
         (("--trust", "192.0.2.0/24", "--http", "127.0.0.1:0"), "--trust needs --lmtp or --smtp"),
         (("--host-name", ""), "not the name of a host"),

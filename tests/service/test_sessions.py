@@ -1,6 +1,7 @@
 """Sessions of mail servers that are slow, are cut, or meet an error of the program."""
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import termios
 import threading
 import time
 from pathlib import Path
@@ -19,8 +21,10 @@ from serving import HAM, SPAM, MailServer, as_sent, poll, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
+from streamnb.errors import ConfigError
 from streamnb.mailbox.service import next_hop, server
 from streamnb.mailbox.service import proxy as proxying
+from streamnb.mailbox.service.certificate import watch_certificate
 from streamnb.mailbox.service.client import MailboxClient
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.monitor import Monitor
@@ -449,11 +453,30 @@ def test_a_silent_client_is_disconnected(relay, monkeypatch):
         assert got.read() == b""
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_stopping_server_finishes_its_message(serve, trained_db, smtp_sink, signal_number):
-    """A terminal that is closed sends SIGHUP."""
+class Terminal:
+    """A terminal of a process's own."""
+
+    def __init__(self):
+        self.leader, self.follower = (os.fdopen(end, "rb", 0) for end in os.openpty())
+
+    def take(self):
+        """Make it the terminal of this process."""
+        os.setsid()
+        fcntl.ioctl(self.follower, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def terminal():
+    owned = Terminal()
+    with owned.follower, owned.leader:
+        yield owned
+
+
+@pytest.mark.parametrize("is_hangup", [False, True])
+def test_a_stopping_server_finishes_its_message(serve, trained_db, smtp_sink, terminal, is_hangup):
     smtp_sink.delay = 1.0
-    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address)
+    process = serve("--db", trained_db, "--smtp", "127.0.0.1:0", "--next", smtp_sink.address,
+                    preexec_fn=terminal.take)  # fmt: skip
     with smtplib.SMTP("127.0.0.1", port_of(process, "smtp"), timeout=30) as client:
         client.ehlo()
         client.mail("a@b.c")
@@ -461,7 +484,10 @@ def test_a_stopping_server_finishes_its_message(serve, trained_db, smtp_sink, si
         client.docmd("DATA")
         client.send(HAM % 1 + b".\r\n")
         poll(lambda: smtp_sink.is_busy)
-        process.process.send_signal(signal_number)
+        if is_hangup:
+            terminal.leader.close()
+        else:
+            process.process.send_signal(signal.SIGTERM)
         assert client.getreply()[0] == 250
     assert process.process.wait(120) == 0  # its limits add up to 32 s
     assert len(smtp_sink.messages) == 1
@@ -501,16 +527,22 @@ def test_a_stopping_server_waits_for_the_answer_to_a_message_that_the_next_hop_h
     ]
 
 
-def test_nohup_keeps_a_server(serve, trained_db):
-    process = serve("--db", trained_db, lines=1, preexec_fn=ignore_hangup)
+@pytest.mark.parametrize("is_service", [False, True])
+def test_a_service_and_a_server_under_nohup_ignore_a_hangup(
+    serve, trained_db, terminal, is_service
+):
+    def begin():
+        if is_service:
+            os.setsid()
+        else:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            terminal.take()
+
+    process = serve("--db", trained_db, lines=1, preexec_fn=begin)
     process.process.send_signal(signal.SIGHUP)
     with MailboxClient(trained_db) as client:
         assert client.ask_server(SPAM % 99).mark == "S"
-    process.stop()
-
-
-def ignore_hangup():
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert ("SIGHUP is ignored" in process.stop()) == is_service
 
 
 def macros(command, **values):
@@ -559,6 +591,41 @@ def test_a_renewed_certificate_is_used_without_a_restart(serve, trained_db, tmp_
     make_certificate(path, "second")
     assert served() != first
     assert "the earlier content is used" in process.stop()
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "named"),
+    [
+        ("missing", "first", "missing: cannot be used: No such file"),
+        ("first", "missing", "missing, for first: cannot be used: No such file"),
+        (".", "first", ".: cannot be used: Is a directory"),
+        ("first", "second", "second, for first: cannot be used: key values mismatch"),
+        ("text", "first", "text: cannot be used: it contains no certificate"),
+        ("made", "text", "text, for made: cannot be used: it contains no private key"),
+        ("made", "locked", "locked, for made: cannot be used: it contains no private key"),
+    ],
+)
+def test_a_file_of_a_certificate_that_cannot_be_used_is_named(
+    tmp_path, monkeypatch, certificate, key, named
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("first", "second"):
+        make_certificate(tmp_path / name, name)
+    Path("text").write_text("text")
+    locking = [
+        "openssl",
+        "pkey",
+        "-in",
+        "second",
+        "-aes128",
+        "-passout",
+        "pass:x",
+        "-out",
+        "locked",
+    ]
+    subprocess.run(locking, check=True, capture_output=True)
+    with pytest.raises(ConfigError, match=f"^{re.escape(named)}"):
+        watch_certificate(certificate, key, print)
 
 
 def make_certificate(path, name):

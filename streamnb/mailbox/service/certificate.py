@@ -29,10 +29,17 @@ def watch_certificate(
 
 def _read_certificate(certificate: str, key: str) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    path, content = certificate, "certificate"
     try:
-        context.load_cert_chain(certificate, key)
+        ssl.create_default_context(cafile=certificate)  # the next call does not name the file
+        path, content = f"{key}, for {certificate}", "private key without a passphrase"
+        # without a password, OpenSSL would ask for it at a terminal
+        context.load_cert_chain(certificate, key, password=lambda: "")
     except OSError as error:
-        plain = error.strerror if not isinstance(error, ssl.SSLError) else None
-        reason = plain or "they are not a certificate and its key"
-        raise ConfigError(f"{certificate}, {key}: cannot be used: {reason}") from None
+        reason = error.strerror
+        if isinstance(error, ssl.SSLError):
+            reason = f"it contains no {content} (PEM)"
+            if path != certificate and error.reason not in (None, "PEM_LIB"):
+                reason = error.reason.replace("_", " ").lower()  # for example, another key
+        raise ConfigError(f"{path}: cannot be used: {reason}") from None
     return context

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from streamnb.errors import StateError
@@ -43,6 +44,7 @@ _CHECK_S = 1.0  # seconds between checks that the database is still the same fil
 _PAUSE_S = 1.0  # seconds to wait after a connection could not be accepted
 WAITING_S = 5.0  # seconds of a connection's wait after which its listener counts as not accepting
 IDLE_S = 2.0  # seconds of idleness allowed while another connection waits
+_HANGUP_IGNORED = "SIGHUP is ignored: changed files are read without it; restart for other options"
 
 
 class Activity:
@@ -149,7 +151,10 @@ def serve(
     announce: Callable[[str], None],
     monitor: Monitor | None = None,
 ) -> None:
-    """Serve all listeners until SIGTERM, SIGINT or SIGHUP, then finish the current messages.
+    """Serve all listeners until SIGTERM, SIGINT or a hangup, then finish the current messages.
+
+    A terminal that is closed sends SIGHUP. A process without a terminal, such as a service, ignores
+    this signal, because administrators send it to services whose files have changed.
 
     Parameters
     ----------
@@ -197,9 +202,11 @@ async def _serve(
         lambda _, context: monitor.warn(str(context.get("message")), context.get("exception") or "")
     )
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    hang_up = stop.set if _has_terminal() else partial(monitor.warn, _HANGUP_IGNORED)
+    actions = {signal.SIGTERM: stop.set, signal.SIGINT: stop.set, signal.SIGHUP: hang_up}
+    for number, act in actions.items():
         if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` sets it
-            loop.add_signal_handler(number, stop.set)
+            loop.add_signal_handler(number, act)
     accepting = [asyncio.create_task(accept(listener, monitor)) for listener in listeners]
     for listener in listeners:
         suffix = "" if listener.name == "ask" else f" ({listener.name})"
@@ -219,6 +226,13 @@ async def _serve(
         for task in accepting:
             task.cancel()
         await asyncio.gather(*accepting, return_exceptions=True)
+
+
+def _has_terminal() -> bool:
+    """Return whether the process has a terminal, which sends SIGHUP when it is closed."""
+    with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0):
+        return True
+    return False
 
 
 class _AcceptWatch:
