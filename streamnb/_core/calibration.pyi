@@ -15,14 +15,9 @@ def calibration_step(
     shared: _Weights,
     by_length: _Weights | None,
     log_likelihoods: list[list[float]],
-    active: list[int],
     proba: list[float],
-    class_index: int,
-    label_trust: float,
-    mix_weight: float,
-    sampling_weight: float,
-    predicted: int,
     rate: float,
+    step: tuple[Any, ...],
     targets: list[float] | None = None,
 ) -> list[tuple[tuple[float, ...], ...]]: ...
 def class_run_step(
@@ -56,7 +51,7 @@ def noise_rates(
     has_floor: bool,
 ) -> list[float]: ...
 def label_posterior(
-    proba: list[float], rates: list[float], position: int
+    proba: list[float], rates: list[float], position: int, unseen: float = 0
 ) -> tuple[list[float], float]: ...
 def noise_step(
     rates: list[float],
@@ -76,10 +71,15 @@ def pool_scores(scores: list[list[float]], log_weights: list[float]) -> list[flo
 def pool_step(
     log_weights: list[float], label_proba: list[float], weight: float, switch_rate: float
 ) -> list[float]: ...
-def mix_views(
-    log_likelihoods: list[list[list[float]]], weights: list[float]
-) -> list[list[float]]: ...
-def log_prior_shares(weights: list[float], total: float, n_views: int) -> list[float]: ...
 def residuals(
     log_likelihoods: list[list[float]], log_prior: list[float], class_index: int
+) -> list[float]: ...
+def view_residuals(
+    log_likelihoods: list[list[list[float]]],
+    log_weights: list[float],
+    class_weights: list[float],
+    total: float,
+    class_index: int,
+    extra: float,
+    shortfalls: list[float],
 ) -> list[float]: ...

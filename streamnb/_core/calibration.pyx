@@ -103,38 +103,35 @@ def combine_scores(shared, by_length, list log_likelihoods, list active) -> list
 
 
 def calibration_step(
-    shared, by_length, list log_likelihoods, list active, list proba, Py_ssize_t class_index,
-    double label_trust, double mix_weight, double sampling_weight, Py_ssize_t predicted, double rate,
-    list targets=None,
+    shared, by_length, list log_likelihoods, list proba, double rate, step, list targets=None
 ) -> list:
     """Take a step of AdaGrad on all weights, in place, for a message of a class.
 
     The gradient of each slope is multiplied by `mix_weight`. The gradient of a factor common to all slopes is added,
     times RUN_SLOPE_WEIGHT (1 - `mix_weight`). If `sampling_weight` is below 1, slopes learn from the probabilities
-    given that the predicted class is wrong (`SelectiveFeedback`).
+    given that the predicted class is wrong (`SelectiveFeedback`). A class without an intercept gets one.
 
     Parameters
     ----------
-    shared, by_length, log_likelihoods, active
-        As in `combine_scores`. All active classes have intercepts.
+    shared, by_length, log_likelihoods
+        As in `combine_scores`.
     proba
         Probabilities of the active classes.
-    class_index
-        Index of the message's class.
-    label_trust, mix_weight, sampling_weight
-        Probability that the label is correct, weight of the message in a run, and probability that the message was
-        labelled.
-    predicted
-        Position in `active` of the predicted class.
     rate
         Step size.
+    step
+        The `LabelStep`.
     targets
-        Posterior probabilities of the active classes, given the label; None to use `label_trust`.
+        Posterior probabilities of the active classes, given the label; None to use its trust.
 
     Returns
     -------
     Four tuples with the changes of `shared`, then those of `by_length` unless it is None.
     """
+    cdef list active
+    cdef Py_ssize_t class_index, predicted
+    cdef double label_trust, mix_weight, sampling_weight
+    class_index, active, label_trust, mix_weight, _, sampling_weight, predicted = step
     cdef Py_ssize_t i, k, v, n_views = len(log_likelihoods)
     cdef list errors = [0.0] * (<Py_ssize_t> active[len(active) - 1] + 1), gradients = [], of_view
     cdef list weights = slopes(shared, by_length), slope_errors = errors
@@ -206,6 +203,9 @@ cdef tuple adagrad_step(list numbers, list squares, list gradients, double rate,
     cdef list changes = [], square_changes = []
     cdef double number, before, gradient, square
     cdef Py_ssize_t i
+    for i in range(len(numbers), len(gradients)):  # new classes
+        numbers.append(0.0)
+        squares.append(1.0)
     for i in range(len(gradients)):
         gradient = gradients[i]
         square = round_to(SQUARE_STEP, gradient * gradient)
@@ -237,7 +237,7 @@ cdef inline double credit_limit(double expected) noexcept:
 def class_run_step(
     list credits, dict runs, list active, Py_ssize_t class_index, double total_weight, double memory
 ) -> tuple:
-    """Return the changes that a message of a class makes to credits and runs.
+    """Update credits and runs, in place, with a message of a class. Return the changes.
 
     Parameters
     ----------
@@ -283,10 +283,12 @@ def class_run_step(
     changes[class_index + 1] = -min(max(credit, 0.0), 1.0)
     credit = credit - own_limit + min(max(total_weight / UNCOUNTED_RUN, 1.0), own_limit)
     changes[0] = round_to(CREDIT_STEP, 1 - min(max(credit, 0.0), 1.0))
+    add_scaled(credits, changes[1:], 1)
+    add_runs(runs, run_changes, 1)
     return changes, run_changes
 
 
-def add_scaled(list numbers, changes, double factor):
+cpdef add_scaled(list numbers, changes, double factor):
     """Add `factor` times each change to the numbers, in place."""
     cdef Py_ssize_t i = 0
     cdef double change
@@ -319,7 +321,7 @@ def add_noise(list rates, list labels, changes, double factor):
         rates[k] = <double> rates[k] + factor * <double> changes[i + 2]
 
 
-def add_runs(dict runs, changes, double factor):
+cpdef add_runs(dict runs, changes, double factor):
     """Add `factor` times the run changes of `class_run_step` in place; remove runs of length and mean 0."""
     cdef double length, mean
     cdef Py_ssize_t i, k
@@ -357,14 +359,17 @@ def noise_rates(
     return drawn
 
 
-cpdef tuple label_posterior(list proba, list rates, Py_ssize_t position):
-    """Return the posterior of each class given the label at `position`, and the label's probability."""
+cpdef tuple label_posterior(list proba, list rates, Py_ssize_t position, double unseen=0):
+    """Return the posterior of each class given the label at `position`, and the label's probability.
+
+    `unseen` is the d of `LabelNoise`.
+    """
     cdef double hi = 0, lo = 0, total, value
     cdef Py_ssize_t i, n = len(proba)
     cdef list posterior = []
     for i in range(n):
         value = 1 - <double> rates[i] if i == position else <double> rates[i] / (n - 1)
-        value *= <double> proba[i]
+        value *= (<double> proba[i] + (unseen if i == position else 0.0)) / (1 + unseen)
         posterior.append(value)
         snb_accumulate(&hi, &lo, value)
     total = hi + lo
@@ -376,7 +381,10 @@ cpdef tuple label_posterior(list proba, list rates, Py_ssize_t position):
 def noise_step(
     list rates, list labels, list posterior, list active, Py_ssize_t position, double step_size
 ) -> list:
-    """Return triples of class index, change of its labels, and change of its rate of wrong labels."""
+    """Update rates and labels, in place, with a label.
+
+    Return triples of class index, change of its labels, and change of its rate of wrong labels.
+    """
     cdef double p, n, change
     cdef Py_ssize_t i, k
     cdef list changes = []
@@ -386,8 +394,10 @@ def noise_step(
             continue
         n = max(<double> labels[k], 1.0) + p
         # Compute x^-.75 by operations that give the same result on every machine.
-        change = p / sqrt(n * sqrt(n)) * ((i != position) - <double> rates[k])
-        changes += [<double> k, p, round_to(step_size, change)]
+        change = round_to(step_size, p / sqrt(n * sqrt(n)) * ((i != position) - <double> rates[k]))
+        labels[k] = <double> labels[k] + p
+        rates[k] = <double> rates[k] + change
+        changes += [<double> k, p, change]
     return changes
 
 
@@ -416,7 +426,7 @@ def pool_scores(list scores, list log_weights) -> list:
 
 
 def pool_step(list log_weights, list label_proba, double weight, double switch_rate) -> list:
-    """Return the changes of the log-weights, given each system's probability of the label."""
+    """Update the log-weights in place, given each system's probability of the label. Return their changes."""
     cdef double top = -INFINITY, total = 0, value
     cdef Py_ssize_t s, n = len(log_weights)
     cdef list values = []
@@ -429,10 +439,11 @@ def pool_step(list log_weights, list label_proba, double weight, double switch_r
     for s in range(n):
         value = (1 - switch_rate) * snb_exp(<double> values[s] - top) / total + switch_rate / n
         values[s] = round_to(WEIGHT_STEP, snb_log(max(value, 1e-300)) - <double> log_weights[s])
+    add_scaled(log_weights, values, 1)
     return values
 
 
-def mix_views(list log_likelihoods, list log_weights) -> list:
+cdef list mix_views(list log_likelihoods, list log_weights):
     """Return sum over systems s of softmax(log_weights)[s] * log_likelihoods[s][v][k], for each view v and class k."""
     cdef list mixed = [], row, of_view, weights = probabilities(log_weights)
     cdef double weight
@@ -484,7 +495,7 @@ def best_index(list scores) -> int:
     return 0  # no score is a number
 
 
-def log_prior_shares(list weights, double total, Py_ssize_t n_views) -> list:
+cdef list log_prior_shares(list weights, double total, Py_ssize_t n_views):
     """Return each class's log prior divided by the number of views; -inf for a class without weight."""
     cdef list shares = []
     cdef double weight
@@ -493,7 +504,7 @@ def log_prior_shares(list weights, double total, Py_ssize_t n_views) -> list:
     return shares
 
 
-def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> list:
+cpdef list residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index):
     """Return 1 - P(class) for each view; a view's scores are its log-likelihoods plus the log prior."""
     cdef list values = [], of_view
     cdef double top, power, own, hi, lo
@@ -519,6 +530,27 @@ def residuals(list log_likelihoods, list log_prior, Py_ssize_t class_index) -> l
     return values
 
 
+def view_residuals(
+    list log_likelihoods, list log_weights, list class_weights, double total, Py_ssize_t class_index, double extra,
+    list shortfalls,
+) -> list:
+    """Return the share of a message that each view learns: 1 - P(class), plus `extra` P, or its shortfall.
+
+    Parameters
+    ----------
+    log_likelihoods, log_weights
+        By system, view and class; of each system.
+    class_weights, total
+        Weight of the messages of each class, and their sum.
+    """
+    cdef list shares = log_prior_shares(class_weights, total, len(shortfalls)), values
+    cdef double share
+    cdef Py_ssize_t v
+    values = residuals(mix_views(log_likelihoods, log_weights), shares, class_index)
+    for v in range(len(values)):
+        share = values[v]
+        values[v] = max(share + extra * (1 - share), min(<double> shortfalls[v], 1.0))
+    return values
 
 
 def clip_views(list by_view, list active, bound) -> list:

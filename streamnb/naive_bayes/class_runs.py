@@ -84,8 +84,6 @@ class ClassRuns(OnlineEstimator):
             self.credits, self.runs, active, class_index, total_weight, self.MEMORY
         )
         self.messages_in_runs += turns[0]
-        _core.add_scaled(self.credits, turns[1:], 1)
-        _core.add_runs(self.runs, runs, 1)
         return {"turns": turns, "runs": runs}
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:

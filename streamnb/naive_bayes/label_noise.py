@@ -140,9 +140,7 @@ class LabelNoise(OnlineEstimator):
             wrong = 1 - 1 / len(active)
             rates = [rate + random * (wrong - rate) for rate in rates]
         unseen = self._UNSEEN_KINDS * other_weight / max(class_weight, 2.0**-60) ** 2
-        values = [p / (1 + unseen) for p in proba]
-        values[position] = (proba[position] + unseen) / (1 + unseen)
-        posterior, label_proba = _core.label_posterior(values, rates, position)
+        posterior, label_proba = _core.label_posterior(proba, rates, position, unseen)
         return posterior, rates, label_proba
 
     def learn(self, posterior: list[float], active: list[int], position: int) -> dict[str, Any]:
@@ -153,9 +151,7 @@ class LabelNoise(OnlineEstimator):
         changes = _core.noise_step(
             self._rates, self._labels, posterior, active, position, _NOISE_STEP
         )
-        deltas = {"noise": changes}
-        self.apply(deltas, 1)
-        return deltas
+        return {"noise": changes}
 
     def apply(self, deltas: Mapping[str, Any], sign: int) -> None:
         """Apply the updates of a receipt (`sign` 1), or undo them (-1)."""

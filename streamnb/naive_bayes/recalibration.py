@@ -252,24 +252,9 @@ class Recalibration:
             Posterior probabilities of the active classes, given the label; None to derive them
             from the trust in the label.
         """
-        self.shared.widen(step.active[-1] + 1)
-        weights = None
-        if step.length_bin is not None:
-            weights = self.weights_of(step.length_bin)
-            weights.widen(step.active[-1] + 1)
+        weights = None if step.length_bin is None else self.weights_of(step.length_bin)
         return _core.calibration_step(
-            self.shared,
-            weights,
-            log_likelihoods,
-            step.active,
-            proba,
-            step.class_index,
-            step.label_trust,
-            step.mix_weight,
-            step.sampling_weight,
-            step.predicted,
-            self.rate,
-            targets,
+            self.shared, weights, log_likelihoods, proba, self.rate, step, targets
         )
 
     def weights_of(self, length_bin: int | None) -> CalibrationWeights:
@@ -441,9 +426,7 @@ class SystemPool(OnlineEstimator):
         """
         if len(self.systems) == 1 or weight <= 0:
             return {}
-        deltas = _core.pool_step(self.log_weights, label_proba, weight, SWITCH_RATE)
-        _core.add_scaled(self.log_weights, deltas, 1)
-        return {"pool": deltas}
+        return {"pool": _core.pool_step(self.log_weights, label_proba, weight, SWITCH_RATE)}
 
     def learn(
         self,

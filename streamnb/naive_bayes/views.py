@@ -14,7 +14,7 @@ from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.calibration import CORRECTED, FEEDBACK, Calibration, Prediction
 from streamnb.naive_bayes.class_runs import ClassRuns
 from streamnb.naive_bayes.counting import CountingNB, LastResultCache
-from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB, residuals
+from streamnb.naive_bayes.discriminative import DiscriminativeMultinomialNB
 from streamnb.naive_bayes.explanation import Contributions, Explanation
 from streamnb.naive_bayes.recalibration import alpha_factors
 from streamnb.naive_bayes.receipt import Receipt
@@ -326,25 +326,21 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
         self, prediction: Prediction, class_index: int, w: float, mix_weight: float
     ) -> list[float]:
         """Return the share of a message that each view learns: 1 - P, or more."""
-        counts, active = self._view_models[0].counts, prediction.active
-        log_prior = _core.log_prior_shares(
-            counts.weights, math.fsum(counts.weights), len(prediction.views)
-        )
-        by_view = prediction.log_likelihoods[0]
-        if len(self._factors) > 1:
-            by_view = _core.mix_views(
-                prediction.log_likelihoods, self.calibration.recalibration.log_weights
-            )
-        view_residuals = residuals(by_view, log_prior, active, class_index)
-        if len(active) < 2:
-            return view_residuals
+        counts, n_views = self._view_models[0].counts, len(prediction.views)
+        if class_index not in prediction.active:
+            return [1.0] * n_views
+        if len(prediction.active) < 2:  # with 1 - P, which is 0, the model would not learn
+            return [0.5] * n_views
         class_weight = counts.weights[class_index] / counts.scale
-        extra = _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY)
-        shortfalls = self.calibration.counted.shortfalls(class_index, class_weight + w)
-        return [
-            max(residual + extra * (1 - residual), min(shortfall, 1.0))
-            for residual, shortfall in zip(view_residuals, shortfalls, strict=True)
-        ]
+        return _core.view_residuals(
+            prediction.log_likelihoods,
+            self.calibration.recalibration.log_weights,
+            counts.weights,
+            math.fsum(counts.weights),
+            class_index,
+            _RUN_UPDATE * (1 - mix_weight) / (1 + class_weight / ClassRuns.MEMORY),
+            self.calibration.counted.shortfalls(class_index, class_weight + w),
+        )
 
     def unlearn(self, x: Any, y: Label, receipt: Receipt) -> None:
         """Undo the changes of a receipt, or raise ValueError and change nothing."""
