@@ -162,7 +162,9 @@ def test_the_share_of_unsure_verdicts_is_zero_before_the_first(
     repository, input_series, run_promtool
 ):
     expression = dict(panel_expressions(repository))["Share of unsure verdicts"]
-    run_promtool(input_series(judge(SURE)), [(expression, [{"labels": "{}", "value": 0}])])
+    run_promtool(
+        input_series(judge(SURE)), [(expression, [{"labels": '{listener="smtp"}', "value": 0}])]
+    )
 
 
 def test_the_guide_has_a_configuration_of_prometheus(repository, tmp_path):
