@@ -172,10 +172,6 @@ def evaluate(
     targets: tuple[str, ...],
     config_file: str | None,
     settings: tuple[str, ...],
-    as_json: bool,
-    details: bool,
-    quiet: bool,
-    plot: str | None,
     **values: Any,
 ) -> None:
     """Measure a saved model on labelled data that it has not learned.
@@ -210,10 +206,7 @@ def evaluate(
     report = run_and_print(
         config,
         lambda run_config, on_step: evaluate_model(run_config, classifier, model_file, on_step),
-        as_json=as_json,
-        details=details,
-        quiet=quiet,
-        plot=plot,
+        **values,
     )
     _notify_unknown_labels(report, classifier)
 

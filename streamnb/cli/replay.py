@@ -107,10 +107,6 @@ def replay(
     targets: tuple[str, ...],
     config_file: str | None,
     settings: tuple[str, ...],
-    as_json: bool,
-    details: bool,
-    quiet: bool,
-    plot: str | None,
     **values: Any,
 ) -> None:
     """Measure accuracy on a corpus: classify each message, then learn it.
@@ -136,16 +132,15 @@ def replay(
     from streamnb.replay import replay_corpus
 
     config = make_config(targets, config_file, settings, values)
-    no_progress = as_json or quiet or not sys.stderr.isatty()
-    if config.sweep:
-        for name, is_given in (("--plot", plot is not None), ("--details", details)):
-            if is_given:
-                raise ConfigError(
-                    f"{name}: not supported by a sweep; replay one setting, without `sweep`"
-                )
-        _run_sweep(config, no_progress, as_json, quiet)
+    if not config.sweep:
+        run_and_print(config, replay_corpus, **values)
         return
-    run_and_print(config, replay_corpus, as_json=as_json, details=details, quiet=quiet, plot=plot)
+    for name in ("plot", "details"):
+        if values[name]:
+            raise ConfigError(
+                f"--{name}: not supported by a sweep; replay one setting, without `sweep`"
+            )
+    _run_sweep(config, values["as_json"], values["quiet"])
 
 
 def run_and_print(
@@ -156,6 +151,7 @@ def run_and_print(
     details: bool,
     quiet: bool,
     plot: str | None,
+    **_: Any,
 ) -> Report:
     """Run a replay or an evaluation, draw and print its report; exit 130 if it was interrupted.
 
@@ -166,7 +162,7 @@ def run_and_print(
     run
         Function of the configuration and a callback for progress.
     as_json, details, quiet, plot
-        Options of the command.
+        Options of the command; others are ignored.
     """
     no_progress = as_json or quiet or not sys.stderr.isatty()
     with _with_results_folder(config, plot) as run_config:
@@ -277,7 +273,7 @@ def make_config(
     settings
         The arguments of --set.
     option_values
-        Values of the other options, by the names in `_KEYS`; None if not given.
+        Values of the other options, None if not given; those without a key are ignored.
     """
     from streamnb.config import build
     from streamnb.config.sections import assign_key
@@ -301,7 +297,8 @@ def make_config(
     if config_file is not None and not targets:
         resolve_paths(data, "corpus", ("path",), config_file)
         resolve_paths(data, "spark", ("input",), config_file)
-    values = {_KEYS[name]: value for name, value in option_values.items() if value is not None}
+    values = {key: option_values.get(name) for name, key in _KEYS.items()}
+    values = {key: value for key, value in values.items() if value is not None}
     if targets:
         values["corpus.path"] = targets[0] if len(targets) == 1 else list(targets)
     for key, value in values.items():
@@ -327,10 +324,11 @@ def _check_outputs(config: Config, config_file: str | None) -> None:
     )
 
 
-def _run_sweep(config: Config, no_progress: bool, as_json: bool, quiet: bool) -> None:
+def _run_sweep(config: Config, as_json: bool, quiet: bool) -> None:
     """Replay each setting of a sweep, and print the ranking."""
     from streamnb.replay.sweep import count_settings, sweep
 
+    no_progress = as_json or quiet or not sys.stderr.isatty()
     results = sweep(config) if no_progress else _with_progress(config, sweep)
     if as_json:
         click.echo(json.dumps([result.as_dict() for result in results]))

@@ -17,7 +17,7 @@ from streamnb import _core
 from streamnb._core import BLOCK_ROWS, SparseRows, read_blocks, write_blocks
 from streamnb.counts.memory import NO_NAME
 from streamnb.counts.protocol import Bools, Ints, Keys, Label
-from streamnb.errors import damage_error
+from streamnb.errors import DamagedDatabaseError, damage_error
 from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.transactions import Transactions
 
@@ -265,7 +265,7 @@ class Places:
         places[missing] = self._find(fingerprints[missing])
         others = distinct(places[missing][places[missing] >= 0] // BLOCK)
         if len(others) and others[0] < first:  # the block has another feature there
-            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
+            raise self._misplacement()
         page = self._page(np.concatenate((blocks, others)), written + self._blocks(others))
         located = locate_features(fingerprints, places, page)
         self._check_keys(located)
@@ -275,7 +275,10 @@ class Places:
         """Raise StateError unless each feature is in its block at its place."""
         lying = located.fingerprints[located.places >= 0]
         if (located.page.keys[located.rows] != lying).any():
-            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
+            raise self._misplacement()
+
+    def _misplacement(self) -> DamagedDatabaseError:
+        return damage_error(self.database.path, "a feature refers to a wrong place in its block")
 
     def _note(self, located: LocatedFeatures) -> LocatedFeatures:
         self._last_read = self.version, located
@@ -311,11 +314,11 @@ class Places:
         self._valid_places(places)
         page = self._read_page(places) if looks <= _LOOKS else self._all_keys()
         if not page.has(places):
-            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
+            raise self._misplacement()
         rows = page.rows(places)
         fingerprints = page.keys[rows]
         if not fingerprints.all():
-            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
+            raise self._misplacement()
         if looks <= _LOOKS:
             self._note(LocatedFeatures(fingerprints, places, page, rows))
         return fingerprints
@@ -366,11 +369,9 @@ class Places:
         try:
             checked = np.array(places, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):  # SQLite columns can have any type
-            raise damage_error(
-                self.database.path, "a feature refers to a wrong place in its block"
-            ) from None
+            raise self._misplacement() from None
         if len(checked) and (checked.min() < 0 or checked.max() >= self.places):
-            raise damage_error(self.database.path, "a feature refers to a wrong place in its block")
+            raise self._misplacement()
         return checked
 
     def _first_blocks(self, count: int) -> tuple[Ints, list[Any]]:
