@@ -415,6 +415,11 @@ def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
     return ""
 
 
+def _is_number_or_sign(text: str) -> bool:
+    """Return whether a text is a number in any notation, a date, or another text without letter."""
+    return is_number_text(text) or not any(map(str.isalpha, text))
+
+
 def _check_columns(table: Table, label_index: int, text_index: int, is_named: bool) -> None:
     """Raise CorpusError if the first rows show that the columns cannot be labels and texts.
 
@@ -427,10 +432,12 @@ def _check_columns(table: Table, label_index: int, text_index: int, is_named: bo
     texts = [row[text_index] for row in rows]
     label_name, text_name = table.names[label_index], table.names[text_index]
     problem = describe_wrong_labels(labels, label_name)
-    if not problem and not is_named and all(map(is_number_text, texts)):
+    present = [text for text in texts if text.strip() not in MISSING]
+    numbers = list(filter(_is_number_or_sign, present))
+    if not problem and not is_named and 2 * len(numbers) > len(present):
         problem = (
-            f"the texts in the column {text_name!r:.80} are numbers; `streamnb experiment` learns "
-            "tables of numbers"
+            f"the texts in the column {text_name!r:.80} are numbers, such as {numbers[0]!r:.40}; "
+            "`streamnb experiment` learns tables of numbers"
         )
     has_longer_labels = sum(map(len, labels)) > sum(map(len, texts))
     if (

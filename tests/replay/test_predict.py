@@ -746,13 +746,19 @@ def test_texts_that_begin_with_from_are_no_mail(model, tmp_path):
     assert len(out.splitlines()) == 21
 
 
-def test_a_column_of_numbers_is_no_text_unless_it_is_named(tmp_path):
+@pytest.mark.parametrize(
+    "pattern", ["{}", "NA", "missing", "3,{}", "{} %", "\u2212{}", "$1,{}.5", "2020-01-{}"]
+)
+@pytest.mark.parametrize("command", ["fit", "replay"])
+def test_a_column_of_numbers_is_no_text_unless_it_is_named(tmp_path, pattern, command):
+    cells = [pattern.format(n + 10) if "{" in pattern or n % 3 == 0 else str(n) for n in range(20)]
     (tmp_path / "t.csv").write_text(
-        "age,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(20))
+        "age,label\n" + "".join(f'"{cell}",{"ab"[n % 2]}\n' for n, cell in enumerate(cells))
     )
-    status, _, error = streamnb_command("fit", tmp_path / "t.csv", "-o", tmp_path / "m.snb")
+    options = ["-o", tmp_path / "m.snb"] if command == "fit" else []
+    status, _, error = streamnb_command(command, tmp_path / "t.csv", *options)
     assert status == 3
-    assert "the texts in the column 'age' are numbers" in error
+    assert "the texts in the column 'age' are numbers, such as " in error
     named = ["--text-column", "age", "-o", tmp_path / "m.snb", "--quiet"]
     assert streamnb_command("fit", tmp_path / "t.csv", *named)[0] == 0
 
