@@ -503,19 +503,34 @@ def test_an_odd_cell_among_numbers_is_refused(tmp_path, cell, delimiter):
         ("{}%", "%"), ("{} %", "%"), ("${}", "$"), ("-${}", ""), ("{} kg", "kg"), ("EUR {}", "EUR"),
         ("{} \u20ac", "\u20ac"), ("\u00a3 {}.50", "\u00a3"), ("u{}", ""), ("item {}", ""), ("2024-01-{}", ""),
         ("#{}", ""), ("{}th", ""), ("{}A", ""), ("{} m", ""), ("{} \u00b0", "\u00b0"), ("{}mm", "mm"),
+        ("8,9{}.00", ","), ("3,{}", ","), ("1'0{}", "'"), ("1\u202f0{}", "\u202f"), ("1.2.{}", ""),
     ],
 )  # fmt: skip
 def test_numbers_with_a_unit_are_reported(tmp_path, pattern, unit):
     cells = [pattern.format(number) for number in range(10, 30)]
-    rows = "".join(f"{cell},{'pq'[i % 2]}\n" for i, cell in enumerate(cells))
+    rows = "".join(f'"{cell}",{"pq"[i % 2]}\n' for i, cell in enumerate(cells))
     notes = read_examples(written(tmp_path / "t.csv", f"a,y\n{rows}")).notes
     assert len(notes) == bool(unit)
     assert all(f"a number with {unit!r}; remove it" in note for note in notes)
-    repeated = "".join(f"{cell},{'pq'[i % 2]}\n" for i, cell in enumerate(cells[:4] * 5))
+    repeated = "".join(f'"{cell}",{"pq"[i % 2]}\n' for i, cell in enumerate(cells[:4] * 5))
     assert read_examples(written(tmp_path / "t.csv", f"a,y\n{repeated}")).notes == []
 
 
-@pytest.mark.parametrize("name", ["", "id", "Unnamed: 0"])
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+@pytest.mark.parametrize("cell", ["{}", "Mazda RX{}", ""])
+def test_a_column_without_name_is_no_feature(tmp_path, name, cell):
+    rows = [f"{cell.format(i)},{i % 3},{'pq'[i % 2]}" for i in range(10)]
+    trailing = [",".join(row.split(",")[1:]) + "," for row in rows]
+    for header, lines in ((f"{name},a,y", rows), (f"a,y,{name}", trailing)):
+        config = written(tmp_path / "t.csv", "\n".join([header, *lines]))
+        examples = read_examples(config)
+        assert (examples.table.names, examples.labels[:2]) == (["a"], ["p", "q"])
+        assert [f"the column {name!r} has no name" in note for note in examples.notes] == [True]
+    only = written(tmp_path / "t.csv", f"{name},y\n" + "".join(f"{i},{i % 2}\n" for i in range(9)))
+    assert read_examples(only).table.names == [name]
+
+
+@pytest.mark.parametrize("name", ["id", "no"])
 @pytest.mark.parametrize(
     ("start", "step", "is_reported"), [(0, 1, True), (7, 1, True), (0, 2, False)]
 )
@@ -526,8 +541,7 @@ def test_a_column_that_counts_the_rows_is_reported(tmp_path, name, start, step, 
     assert len(notes) == is_reported
     assert all(f"the column {name!r} counts the rows" in note for note in notes)
     for columns in (("a",), (name, "a")):
-        if all(columns):
-            assert read_examples(TableConfig(path=config.path, columns=columns)).notes == []
+        assert read_examples(TableConfig(path=config.path, columns=columns)).notes == []
 
 
 def test_a_column_with_few_numbers_is_reported_as_text(tmp_path):

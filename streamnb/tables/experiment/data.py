@@ -23,9 +23,13 @@ MAX_CELLS = 1 << 28
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+|\d+|(?=,)),?\d*(?:[eE][-+]?\d+)?\Z")
 # A number with the sign or code of a currency before it, or a unit of at most four characters
 # behind it.
-_QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' ]*([^\d.,]{0,4})")
+_QUANTITY = re.compile(r"([^\w.,+-]{0,3}|[A-Z]{3} ?)[-+\u2212]?\d[\d.,' \xa0\u202f]*([^\d.,]{0,4})")
+_GROUP_SIGNS = ",' \xa0\u202f"  # between the digits of 8,940 and 8'940; "," can be a decimal comma
 
 _ORDINALS = {"#", "st", "nd", "rd", "th"}  # signs of numbers that are names
+
+# Names of columns without name, such as the row names that R and pandas write.
+_UNNAMED = re.compile(r"(?:Unnamed: \d+)?")
 
 
 Transform = Callable[[Columns], Columns]
@@ -206,7 +210,12 @@ def _read_table(config: TableConfig) -> Examples:
     config = _with_names(config, cells.names)
     label, names = _choose_names(config, cells.names)
     text: dict[Hashable, str] = {}
-    numbers_or_text, notes = [], []
+    numbers_or_text = []
+    notes = [
+        f"the column {name!r:.80} has no name, and is left out; to use it, name it in data.columns"
+        for name in cells.names
+        if config.columns is None and name not in (label, *names)
+    ]
     for name in names:
         column_index = cells.names.index(name)
         column = _Column(cells, column_index, missing)
@@ -218,6 +227,7 @@ def _read_table(config: TableConfig) -> Examples:
             unit = column.unit()
             if (column.number_count or unit) and name not in config.text:
                 hint = f", but a number with {unit!r}; remove it from all cells" if unit else ""
+                hint += ', or set data.decimal: "," if it is a decimal comma' if unit == "," else ""
                 notes.append(
                     f"the column {name!r:.80} is read as text: {cell!r:.80} "
                     f"({cells.location(odd_row, column_index)}) is not a number{hint}"
@@ -257,8 +267,11 @@ def _with_names(config: TableConfig, known_names: list[str]) -> TableConfig:
 
 def _choose_names(config: TableConfig, known_names: list[str]) -> tuple[str, tuple[str, ...]]:
     """Return the name of the label column and the names of the feature columns."""
-    label = known_names[-1] if config.label is None else config.label
-    names = tuple(name for name in known_names if name != label)
+    named = [name for name in known_names if not _UNNAMED.fullmatch(name)]
+    if len(named) < 2:  # a label without features
+        named = known_names
+    label = named[-1] if config.label is None else config.label
+    names = tuple(name for name in named if name != label)
     if config.columns is not None:
         names = config.columns
         if not names or len(set(names)) != len(names):
@@ -395,7 +408,7 @@ class _Column:
         return number if abs(number) <= LARGEST and "_" not in cell else None
 
     def unit(self) -> str:
-        """Return the sign or unit next to each number, such as "%"; "" without one.
+        """Return the sign or unit next to each number, or within it, such as "%"; "" without one.
 
         Names of levels, such as "size 1", repeat. Measured values rarely do. Numbers such as "#3",
         "3rd" and "3A" are names, too.
@@ -406,10 +419,14 @@ class _Column:
         units = set()
         for cell in present:
             match = _QUANTITY.fullmatch(cell)
-            units.add(match[1].strip() + match[2].strip() if match else "")
-            if len(units) > 1:
+            units.add(match[1].strip() + match[2].strip() if match else None)
+            if None in units or len(units) > 1:
                 return ""
         unit = units.pop()
+        if not unit:
+            return next(
+                (sign for sign in _GROUP_SIGNS if any(sign in cell for cell in present)), ""
+            )
         is_name = unit in _ORDINALS or (len(unit) == 1 and unit.isascii() and unit.isalpha())
         return "" if is_name else unit
 
