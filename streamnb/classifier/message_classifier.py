@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,15 @@ _LABEL = Constraint(
     lambda value: isinstance(value, str | int | float | np.generic),
     "a label: str, int, bool or float",
 )
+
+
+class _Counted(NamedTuple):
+    """The features of a message, and the tokenizer that computed them."""
+
+    message: str | bytes
+    tokenizer: ScanningTransformer | Views
+    params_version: int
+    features: Any
 
 
 @parameter_class(kw_only=True)
@@ -106,8 +115,10 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     model: TextModel = parameter(has_method("views_of", "a model of texts"), "counts", default=None)
 
     ready: ClassVar[dict[str, type[Classifier]]] = {}  # the preset classifiers, by class name
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_counted")
     # Columns of the table that the commands trained the classifier on; None for other data.
     data_format: DataFormat | None = None
+    _counted: _Counted | None = None
 
     def _on_change(self, name: str) -> None:
         if name == "costs":
@@ -128,8 +139,23 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return {"text input"}
 
     def count(self, x: Any) -> Any:
-        """Return the features of a message, the input of the model's methods."""
-        return self.tokenizer.count(read_message(x, self.on))
+        """Return the features of a message, the input of the model's methods.
+
+        In a stream, a message is predicted and then learned, so the last features are kept.
+        """
+        message = read_message(x, self.on)
+        if type(message) not in (str, bytes):  # it can change
+            return self.tokenizer.count(message)
+        last, tokenizer, version = self._counted, self.tokenizer, self.tokenizer.params_version
+        if last is not None and (
+            last.message is message
+            and last.tokenizer is tokenizer
+            and last.params_version == version
+        ):
+            return last.features
+        features = tokenizer.count(message)
+        self._counted = _Counted(message, tokenizer, version, features)
+        return features
 
     @property
     def receipt(self) -> Receipt | None:

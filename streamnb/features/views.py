@@ -44,6 +44,11 @@ class Views:
     def __repr__(self) -> str:
         return f"Views({self.tokenizers!r}, mail={self.mail})"
 
+    @property
+    def params_version(self) -> int:
+        """A number that changes with every parameter of a tokenizer."""
+        return sum([tokenizer.params_version for tokenizer in self.tokenizers])
+
     def count(self, x: Any) -> tuple[TokenCounts, ...]:
         """Return one `TokenCounts` per view."""
         message = as_mail(x) if self.mail else x

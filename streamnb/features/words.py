@@ -24,8 +24,9 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
     The scanner is not pickled. Threads can share a tokenizer, because a lock protects each message.
     """
 
-    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_scanner")
+    unpickled_attributes: ClassVar[tuple[str, ...]] = ("lock", "_scanner", "_params_version")
     _scanner: Any = None
+    _params_version: int = 0  # changes with every parameter
     on: str | None
 
     def _new_scanner(self) -> Any:
@@ -42,6 +43,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
 
     def _on_change(self, name: str) -> None:
         self._scanner = None
+        self._params_version += 1
 
     def count(self, x: Any) -> TokenCounts:
         """Return the `TokenCounts` of a text or message, which is the fastest input of models.
@@ -114,6 +116,11 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
     def tokenizers(self) -> list[ScanningTransformer]:
         """The tokenizers of the views: only this one."""
         return [self]
+
+    @property
+    def params_version(self) -> int:
+        """A number that changes with every parameter."""
+        return self._params_version
 
     def name(self, fingerprint: int, stored_name: Any) -> Any:
         """Return the display name of a feature, from the name that the model stored."""
