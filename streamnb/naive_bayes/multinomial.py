@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import mul
 from typing import ClassVar
 
@@ -96,6 +97,22 @@ class ComplementNB(ComplementParameters, CountingNB):
 _COMPLEMENT_POWER = 0.5
 
 
+@lru_cache(maxsize=4)  # all views of a message, and all rows of a matrix, have the same weights
+def _extra_classes(class_weights: tuple[float, ...]) -> float:
+    """Return the effective number of classes above two, given the weight of each class.
+
+    The effective number is the exponential of the entropy of the class shares, which is K for
+    classes of equal size. With K itself, the first message of a third class would make nearly
+    all verdicts on the other two classes unsure.
+    """
+    weights = [weight for weight in class_weights if weight > 0]
+    if len(weights) < 3:
+        return 0.0
+    total = math.fsum(weights)
+    entropy = _core.log(total) - math.fsum(map(mul, weights, _core.logs(weights))) / total
+    return max(_core.exp(entropy) - 2, 0.0)
+
+
 @parameter_class()
 class MultinomialParameters(CountingParameters):
     """Parameters of `MultinomialNB`.
@@ -182,24 +199,9 @@ class MultinomialNB(MultinomialParameters, CountingNB):
     def _length_power(self) -> float:
         power = self.length_norm_power
         if self._has_complement:
-            share = min(self._extra_classes, 1.0)
+            share = min(_extra_classes(tuple(self.counts.weights)), 1.0)
             power = share * _COMPLEMENT_POWER + (1 - share) * power
         return power
-
-    @property
-    def _extra_classes(self) -> float:
-        """Return the effective number of classes above two.
-
-        The effective number is the exponential of the entropy of the class shares, which is K for
-        classes of equal size. With K itself, the first message of a third class would make nearly
-        all verdicts on the other two classes unsure.
-        """
-        weights = [weight for weight in self.counts.weights if weight > 0]
-        if len(weights) < 3:
-            return 0.0
-        total = math.fsum(weights)
-        entropy = _core.log(total) - math.fsum(map(mul, weights, _core.logs(weights))) / total
-        return max(_core.exp(entropy) - 2, 0.0)
 
     def _grid(self, tokens: TokenCounts, factors: Sequence[float]) -> tuple[list[list[float]], int]:
         """Return the log-likelihoods (factors, K) without length normalisation, and their features.
