@@ -108,6 +108,8 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
     Each message is classified with a model that learned all earlier ones. The predictions are
     written to the table spark.output, if that is set.
     """
+    from streamnb.replay.run import positive_error
+
     config, section = _read_config(config_file, settings)
     delay = _total_delay(config)
     with _start_session() as (session, streamnb_spark):
@@ -124,14 +126,10 @@ def prequential(config_file: str, settings: tuple[str, ...], as_json: bool) -> N
             _write_table(steps, section)
             steps = session.read.format(section.format).load(section.output)
         summary = streamnb_spark.summary(steps, config.evaluate.intervals)
-        positive = config.evaluate.positive
         if not summary.messages:
             raise CorpusError(f"{section.input}: there are no messages")
-        if positive is not None and positive not in summary.classes:
-            raise ConfigError(
-                f"evaluate.positive: no message is of class {positive!r}; there are "
-                f"{', '.join(list(summary.classes)[:10])}"
-            )
+        if (error := positive_error(config, list(summary.classes))) is not None:
+            raise error
     if as_json:
         click.echo(json.dumps(summary.as_dict()))
         return

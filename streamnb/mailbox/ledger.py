@@ -267,10 +267,7 @@ class Row(NamedTuple):
     tokens: tuple[TokenCounts, ...] | None
 
 
-COLUMNS = (
-    "id, digest, label, labelled_by, source, time, added_at, removed_at, predicted, tokenizer, "
-    "receipt, tokens"
-)
+COLUMNS = ", ".join(Row._fields)
 _SELECT = f"SELECT {COLUMNS} FROM ledger WHERE {{}} ORDER BY id"  # noqa: S608 (ours)
 # Errors that a damaged row can raise. A failing database raises other errors.
 _UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -48,7 +48,6 @@ CREATE TABLE IF NOT EXISTS verdicts(
     names {blob} NOT NULL           -- names of the features, compressed; some views have none
 )
 """
-_COLUMNS = "id, digest, time, place, moved, sender, subject, mark, label, score, probability"
 _MAX_FIELD_LENGTH = 200  # characters of a sender or subject
 _MAX_WAIT_S = 1.0  # seconds to wait for other writers before a verdict is dropped
 # The age of entries is measured from the latest entry that is older than this share of the maximum
@@ -105,6 +104,9 @@ class LoggedVerdict(NamedTuple):
     probability: float
     learned_label: str | None = None
     labelled_by: str | None = None
+
+
+_COLUMNS = LoggedVerdict._fields[:-2]  # the last two are from the ledger
 
 
 class VerdictLog:
@@ -183,7 +185,7 @@ class VerdictLog:
         )
         with self._writing(_MAX_WAIT_S) as connection:
             connection.execute("DELETE FROM verdicts WHERE digest = ?", (row[0],))
-            columns = f"{_COLUMNS.removeprefix('id, ')}, tokenizer, tokens, names"
+            columns = ", ".join((*_COLUMNS[1:], "tokenizer", "tokens", "names"))
             values = ", ".join("?" * len(row))
             connection.execute(f"INSERT INTO verdicts({columns}) VALUES ({values})", row)  # noqa: S608 (ours)
             self._purge(connection, limits, self._expiry(connection, limits))
@@ -265,7 +267,7 @@ class VerdictLog:
         with self.mailbox.reading():
             if not self._has_table():
                 return []
-            columns = ", ".join(f"v.{name}" for name in _COLUMNS.split(", "))
+            columns = ", ".join(f"v.{name}" for name in _COLUMNS)
             rows = self.mailbox.database.connection.execute(
                 f"SELECT {columns}, l.label, l.labelled_by FROM verdicts AS v LEFT JOIN "  # noqa: S608 (ours)
                 f"ledger AS l ON l.digest = v.digest AND l.removed_at IS NULL WHERE {condition}",
