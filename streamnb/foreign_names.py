@@ -79,7 +79,7 @@ _FOREIGN_NAMES = {
     "is 1e-100",
     # the names of R's e1071 and naivebayes, of Weka, and of NLTK
     "laplace": "use alpha=",
-    "smoothing": "use alpha=",
+    "smoothing": "use alpha=, or use var_smoothing=",
     "lidstone": "use alpha=",
     "norm": "use length_norm= for the length of texts; weights of classes are not normalised",
     "min_categories": "leave it out: levels need not be declared, and new ones can come at any "
@@ -123,7 +123,7 @@ def counterpart(name: str) -> str | None:
     """
     if name in _SYNONYMS:
         return _SYNONYMS[name].name
-    advised = re.fullmatch(r"use (\w+)=", _FOREIGN_NAMES.get(name, ""))
+    advised = re.match(r"use (\w+)=(?:,|$)", _FOREIGN_NAMES.get(name, ""))
     return advised[1] if advised else None
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamnb.classifier.verdict import COSTS, Costs, Reason, Verdict, as_costs, chances_of_others
 from streamnb.constraints import Constraint, Text, has_method
-from streamnb.counts.protocol import Label, check_labels
+from streamnb.counts.protocol import Label, check_labels, is_missing
 from streamnb.data_format import DataFormat
 from streamnb.errors import ModelFileError, OutputError
 from streamnb.features.text_input import NO_EXAMPLES, is_frame
@@ -205,6 +205,8 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
             if isinstance(error, AttributeError) and not is_row:
                 raise
             hint = f"; X is a frame of {len(messages[0])} columns: set on= to one" if is_row else ""
+            if is_missing(messages[len(rows)]):
+                hint = ": leave the row out or replace it by ''"
             kind = TypeError if isinstance(error, TypeError) and not is_row else ValueError
             raise kind(f"row {len(rows)}: {error}{hint}") from None
         return rows

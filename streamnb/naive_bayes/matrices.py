@@ -277,12 +277,14 @@ def values_of(column: Any) -> NDArray[Any]:
 def _to_csr_arrays(X: Any, canonical: bool) -> tuple[Ints, NDArray[Any], Floats, int]:
     """Return the arrays of a matrix in CSR form, and its width."""
     refuse_mask(X)
-    X = X if hasattr(X, "tocsr") else np.asarray(X)
+    X = X if hasattr(X, "tocsr") else np.asarray(list(X) if isinstance(X, Iterator) else X)
     if len(X.shape) != 2:
         has_texts = X.dtype.kind in "UOST" and any(isinstance(x, (str, bytes)) for x in X.flat)
         hint = "; for texts use Tokenizer() | model, or TextClassifier" if has_texts else ""
         if not has_texts and X.shape == ():
             hint = "; pass a single example to learn_one or predict_one"
+        elif X.dtype == object and any(isinstance(x, Mapping) for x in X.flat):
+            hint = "; for dicts of counts use learn_many"
         raise ValueError(
             f"expected a matrix with a row for each example, got shape {X.shape}{hint}"
         )
@@ -405,7 +407,7 @@ def as_weights(w: Any, n: int) -> Floats:
     """Return the weights (n,) of n examples, from a number, a sequence or None for 1."""
     if w is None or np.isscalar(w):
         return np.full(n, 1.0 if w is None else checked_weight(w))
-    weights = _numbers(np.asarray(as_labels(w, "the weights")), "the weights")
+    weights = _numbers(np.asarray(as_labels(w, "the weights")), "the list of weights")
     if weights.shape != (n,):
         raise ValueError(f"{n} examples, but weights of shape {weights.shape}")
     bad = ~((weights >= 0) & (weights <= 1e100))

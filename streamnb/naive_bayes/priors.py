@@ -29,7 +29,9 @@ def check_prior(prior: Prior, labels: Iterable[Label]) -> None:
 
     hint = "give each class a share"
     near = difflib.get_close_matches(str(missing), map(str, prior), n=1)
-    if near:
+    if str(missing) in map(str, prior):
+        hint = f"the class is of the type {type(missing).__name__}: write {missing!r:.80}"
+    elif near:
         hint = f"did you mean {str(missing)!r} instead of {near[0]!r}?"
     elif isinstance(missing, str) and not any(isinstance(label, str) for label in prior):
         hint = "a label that is text must be quoted in YAML (yes, no, on, off, 1)"

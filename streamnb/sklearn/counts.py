@@ -38,9 +38,12 @@ def _is_list_of_dicts(X: Any) -> bool:
 def _refuse_other_rows(X: Any) -> None:
     """Raise ValueError for dicts of counts, lists of tokens, and texts among other columns."""
     if is_frame(X):
-        from narwhals.stable.v2 import String
-
-        texts = [column.name for column in frame_of(X).iter_columns() if column.dtype == String]
+        texts = [
+            column.name
+            for column in frame_of(X).iter_columns()
+            if not column.dtype.is_numeric()
+            and any(isinstance(value, str) for value in column.drop_nulls().head(1).to_list())
+        ]
         if texts:
             raise ValueError(
                 f"the column {texts[0]!r:.80} is text: pass this column alone, or name it by "
@@ -147,7 +150,8 @@ class _CountsEstimator(Estimator):
             return
         if not self.is_signed:
             matrix = rows.matrix if isinstance(rows, NamedMatrix) else rows
-            validation.check_non_negative(matrix, f"{type(self).__name__}, which takes counts")
+            advice = "set alternate_sign=False in a HashingVectorizer, use GaussianNB for measures"
+            validation.check_non_negative(matrix, f"{type(self).__name__} ({advice})")
         model.partial_fit(rows, y, sample_weight=weights)
 
     def _class_weights(self) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -65,6 +65,8 @@ class Columns:
         """
         if isinstance(X, cls):
             return X
+        if isinstance(X, tuple | Iterator):
+            X = list(X)
         if is_frame(X):
             return cls(*_frame(X))
         if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
@@ -79,7 +81,7 @@ class Columns:
         if isinstance(X, np.ma.MaskedArray):
             masked, X = np.ma.getmaskarray(X), X.data.astype(object)
             X[masked] = None
-        values = X if isinstance(X, np.ndarray) else _cells_of_lists(X)
+        values = np.asarray(X) if isinstance(X, np.ndarray) else _cells_of_lists(X)
         if values.ndim != 2:
             raise ValueError(
                 f"expected a matrix with a row for each example, got shape {values.shape}"

@@ -238,8 +238,9 @@ class MixedNB(MixedParameters, TabularNB):
 
     All parameters except the names can be set after training. Missing values (not in the dict, None
     or NaN) are left out, in training and in prediction. If all learned values of a feature are
-    numbers, a number as text ("5.5") in a prediction is an error. If most values of a feature in
-    `fit` are texts of more than 20 numbers, `fit` raises ValueError.
+    numbers, a number as text ("5.5") in a prediction is an error. True and False are levels, and 1
+    and 0 are numbers: use one type of a feature in training and prediction. If most values of a
+    feature in `fit` are texts of more than 20 numbers, `fit` raises ValueError.
 
     References
     ----------

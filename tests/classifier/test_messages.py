@@ -80,11 +80,24 @@ def test_parameters_of_scikit_learn_that_mean_the_same_are_taken(make, foreign, 
         (streamnb.MultinomialNB, {"class_prior": [0.5, 0.5]}, "prior: .* write {label: share"),
         (streamnb.MultinomialNB, {"alpha": 0}, "use alpha=1e-10"),
         (streamnb.TextClassifier, {"alpha": 0.0}, "use alpha=1e-10"),
+        (streamnb.GaussianNB, {"priors": {"a": 0.6, "b": 0.6}}, "the shares sum to 1.2; write"),
+        (streamnb.MixedNB, {"prior": {"a": 0.3, "b": 0.6}}, "the shares sum to 0.9; write"),
     ],
 )
 def test_values_of_scikit_learn_are_answered(make, values, answer):
     with pytest.raises(ValueError, match=answer):
         make(**values)
+
+
+@pytest.mark.parametrize("prior", [{"a": 0.33, "b": 0.33, "c": 0.33}, {"a": 3, "b": 7.0}])
+def test_shares_can_be_rounded_or_whole(prior):
+    assert streamnb.GaussianNB(prior=prior).prior == prior
+
+
+def test_smoothing_of_other_libraries_is_answered():
+    for make, name in ((streamnb.GaussianNB, "var_smoothing"), (streamnb.MultinomialNB, "alpha")):
+        with pytest.raises(TypeError, match=f"no parameter 'smoothing': use {name}=$"):
+            make(smoothing=1.0)
 
 
 @pytest.mark.parametrize("name", ["GaussianNB", "GaussianDiscriminantAnalysis", "MultinomialNB"])

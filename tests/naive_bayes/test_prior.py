@@ -22,7 +22,8 @@ WRONG = {
         r"did you mean 'ham' instead of 'hamm'",
     ),
     "unquoted": ({True: 0.5, False: 0.5}, ["yes", "no"], "quoted in YAML"),
-    "numbers": ({1: 0.5, 0: 0.5}, ["1", "0"], r"did you mean|quoted"),
+    "numbers": ({1: 0.5, 0: 0.5}, ["1", "0"], r"the class is of the type str: write '[01]'"),
+    "texts": ({"1": 0.5, "0": 0.5}, [1, 0], r"the class is of the type int: write [01]$"),
     "one missing": ({"spam": 1.0}, ["spam", "ham"], "no share for class 'ham'"),
     "case": ({"Spam": 0.5, "Ham": 0.5}, ["spam", "ham"], "no share for class"),
 }
