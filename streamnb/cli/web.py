@@ -114,7 +114,9 @@ def verdicts(most: int | None, days: float | None, text: str | None, as_json: bo
             click.echo(json.dumps({**entry._asdict(), "digest": entry.digest.hex()}))
     elif text is not None:
         for entry in entries:
-            verdict = f"{entry.label or 'unknown'} {entry.probability:.4f} ({entry.place})"
+            verdict = (
+                f"{entry.mark} {entry.label or 'unknown'} {entry.probability:.4f} ({entry.place})"
+            )
             time = f"{datetime.fromtimestamp(entry.time):%F %T}"
             click.echo(printable(f"{time} {verdict}: {entry.sender}: {entry.subject}"))
     else:

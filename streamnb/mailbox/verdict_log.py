@@ -29,6 +29,7 @@ from streamnb.mailbox.stored_classifier import Outcome
 from streamnb.mailbox.undo import undone_messages
 
 WEB = "web"  # source of labels that the user sets on the page
+LIMITS = "record"  # name of the stored limits
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts(
@@ -70,6 +71,14 @@ class LogLimits(NamedTuple):
 
     most: int = 500
     days: float = 30.0
+
+    def check(self) -> None:
+        """Raise ValueError if a limit is out of range."""
+        if not 0 <= self.most <= 100_000 or not 0 <= self.days <= 36_500:
+            raise ValueError(
+                "verdicts are stored for at most 100,000 messages and 36,500 days, not for "
+                f"{self.most:,} messages and {self.days:g} days"
+            )
 
 
 class LoggedVerdict(NamedTuple):
@@ -125,7 +134,7 @@ class VerdictLog:
     def limits(self) -> LogLimits:
         """The limits of the log."""
         with self.mailbox.database.reading():
-            stored = self.mailbox.database.read_value("record")
+            stored = self.mailbox.database.read_value(LIMITS)
         try:
             return (
                 LogLimits()
@@ -136,15 +145,21 @@ class VerdictLog:
             raise damage_error(self.mailbox.path, "state 'record'") from None
 
     def limit(self, limits: LogLimits) -> None:
-        """Set the limits and delete verdicts beyond them."""
-        if not 0 <= limits.most <= 100_000 or not 0 <= limits.days <= 36_500:
-            raise ValueError(
-                "verdicts are stored for at most 100,000 messages and 36,500 days, not for "
-                f"{limits.most:,} messages and {limits.days:g} days"
-            )
+        """Set the limits, and delete verdicts beyond them without a trace in the file.
+
+        Raises
+        ------
+        BusyError
+            If another process reads the database, so traces of deleted verdicts stay in the file.
+        """
+        limits.check()
+        earlier = self.limits
+        self.mailbox.database.overwrite_deleted()
         with self._writing() as connection:
-            self.mailbox.database.store_value("record", limits._asdict())
-            self._purge(connection, limits, time.time() - limits.days * 86400)
+            self.mailbox.database.store_value(LIMITS, limits._asdict())
+            deleted = self._purge(connection, limits, time.time() - limits.days * 86400)
+        if deleted or (limits.most <= earlier.most and limits.days <= earlier.days):
+            self._release_space(f"verdicts on {message_count(deleted)}")
 
     def note(
         self, message: bytes, response: Response, place: str, moved: str | None = None
@@ -218,14 +233,17 @@ class VerdictLog:
         return None if first >= latest - age_s else float(latest - age_s)
 
     @staticmethod
-    def _purge(connection: Any, limits: LogLimits, expiry: float | None) -> None:
+    def _purge(connection: Any, limits: LogLimits, expiry: float | None) -> int:
+        """Delete verdicts beyond the limits; return their number."""
+        deleted = 0
         if expiry is not None:
-            connection.execute("DELETE FROM verdicts WHERE time < ?", (expiry,))
-        connection.execute(
+            deleted = connection.execute("DELETE FROM verdicts WHERE time < ?", (expiry,)).rowcount
+        surplus = connection.execute(
             "DELETE FROM verdicts WHERE id <= "
             "(SELECT id FROM verdicts ORDER BY id DESC LIMIT 1 OFFSET ?)",
             (limits.most,),
         )
+        return int(deleted + surplus.rowcount)
 
     def _has_table(self) -> bool:
         return "verdicts" in self.mailbox.database.tables()
@@ -369,13 +387,16 @@ class VerdictLog:
                     removed += run("DELETE FROM verdicts WHERE digest = ?", (key,)).rowcount
                 erased += removed > 0 or key in undone
             _erase_features(mailbox, features)
-        if not mailbox.database.shrink():
-            raise BusyError(
-                f"{mailbox.path}: {message_count(erased)} erased, but traces stay in the file "
-                "because another process reads the database; stop it, then run this command "
-                "again"
-            )
+        self._release_space(message_count(erased))
         return erased
+
+    def _release_space(self, erased: str) -> None:
+        """Remove the traces of deleted rows from the file; raise BusyError if they stay."""
+        if not self.mailbox.database.shrink():
+            raise BusyError(
+                f"{self.mailbox.path}: {erased} erased, but traces stay in the file because "
+                "another process reads the database; stop it, then run this command again"
+            )
 
 
 def _erase_row(mailbox: Mailbox, row: Row) -> None:

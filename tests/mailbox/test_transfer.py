@@ -23,6 +23,7 @@ from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer import json_lines
 from streamnb.mailbox.transfer.formats import export, import_file, merge
+from streamnb.mailbox.verdict_log import LogLimits, VerdictLog
 
 
 def test_export_and_import_give_the_same_bytes(sample, box, tmp_path):
@@ -40,6 +41,28 @@ def test_export_and_import_give_the_same_bytes(sample, box, tmp_path):
         for content, _ in mails(sample, 60):
             assert other.classify(content) == box.classify(content)
         assert other.forget(mails(sample, 2)[1][0]).result == "forgotten"
+
+
+@pytest.mark.parametrize("own", [None, LogLimits(7, 3.0)])
+def test_an_import_into_an_empty_database_restores_the_limits_of_stored_verdicts(
+    box, tmp_path, own
+):
+    box.learn(SPAM, "spam")
+    VerdictLog(box).limit(LogLimits(0, 5.0))
+    data = exported(box)
+    (tmp_path / "x").write_bytes(data)
+    with Mailbox(tmp_path / "other.db") as other:
+        if own is not None:
+            VerdictLog(other).limit(own)
+        import_file(other, str(tmp_path / "x"))
+        assert VerdictLog(other).limits == (own or LogLimits(0, 5.0))
+        VerdictLog(other).limit(LogLimits(9, 9.0))
+        import_file(other, str(tmp_path / "x"))
+        assert VerdictLog(other).limits == LogLimits(9, 9.0)
+    for limits in (b'{"days":5.0,"most":-1}', b'{"most":"1"}', b'{"days":NaN,"most":1}', b"7"):
+        (tmp_path / "y").write_bytes(data.replace(b'{"days":5.0,"most":0}', limits))
+        with Mailbox(tmp_path / "damaged.db") as other, pytest.raises(StateError, match="y:1: "):
+            import_file(other, str(tmp_path / "y"))
 
 
 def test_counts_alone_can_be_imported(sample, box, tmp_path):

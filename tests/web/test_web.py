@@ -410,6 +410,25 @@ def test_the_record_is_bounded_and_can_be_turned_off(tmp_path):
     assert '"subject": "m1"' in streamnb_command("verdicts", "--json", *db)[1]
 
 
+@pytest.mark.parametrize("setting", [("--most", 0), ("--most", 1), ("--days", 0)])
+def test_verdicts_beyond_a_new_limit_leave_no_trace_while_a_server_has_the_database_open(
+    tmp_path, setting
+):
+    path = tmp_path / "mail.db"
+    with Mailbox(path) as box:
+        secret = from_("Secret <secret@example.com>", mail(77, "zanzibarxyz"))
+        for message in (secret, mail(1)):
+            VerdictLog(box).note(message, judge(box, message), "here")
+        status, _, error = streamnb_command("verdicts", *setting, "--db", path)
+        assert (status, error) == (0, "")
+        for file in tmp_path.glob("mail.db*"):
+            assert b"secret@example.com" not in file.read_bytes()
+        with box.reading():
+            command = ("verdicts", *setting, "--db", path, "--wait", "0.1")
+            status, _, error = streamnb_command(*command)
+            assert (status, "traces stay in the file" in error) == (75, True)
+
+
 def test_erased_messages_leave_no_trace(tmp_path, home):
     db = ("--db", tmp_path / "mail.db")
     secret = from_("Secret <secret@example.com>", mail(77, "zanzibarxyz"))

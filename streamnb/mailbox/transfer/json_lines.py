@@ -24,6 +24,7 @@ from streamnb.mailbox.ledger import Row, check_row, pack_tokens, unpack_tokens
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import classifier_of
 from streamnb.mailbox.transfer.ledger_export import LedgerExport
+from streamnb.mailbox.verdict_log import LIMITS, LogLimits
 from streamnb.naive_bayes.receipt import Receipt
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.storage import label_from_json, label_to_json
@@ -51,6 +52,8 @@ def write_lines(mailbox: Mailbox) -> Iterator[bytes]:
         "settings": mailbox.classifier.settings(),
         "classes": [[label_to_json(mailbox.labels[k]), weights[k]] for k in active],
     }
+    if (limits := mailbox.database.read_value(LIMITS)) is not None:
+        head["verdict_limits"] = limits
     yield _json(head)
     lines = 1
     for view, counts in enumerate(mailbox.counts):
@@ -158,6 +161,10 @@ def read_lines(path: str, name: str) -> LedgerExport:
         labels = [label_from_json(label) for label, _ in header["classes"]]
         if len(set(map(str, labels))) != len(labels):
             raise ValueError("a class occurs twice")
+        limits = None
+        if "verdict_limits" in header:
+            limits = LogLimits(**header["verdict_limits"])
+            limits.check()
         if header.get("ends"):
             _check_whole(path, name)
     label_index = {str(label): k for k, label in enumerate(labels)}
@@ -174,7 +181,7 @@ def read_lines(path: str, name: str) -> LedgerExport:
         row_of_line = partial(_row_of, label_index=label_index, model=classifier.model)
         return _convert_lines(path, name, "digest", row_of_line)
 
-    return LedgerExport(name, classifier, labels, rows, names)
+    return LedgerExport(name, classifier, labels, rows, names, limits)
 
 
 def _check_whole(path: str, name: str) -> None:

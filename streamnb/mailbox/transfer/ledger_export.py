@@ -21,6 +21,7 @@ from streamnb.mailbox.batch import group_items, in_order
 from streamnb.mailbox.ledger import HUMAN, IMPORT, PROGRAM, RETIRED, Row, check_label
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.stored_classifier import check_kind
+from streamnb.mailbox.verdict_log import LIMITS, LogLimits
 from streamnb.naive_bayes.receipt import Receipt
 
 # Features that have a name: view, fingerprint and encoded name.
@@ -44,6 +45,8 @@ class LedgerExport:
         Returns an iterator over the rows.
     names
         Returns an iterator over view, fingerprint and name of each named feature.
+    verdict_limits
+        The limits of stored verdicts. None if they were never set.
     """
 
     origin: str
@@ -51,6 +54,7 @@ class LedgerExport:
     labels: list[Label]
     rows: Callable[[], Iterator[Row]]
     names: Callable[[], Names]
+    verdict_limits: LogLimits | None = None
 
 
 class MergeResult(NamedTuple):
@@ -153,7 +157,8 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
 
     A message that both have is not added again. If its labels differ, a person's label replaces a
     program's; of two labels by persons or by programs, the later one stays. An empty mailbox gets
-    the calibration of the export; another mailbox keeps its own.
+    the calibration of the export, and its limits of stored verdicts unless it has limits already;
+    another mailbox keeps its own.
     """
     check_kind(export.classifier, export.origin)
     counts_by_outcome: Counter[str] = Counter()
@@ -162,6 +167,8 @@ def merge_export(mailbox: Mailbox, export: LedgerExport) -> MergeResult:
         now = mailbox.moment()
         if not new:
             _check_retired(mailbox, export)
+        elif export.verdict_limits is not None and mailbox.database.read_value(LIMITS) is None:
+            mailbox.database.store_value(LIMITS, export.verdict_limits._asdict())
         indices = _label_indices(mailbox, export.labels)
         order = [
             indices.index(k) if k in indices else None for k in range(max(indices, default=-1) + 1)
