@@ -257,7 +257,7 @@ class MailClassifier(PresetClassifier):
 class TextClassifier(PresetClassifier):
     r"""Classifies plain texts as `MailClassifier` does, with all words in one view.
 
-    A word that a text has n times counts 1 + log2(n) times. The fourth view has n-grams of
+    A word that a text has n times counts about 1 + log2(n) times. The fourth view has n-grams of
     characters beyond ASCII (`CharacterGrams`). It is empty for texts in ASCII.
 
     Examples

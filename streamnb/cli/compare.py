@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--positive", metavar="CLASS", help="The positive class, if the runs have different ones."
 )
-@plot_option("the intervals")
+@plot_option("the accuracy of the runs, and their errors at each threshold")
 @json_object_option
 def compare(runs: tuple[str, ...], positive: str | None, plot: str | None, as_json: bool) -> None:
     """Compare RUNs over one stream: folders that `replay --out` wrote, or their results.txt.
