@@ -3,7 +3,7 @@
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # scikit-learn skips one of its contract checks without this; scipy reads it when imported.
@@ -71,6 +71,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Run a test that ended its process (see `faulthandler_timeout`) once again only."""
     if hasattr(config.option, "maxworkerrestart"):  # pytest-xdist is there
         config.option.maxworkerrestart = "1"
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Return one worker more than processors, which works while the tests of others wait for servers."""
+    workers = yield
+    return workers + 1
 
 
 def pytest_report_header() -> str:
