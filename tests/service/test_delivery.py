@@ -718,7 +718,7 @@ def test_a_server_answers_as_the_database_does(sample, trained, server, monkeypa
             message = read(entry)
             assert asking.classify(message) == judge(box, message, JudgeOptions(2))
         assert asking.mailbox is None  # the server gave the verdict
-        assert asking.classify(HOSTILE["50 MB"]).mark in "SHU"
+        assert asking.classify(HOSTILE["20 MB"]).mark in "SHU"
         assert asking.mailbox is None
     assert server.stop() == 0
     assert not os.path.exists(socket_path(trained))
