@@ -32,21 +32,20 @@ if TYPE_CHECKING:
     from streamnb.mailbox.watch.watcher import Watcher
 
 _SENDER = re.compile(r"[^@\s<>]*@[^@\s<>]+")
-_YAML_SEPARATOR = "\x1f"  # separator of pairs from YAML: in YAML, a folder's name can have a comma
 _MAX_PAUSE_S = 300.0  # maximum seconds between attempts to connect
 _MOVE_S = 1.0  # seconds within which a move in two steps deletes the original
 
 
 def _parse_folders(
-    ctx: click.Context, param: click.Parameter, text: str | None
+    ctx: click.Context, param: click.Parameter, pairs: str | list[str] | None
 ) -> dict[str, str] | None:
-    """Parse LABEL=FOLDER,... into the class of each folder."""
-    if text is None:
+    """Parse LABEL=FOLDER,... or pairs from YAML into the class of each folder."""
+    if pairs is None:
         return None
     from streamnb.cli.mailbox import parse_label
 
     labels: dict[str, str] = {}
-    for pair in _split_pairs(text):
+    for pair in _split_pairs(pairs) if isinstance(pairs, str) else pairs or [""]:
         label, equals, folder = (part.strip() for part in pair.partition("="))
         if not equals or not folder:
             raise click.BadParameter(f"{pair!r:.80} is not LABEL=FOLDER")
@@ -62,8 +61,6 @@ def _parse_folders(
 
 def _split_pairs(text: str) -> list[str]:
     """Split at commas. A part without "=" continues the preceding folder's name."""
-    if _YAML_SEPARATOR in text:
-        return text.split(_YAML_SEPARATOR)[:-1]
     pairs: list[str] = []
     for part in text.split(","):
         if pairs and "=" not in part:
@@ -127,9 +124,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     is_scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
     if not (is_text_list if takes_list and not isinstance(value, str) else is_scalar):
         raise ConfigError(f"{place}: expected text, a number, or a list or mapping of texts")
-    if isinstance(value, list) and not option.multiple:
-        return "".join(text + _YAML_SEPARATOR for text in value)
-    return value if option.multiple else str(value)
+    return value if isinstance(value, list) else str(value)
 
 
 @click.command()
@@ -144,6 +139,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
 )
 @click.option(
     "--folders",
+    type=click.UNPROCESSED,  # pairs from YAML are a list: a folder's name can have a comma
     metavar="LABEL=FOLDER,...",
     callback=_parse_folders,
     help="The folder of each class. LABEL=INBOX sets the inbox's class, ?=INBOX sets no class. "
