@@ -104,7 +104,10 @@ def open_delimited(
     file_name = path.relative_to(root).as_posix() if path != root else path.name
     columns = f"labels in column {table.names[label_index]!r}, text in {table.names[text_index]!r}"
     kind = "tabs" if table.format == "csv" and table.delimiter == "\t" else table.format
-    description = f"{path.name}, {table.describe()}, {columns}"
+    is_known = names or not {*LABEL_COLUMNS, *TEXT_COLUMNS}.isdisjoint(normalize_names(table.names))
+    is_guessed = table.format == "csv" and table.has_header and has_header is None and not is_known
+    hint = "; if the first line is data, set corpus.header to false" if is_guessed else ""
+    description = f"{path.name}, {table.describe()}, {columns}{hint}"
     data_format = DataFormat(
         tuple(table.names),
         table.names[label_index],
@@ -284,9 +287,10 @@ def _choose_columns(
     if label_index is not None and text_index is not None:
         return table, label_index, text_index
     if label is None and text is None and table.format == "csv" and has_header is not True:
-        detected = detect_columns(without_header(table))
+        headless = without_header(table)
+        detected = detect_columns(headless)
         if detected is not None:
-            return detected
+            return detected if has_header is None else (headless, *detected[1:])
     check_learned_columns(table, learned, wanted)
     raise CorpusError(
         f"{table.path}:1: cannot tell which columns hold label and text "

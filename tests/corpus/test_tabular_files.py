@@ -333,6 +333,22 @@ def test_names_of_columns_can_be_as_long_as_texts(tmp_path, names, delimiter, n_
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+@pytest.mark.parametrize("suffix", [".csv", ".txt"])
+def test_a_guessed_header_is_reported_and_can_be_read_as_data(tmp_path, suffix, delimiter):
+    rows = [("first words", "unique"), *((TEXTS[i], ("ham", "spam")[i % 2]) for i in range(12))]
+    path = tmp_path / f"a{suffix}"
+    path.write_text("\n".join(map(delimiter.join, rows)).replace(", number", "") + "\n")
+    guessed = open_corpus(path)
+    assert len(list(guessed)) == 12
+    assert guessed.description.endswith("set corpus.header to false")
+    entries = list(open_corpus(path, has_header=False))
+    assert (entries[0].label, len(entries)) == ("unique", 13)
+    path.write_text(path.read_text().replace("first words", "text").replace("unique", "label"))
+    for header in (None, True):
+        assert "corpus.header" not in open_corpus(path, has_header=header).description
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
 def test_columns_can_be_named_or_numbered_in_every_table(tmp_path, delimiter):
     lines = [
         ("id", "verdict", "words"),
