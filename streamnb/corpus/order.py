@@ -50,6 +50,11 @@ def order_entries(
         all_entries.sort(key=lambda entry: entry.name)
     elif kind == "date":
         all_entries.sort(key=_date_key)
+        if all_entries and all_entries[0].text is not None and _date_key(all_entries[0])[0]:
+            raise ConfigError(
+                "order: no text has a date in a header field Date; sort the rows of a table in the "
+                "file"
+            )
     else:
         random.Random(int(seed or 1)).shuffle(all_entries)  # noqa: S311 (not a secret)
     return islice(all_entries, skip, end)

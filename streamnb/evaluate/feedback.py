@@ -15,10 +15,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from streamnb import _core
+from streamnb.constraints import Integer, Number, is_number
 from streamnb.scores import log_odds
 
 _MIN_DATES = 9  # minimum number of messages with a date before the stream's clock is used
 _CLOCK_WINDOW = 51  # number of messages whose median date is the stream's time
+_CONSTRAINTS = {
+    "messages": Integer(0),
+    **dict.fromkeys(("seconds", "mean", "log_odds"), Number()),
+    **dict.fromkeys(("share", "budget", "step"), Number(0, 1)),
+}
 
 
 class PendingLabel(NamedTuple):
@@ -62,6 +68,14 @@ class FeedbackPolicy:
 
     ignores_predictions: ClassVar[bool] = True
     needs_envelope: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in _CONSTRAINTS.keys() & vars(self).keys():
+            value = getattr(self, name)
+            for number in value.values() if isinstance(value, Mapping) else [value]:
+                _CONSTRAINTS[name](name, number)
+        # an experiment, not a secret
+        self._random = random.Random(getattr(self, "seed", None))  # noqa: S311
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Accept labels and return those that are due after message `latest` was classified."""
@@ -142,9 +156,9 @@ class Delayed(FeedbackPolicy):
 class DelayedByTime(FeedbackPolicy):
     """A policy that releases each label some time after its message, in a stream ordered by date.
 
-    The time of the stream is the median date of the last 51 messages, because a single date can be
-    wrong. So the time of the stream reaches the date of a message about 25 messages later. Before
-    nine messages have a date, no label is released.
+    Each message needs a date (`Example.date`). The time of the stream is the median date of the
+    last 51 messages, because a single date can be wrong. So each label is released about 25
+    messages later than by the exact time. No label is released before nine messages with a date.
 
     Parameters
     ----------
@@ -164,6 +178,11 @@ class DelayedByTime(FeedbackPolicy):
         from statistics import median  # here: slow to import, and few replays delay labels by time
 
         if latest.date is not None:
+            if not is_number(latest.date):
+                raise TypeError(
+                    f"date: expected seconds since 1970, not {latest.date!r:.80}; for a datetime, "
+                    "pass its timestamp()"
+                )
             self._dates.append(latest.date)
             if len(self._dates) >= _MIN_DATES:
                 time = median(self._dates)
@@ -195,9 +214,6 @@ class DelayedAtRandom(FeedbackPolicy):
     mean: float
     seed: int = 1
     _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311 (an experiment, not a secret)
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Queue the labels and return those that are due."""
@@ -235,9 +251,6 @@ class Partial(_Selection):
 
     share: float
     seed: int = 1
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311
 
     def _is_selected(self, label: PendingLabel) -> bool:
         return self._random.random() < self.share
@@ -354,9 +367,6 @@ class Noisy(FeedbackPolicy):
     share: float | Mapping[Any, float]
     seed: int = 1
     _labels: dict[Any, None] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)  # noqa: S311
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Return all labels, some of them replaced."""

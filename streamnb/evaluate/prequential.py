@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -59,7 +60,9 @@ class Step(NamedTuple):
 
 
 def prequential(
-    stream: Iterable[Example], model: Any, feedback: Sequence[FeedbackPolicy] = ()
+    stream: Iterable[Example],
+    model: Any,
+    feedback: FeedbackPolicy | Sequence[FeedbackPolicy] = (),
 ) -> Iterator[Step]:
     """Test each message, then train on it.
 
@@ -70,7 +73,7 @@ def prequential(
     model
         Any river classifier.
     feedback
-        The policies that decide which labels the model learns, and when
+        The policy, or the policies in order, that decide which labels the model learns, and when
         (`streamnb.evaluate.feedback`). Default: each label right after its message. Messages that
         are not classified (`classify` False) are always learned at once.
 
@@ -113,6 +116,12 @@ def prequential(
         if step is not None:
             yield step
         run.train(example, step)
+    if run.lacks_envelopes:
+        warnings.warn(
+            "the model learned no label: `feedback` needs Example.date (seconds since 1970) or "
+            "Example.recipients",
+            stacklevel=2,
+        )
 
 
 def _as_example(item: Any) -> Example:
@@ -138,12 +147,20 @@ class PrequentialRun:
         Number of labels the model has learned.
     """
 
-    def __init__(self, model: Any, feedback: Sequence[FeedbackPolicy] = ()) -> None:
+    def __init__(
+        self, model: Any, feedback: FeedbackPolicy | Sequence[FeedbackPolicy] = ()
+    ) -> None:
         self.labels_learned: int = 0
         self._compute_scores = getattr(model, "joint_log_likelihood", None) or _log_proba(model)
         self._learn_one = model.learn_one
-        self._feedback = feedback
+        self._feedback = [feedback] if isinstance(feedback, FeedbackPolicy) else feedback
         self._classified = 0
+
+    @property
+    def lacks_envelopes(self) -> bool:
+        """True if no label was learned, and the feedback needs dates or recipients."""
+        needs_envelope = any(policy.needs_envelope for policy in self._feedback)
+        return needs_envelope and self._classified > 0 == self.labels_learned
 
     def classify(self, example: Example) -> Step | None:
         """Return the prediction for a message; None if the message is not classified."""

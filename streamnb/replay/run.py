@@ -362,7 +362,10 @@ def _find_problem(
         if any(getattr(section, "recipients", None) for section in config.feedback):
             reason = "no message was sent to one of feedback.recipients"
         elif needs_envelope(config):
-            reason = "feedback.hours needs messages with dates, in order (--order date)"
+            reason = (
+                "feedback.hours needs mail with dates, in order (--order date); texts of tables "
+                "have no dates: set feedback.messages"
+            )
         else:
             reason = (
                 "no label was released by the feedback policy (in a TREC index, messages whose "

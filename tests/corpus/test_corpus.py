@@ -351,6 +351,12 @@ def test_orders(tmp_path):
             names(bad)
 
 
+def test_texts_of_a_table_have_no_order_by_date(tmp_path):
+    write(tmp_path, {"t.csv": "label,text,date\nx,a,2026-01-02\ny,b,2026-01-01\n"})
+    with pytest.raises(ConfigError, match="order: no text has a date in a header field Date"):
+        order_entries(open_corpus(tmp_path / "t.csv"), "date")
+
+
 @pytest.mark.parametrize("order", ["indexed", "name", "shuffled:2"])
 def test_a_corpus_is_split_into_parts_that_share_no_message(order):
     entries = [Entry(f"{n:02d}", "ham", "") for n in range(20)]

@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -442,6 +443,41 @@ def test_one_wrong_date_brings_no_label_early():
         assert np.median(waits) < seconds / 600 + 60  # late by no more than the window
     dateless = [item._replace(date=None) for item in stream]
     assert released(DelayedByTime(0.0), stream=dateless) == [[]] * 1000
+
+
+def test_streams_without_dates_give_a_warning():
+    examples = [Example({"a": 1}, "x")] * 20
+    with pytest.warns(UserWarning, match=r"learned no label: `feedback` needs Example\.date"):
+        list(prequential(examples, MultinomialNB(), DelayedByTime(60.0)))
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    for date in (moment, moment.isoformat()):
+        dated = [example._replace(date=date) for example in examples]
+        with pytest.raises(TypeError, match="date: expected seconds since 1970, not "):
+            list(prequential(dated, MultinomialNB(), DelayedByTime(60.0)))
+
+
+def test_a_single_policy_needs_no_list():
+    examples = list(stream(["x", "y"], 40))
+    alone = list(prequential(examples, MultinomialNB(), Partial(0.3)))
+    assert alone == list(prequential(examples, MultinomialNB(), [Partial(0.3)]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "values"),
+    [
+        (Partial, (10, -0.1, "0.1")),
+        (Noisy, (1.5, {"spam": -1})),
+        (Active, (2,)),
+        (Delayed, (-5, 0.5)),
+        (DelayedByTime, (-1.0, math.nan)),
+        (DelayedAtRandom, (-1.0,)),
+        (Margin, (-1.0,)),
+    ],
+)
+def test_wrong_parameters_of_policies_raise(policy, values):
+    for value in values:
+        with pytest.raises(ValueError, match=r"^(share|messages|seconds|mean|budget|log_odds): "):
+            policy(value)
 
 
 def test_delayed_at_random_has_that_mean():

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "naive_bayes": ("_core", "constraints", "counts", "errors", "features", "parameters", "scores", "storage"),
     "classifier": ("constraints", "counts", "data_format", "errors", "features", "markup", "naive_bayes", "parameters", "scores", "storage"),
     "corpus": ("data_format", "errors", "limits", "mail", "storage"),
-    "evaluate": ("_core", "errors", "markup", "scores"),
+    "evaluate": ("_core", "constraints", "errors", "markup", "scores"),
     "tables": ("_core", "constraints", "counts", "errors", "features", "naive_bayes", "parameters", "scores", "storage"),
     "any_model": ("classifier", "data_format", "errors", "naive_bayes", "tables"),
     "mailbox": ("_core", "classifier", "corpus", "counts", "errors", "features", "header_fields", "limits", "locks", "mail", "naive_bayes", "patterns", "scores", "storage", "tables", "transactions"),
