@@ -32,7 +32,7 @@ from streamnb.naive_bayes.mini_batches import PredictManyMixin
 from streamnb.naive_bayes.model_files import not_ours, read, save
 from streamnb.naive_bayes.multinomial import MultinomialNB
 from streamnb.naive_bayes.receipt import Receipt
-from streamnb.naive_bayes.text_model import TextModel
+from streamnb.naive_bayes.text_model import TextModel, check_feedback
 from streamnb.parameters import Converted, ParametersMixin, parameter, parameter_class
 from streamnb.scores import best_index, log_odds, probabilities
 from streamnb.storage import label_to_json
@@ -185,6 +185,13 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         self.model.learn_one(self.count(x), y, w, feedback)
 
+    def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
+        """Learn a message as `learn_one` does, and return the receipt of this call.
+
+        If threads share the classifier, `receipt` can be of another thread's message.
+        """
+        return self.model.learn(self.count(x), y, w, check_feedback(feedback))
+
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
 
@@ -292,6 +299,20 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
     def unlearn_one(self, x: Any, y: Label, w: float = 1.0, receipt: Receipt | None = None) -> None:
         """Undo `learn_one`, given the `receipt` of the message."""
         self.model.unlearn_one(self.count(x), y, w, receipt)
+
+    def merge(self, classifier: Classifier) -> None:
+        """Merge the model of another classifier, as the `merge` of models does.
+
+        Raises
+        ------
+        ValueError
+            If the tokenizers differ, or the models cannot be merged.
+        """
+        if self.tokenizer is not classifier.tokenizer and (
+            tokenizer_config(self.tokenizer) != tokenizer_config(classifier.tokenizer)
+        ):
+            raise ValueError("cannot merge: the tokenizers differ")
+        self.model.merge(classifier.model)
 
     def joint_log_likelihood(self, x: Any) -> dict[Label, float]:
         """Return the score of each class; differences of scores are log-odds."""

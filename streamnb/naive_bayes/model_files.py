@@ -152,7 +152,7 @@ def read(path: str | Path | BinaryIO, kind: type[Any] | None = None) -> tuple[An
     except Exception as error:  # a damaged archive can fail in any way
         cause = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         if isinstance(error, BadZipFile):
-            cause = "it is not an archive of arrays"
+            cause = "it is not an archive of arrays; read a pickle by joblib.load"
         raise ModelFileError(
             f"{path}: not a streamnb model, or damaged ({cause}); restore it from a backup or "
             "train a model with `streamnb fit`"

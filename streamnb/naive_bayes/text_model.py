@@ -177,6 +177,11 @@ class TextModel(ScorerMixin, SaveLoadMixin, PredictManyMixin):
                         "learn_one"
                     )
                 receipt = self._default_receipt(w)
+            if not isinstance(receipt, Receipt):
+                raise TypeError(
+                    f"receipt: expected a Receipt, not a {type(receipt).__name__}; store it by "
+                    "pickle, or restore JSON by Receipt.from_json (streamnb.naive_bayes.receipt)"
+                )
             self.unlearn(x, y, receipt)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:

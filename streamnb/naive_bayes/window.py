@@ -138,7 +138,8 @@ class WindowNB(TextModel):
 
     def _to_file(self) -> tuple[dict[str, Any], dict[str, Any]]:
         raise OutputError(
-            "a WindowNB is not written to files; save the model inside (window.model.save)"
+            "a WindowNB is not written to files; save the model inside: window.model.save(path), "
+            "or Classifier(c.tokenizer, c.model.model).save(path) for a classifier c"
         )
 
     def deltas_since(self, before: WindowNB) -> dict[str, Any]:

@@ -62,6 +62,9 @@ class Statistics(Protocol):
     def feature_names(self) -> Set[Hashable]:
         """Return the names of the features that were learned."""
 
+    def number_names(self) -> Set[Hashable]:
+        """Return the names of the features whose values must be numbers."""
+
     def learn(self, rows: Any, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
 

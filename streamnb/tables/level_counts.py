@@ -225,6 +225,10 @@ class LevelCounts(Statistics):
         """Return the names of the features that were learned."""
         return self.features.keys()
 
+    def number_names(self) -> Set[Hashable]:
+        """Return no names, because any value can be a level."""
+        return set()
+
     def learn(self, rows: Levels, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         self.enter(rows)

@@ -108,6 +108,10 @@ class MixedStatistics(Statistics):
         """Return the names of the features that were learned."""
         return self.numbers.features.keys() | self.levels.features.keys()
 
+    def number_names(self) -> Set[Hashable]:
+        """Return the names of the features that have numbers and no level."""
+        return {name for name in self.numbers.features if not self.levels.has_levels(name)}
+
     def learn(self, rows: _Mixed, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         self.numbers.learn(rows.numeric, places, weights)

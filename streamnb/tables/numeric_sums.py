@@ -187,6 +187,8 @@ class NumericSums(Statistics):
         """Return the names of the features that were learned."""
         return self.features.keys()
 
+    number_names = feature_names
+
     def learn(self, rows: Numeric, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         self._enter(rows.names)

@@ -577,3 +577,15 @@ def test_the_small_preset_has_fewer_views(make, views, tmp_path):
     assert make(preset="small", views=("words",)).views == ("words",)
     with pytest.raises(ValueError, match="preset"):
         make(preset="large")
+
+
+def test_classifiers_with_equal_tokenizers_merge():
+    parts = [Classifier(Tokenizer(), MultinomialNB()) for _ in range(2)]
+    parts[0].learn_one("free offer", "spam")
+    parts[1].learn_one("lunch at noon", "ham")
+    parts[0].merge(parts[1])
+    whole = Classifier(Tokenizer(), MultinomialNB())
+    whole.learn_many(["free offer", "lunch at noon"], ["spam", "ham"])
+    assert parts[0].predict_proba_one("free lunch") == whole.predict_proba_one("free lunch")
+    with pytest.raises(ValueError, match="the tokenizers differ"):
+        whole.merge(Classifier(Tokenizer(ngrams=(1, 2)), MultinomialNB()))

@@ -1,5 +1,6 @@
 """Unlearning with receipts, windows and decay."""
 
+import json
 import math
 import pickle
 
@@ -14,6 +15,7 @@ from streamnb import (
     ComplementNB,
     DiscriminativeMultinomialNB,
     MultinomialNB,
+    TextClassifier,
     ViewsNB,
     WindowNB,
 )
@@ -163,3 +165,14 @@ def test_windows_take_any_weights():
     for item in windowed._window:
         windowed.model.unlearn(*item)
     assert windowed.model.counts.features == 0
+
+
+def test_a_receipt_that_is_a_list_is_refused():
+    classifier = TextClassifier()
+    receipt = classifier.learn("free offer", "spam")
+    assert receipt == TextClassifier().learn("free offer", "spam")
+    with pytest.raises(TypeError, match="receipt: expected a Receipt, not a list"):
+        classifier.unlearn_one("free offer", "spam", receipt=receipt.to_json())
+    restored = type(receipt).from_json(json.loads(json.dumps(receipt.to_json())))
+    classifier.unlearn_one("free offer", "spam", receipt=restored)
+    assert not any(classifier.messages().values())

@@ -95,8 +95,12 @@ class RowPredictor:
         statistics = getattr(model, "statistics", None)  # which models of tables have
         if statistics is not None:
             self._features = {str(name): name for name in statistics.feature_names()}
+            number_keys = set(map(str, statistics.number_names()))
+            number = {"type": ["number", "null"]}
             self.schema |= {
-                "properties": dict.fromkeys(sorted(self._features), value),
+                "properties": {
+                    key: number if key in number_keys else value for key in sorted(self._features)
+                },
                 "additionalProperties": False,
             }
 
