@@ -23,9 +23,9 @@ from streamnb.limits import MAX_MESSAGE
 _CHUNK = 1 << 20
 # A separator is a line that begins with "From ", after a blank line or at the start of the file,
 # and before a header field. (A sentence can begin with "From", but no header field follows it.)
-# Before a message without a header, the separator must be complete (RFC 4155: sender and date). It
-# must also be complete after a line that is not blank. Editors and shells write byte order marks
-# and empty lines before the first separator.
+# Before a message without a header, the separator must be complete (RFC 4155: sender and date).
+# After a line that is not blank, it must be complete, or have "From " only, as Thunderbird writes
+# it. Editors and shells write byte order marks and empty lines before the first separator.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
 _QUOTED = rb"\"(?:[^\"\\\r\n]|\\.){1,300}+\"\S{0,300}+"
@@ -40,7 +40,7 @@ _DATE = (
 ) % (_SENDER, _TIME, _ZONE, _TIME, _ZONE)
 _LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
 _SEPARATOR = re.compile(
-    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b%b)"
+    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>(?:%b|From \r?\n)%b)"
     % (_START, _LINE, _DATE, _FIELD)
 )
 _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")

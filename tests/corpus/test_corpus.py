@@ -136,6 +136,15 @@ def test_a_separator_is_followed_by_a_header_field(tmp_path, end, line):
     ]
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("line", [b"From \n", DATED])
+def test_a_separator_may_follow_a_line_that_is_not_blank(tmp_path, end, line):
+    messages = [b"Subject: %d\n\nx\nFrom me\nTo: you\nFrom \nhere\n" % n for n in range(3)]
+    write(tmp_path, {"ham.mbox": b"".join(line + text for text in messages).replace(b"\n", end)})
+    contents = [data for _, _, data in listed(tmp_path / "ham.mbox")[1]]
+    assert [data.replace(b"\r\n", b"\n") for data in contents] == messages
+
+
 @pytest.mark.parametrize(
     "first_line", [b"X-A : 1\n", b">From me\nA: 1\n", b"A:\n", b"\nno header\n"]
 )
