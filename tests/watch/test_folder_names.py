@@ -125,6 +125,20 @@ def test_any_name_can_be_a_folder_of_spam(tmp_path, box, name):
     assert label(box, 1) == "spam"
 
 
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    [("junk", "Junk"), ("Junk", "JUNK"), ("Mu\u0308ll", "Müll"), ("Müll", "Mu\u0308ll"),
+     ("MÜLL", "Mu\u0308ll"), ("AΣ", "aς")],
+)  # fmt: skip
+def test_a_folder_is_found_by_its_name_in_another_case_or_normalization(tmp_path, stored, name):
+    UserMaildir(tmp_path / "m", (stored,))
+    account = MaildirAccount(tmp_path / "m")
+    assert account.canonical_name(name) == stored
+    account.create_folder(name)
+    assert account.canonical_name(name) == name
+    assert account.canonical_name(stored) == stored
+
+
 def test_a_folder_whose_name_begins_with_dots_is_found(tmp_path):
     UserMaildir(tmp_path / "m", (".dots",))
     account = MaildirAccount(tmp_path / "m")

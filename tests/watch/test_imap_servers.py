@@ -254,6 +254,9 @@ def test_a_folder_of_the_rules_that_cannot_be_opened_is_an_error(server, watch):
         ("NIL NIL NIL", "/", ["Junk"], "Junk", "Junk"),
         ('(("" "/")) NIL NIL', "/", ["M&APw-ll"], "Müll", "Müll"),
         ('(("INBOX/" "/")) NIL NIL', "/", ["INBOX/M&APw-ll"], "M&APw-ll", "INBOX/Müll"),
+        ('(("" "/")) NIL NIL', "/", ["M&APw-ll"], "Mu\u0308ll", "Müll"),
+        ('(("INBOX." ".")) NIL NIL', ".", ["INBOX.JUNK"], "Junk", "INBOX.JUNK"),
+        ('(("" "/")) NIL NIL', "/", ["JUNK", "junk"], "Junk", "Junk"),
     ],
 )
 def test_folders_are_found_under_the_prefix_of_the_server(

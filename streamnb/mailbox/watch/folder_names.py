@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 
 _SHIFTED = re.compile(r"&([A-Za-z0-9+,]*)-")
 _TO_ENCODE = re.compile(r"&|[^ -~]+")
@@ -76,3 +77,26 @@ def names_by_text(encoded: Iterable[str]) -> dict[str, str]:
         is_taken = text in stored or (text != name and text in names)
         stored[name if is_taken else text] = name
     return stored
+
+
+def find_folder(names: Sequence[str], folders: Collection[str]) -> str | None:
+    """Return the first of the names that a folder has; None if there is no folder.
+
+    If no folder has one of the names, their case and their Unicode normalization are ignored. Then
+    exactly one folder must match. Some file systems store accents as separate characters.
+
+    Examples
+    --------
+    >>> find_folder(["Junk"], ["INBOX", "junk"]), find_folder(["Junk"], ["JUNK", "junk"])
+    ('junk', None)
+    """
+    exact = next((name for name in names if name in folders), None)
+    if exact is not None:
+        return exact
+    folded_names = set(map(_fold, names))
+    similar = [folder for folder in folders if _fold(folder) in folded_names]
+    return similar[0] if len(similar) == 1 else None
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())

@@ -30,6 +30,7 @@ from streamnb.mailbox.watch.account import (
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
     encode_folder_name,
+    find_folder,
     names_by_text,
 )
 
@@ -217,7 +218,7 @@ class ImapAccount:
         default = prefix + (
             text[len(prefix) :] if text.upper().startswith(prefix.upper()) else text
         )
-        return next((name for name in names if name in self._stored_names), default)
+        return find_folder(names, self._stored_names) or default
 
     def _namespace(self) -> tuple[str, str]:
         """Return the prefix of the names of all folders except the inbox, and the delimiter.

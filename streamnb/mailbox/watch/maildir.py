@@ -23,6 +23,7 @@ from streamnb.mailbox.watch.account import (
 from streamnb.mailbox.watch.folder_names import (
     decode_folder_name,
     encode_folder_name,
+    find_folder,
     names_by_text,
 )
 from streamnb.storage import move_file
@@ -129,10 +130,11 @@ class MaildirAccount:
         if plain.upper() == INBOX:
             return INBOX
         self._scan()
-        for name in (folder, plain):
-            for text in (name, _text(name), decode_folder_name(name)):
-                if text in self._folders:
-                    return text
+        codecs = (str, _text, decode_folder_name)
+        names = [decode(name) for name in (folder, plain) for decode in codecs]
+        existing = find_folder(names, self._folders)
+        if existing is not None:
+            return existing
         parts = plain.split("/") if self._is_nested else [plain]
         is_sound = plain == _text(plain) and "\\" not in plain and "\0" not in plain
         if not is_sound or not all(_is_sound_part(part) for part in parts):
