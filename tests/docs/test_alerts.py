@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from streamnb import Mailbox
 from streamnb.errors import BusyError
 from streamnb.mailbox.service.api import api
-from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError
+from streamnb.mailbox.service.mailboxes import Mailboxes, NoCommonVerdictError, NoMailboxError
 from streamnb.mailbox.service.monitor import Monitor
 from streamnb.mailbox.service.response import Response
 
@@ -52,7 +52,7 @@ def break_database(monitor):
 
 
 HEALTHY = (
-    judge(SURE), judge(NoMailboxError("x")), judge(UNSURE, 1), refuse("spam", 1),
+    judge(SURE), judge(NoCommonVerdictError("x")), judge(UNSURE, 1), refuse("spam", 1),
     accept(True), use_file(False),
 )  # fmt: skip
 EVENTS = {
@@ -60,6 +60,7 @@ EVENTS = {
     "StreamnbUsesOldFile": (use_file(True),),
     "StreamnbDatabaseFault": (break_database,),
     "StreamnbPassesMailUnmarked": (judge(BusyError("x"), 1),),
+    "StreamnbNoSiteModel": (judge(NoMailboxError("x"), 1),),
     "StreamnbNextHopFails": (refuse("next_hop_4xx", 40, "smtp"),),
     "StreamnbSlow": (judge(SURE, 3, seconds=5),),
     "StreamnbRefusesManyMessages": (judge(SURE, 20, "milter"), refuse("spam", 19)),

@@ -486,6 +486,11 @@ def test_a_server_reports_each_damaged_part_of_its_database(
     assert f"{path}: " in answer["error"]
     assert "streamnb recover" in answer["error"]
     assert "streamnb_database_fault 1.0" in web("GET", "/metrics")[1]
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(f"mail.db{suffix}").unlink(missing_ok=True)
+    shutil.copy(trained_db, tmp_path / "copy")
+    os.replace(tmp_path / "copy", path)
+    poll(lambda: web("GET", "/health")[0] == 200, 60)
     assert str(path) in "".join(process.lines) + process.stop()
 
 

@@ -383,7 +383,8 @@ def test_a_refused_message_has_a_reply_for_each_recipient_in_lmtp(
     trained_db, serve, lmtp_sink, content, reply
 ):
     """Otherwise the client would read the reply to its next command as that for the second recipient."""
-    process = serve("--db", trained_db, "--lmtp", "127.0.0.1:0", "--next", lmtp_sink.address)
+    process = serve("--db", trained_db, "--lmtp", "127.0.0.1:0", "--next", lmtp_sink.address,
+                    "--log", "text")  # fmt: skip
     address = "127.0.0.1", port_of(process, "lmtp")
     with socket.create_connection(address, 60) as client, client.makefile("rb") as replies:
         assert replies.readline().startswith(b"220")
@@ -397,6 +398,10 @@ def test_a_refused_message_has_a_reply_for_each_recipient_in_lmtp(
     assert [line.startswith(reply) for line in lines] == [True, True, False]
     assert lines[2].startswith(b"250 OK")
     assert lmtp_sink.messages == []
+    has_line_feed = reply.startswith(b"550")
+    log = process.stop()
+    assert ('recipient="d@e.f, g@e.f" reply="550 5.6.11 ' in log) == has_line_feed
+    assert ("action=refused" in log) == has_line_feed
 
 
 def test_a_bare_cr_does_not_reach_the_next_hop(trained_db, serve, smtp_sink):

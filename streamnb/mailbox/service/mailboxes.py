@@ -190,14 +190,21 @@ class Mailboxes:
         with suppress(Exception):
             from streamnb.mailbox.status import check_file  # here: `filter` needs none
 
+            checked = self.single
             try:
                 # another connection, because a check of a large file takes seconds
                 with Mailbox(str(self.location), create=False) as mailbox:
                     check_file(mailbox)
             except DamagedDatabaseError as error:
-                self._damage = str(error)
+                self._note_damage(checked, error)
                 if self.warn is not None:
                     self.warn(f"some mail may pass unmarked: {error}")
+
+    def _note_damage(self, mailbox: Mailbox | None, error: DamagedDatabaseError) -> None:
+        """Remember the damage of the single database, unless a new file has replaced it."""
+        with self._lock:
+            if mailbox is self.single:
+                self._damage = str(error)
 
     @contextmanager
     def borrow(
@@ -246,8 +253,8 @@ class Mailboxes:
         except StreamNBError as error:
             is_slow = time.monotonic() - started > _SLOW_FAILURE_S
             is_lock = writes and isinstance(error, BusyError)
-            if mailbox is self.single and isinstance(error, DamagedDatabaseError):
-                self._damage = str(error)
+            if user is None and isinstance(error, DamagedDatabaseError):
+                self._note_damage(mailbox, error)
             if mailbox is self.single and is_slow and not is_lock:
                 self.begin_outage(error)
             raise
@@ -333,7 +340,7 @@ class Mailboxes:
                 self._outage = _outage_of(error)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
             else:
-                self._outage = None
+                self._outage = self._damage = None
                 self.begin_check()
                 return
 
@@ -370,7 +377,9 @@ class Mailboxes:
                     f"{folder}: the folder of the users is missing; mount or restore it"
                 )
             if base is None and not os.path.exists(path):
-                raise NoMailboxError(f"{user}: this user has no database yet")
+                raise NoMailboxError(
+                    f"{user}: this user has no database yet, and there is no model of the site"
+                )
             entry.mailbox = Mailbox(path, True, WAIT, base=base)
         return entry.mailbox
 

@@ -192,11 +192,13 @@ class _Relay:
         listener = "lmtp" if self.lmtp else "smtp"
         self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
 
-    def _note_refusal(self, reply: str, recipient: str | None = None) -> None:
-        """Log and count a reply by which the next hop refuses a sender or a recipient."""
+    def _note_refusal(
+        self, reply: str, recipient: str | None = None, cause: str | None = None
+    ) -> None:
+        """Log and count a reply that refuses a message, or by default the next hop's reply."""
         self.monitor.refuse(
             "lmtp" if self.lmtp else "smtp",
-            f"next_hop_{reply[:1]}xx",
+            cause or f"next_hop_{reply[:1]}xx",
             queue_id=_queue_id(self.client.forwarded) or None,
             recipient=recipient,
             reply=reply,
@@ -304,6 +306,7 @@ class _Relay:
         # some servers would read it as the end of the message
         if message.count(b"\n") != line_ends:
             refusal = "550 5.6.11 a line feed without a carriage return (RFC 5321, 2.3.8)"
+            self._note_refusal(refusal, ", ".join(envelope.rcpt_tos)[:200], "line_feed")
             return self.for_each_recipient(refusal, envelope)
         # A client must not send it (RFC 5321, 2.3.8), and some servers read it as the end of a
         # line. Postfix replaces it by a space, too (cleanup_replace_stray_cr_lf).
