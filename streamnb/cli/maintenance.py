@@ -165,13 +165,15 @@ def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
 
 
 _MAX_UNCONFIRMED = 100  # number of changes that `undo` makes without confirmation
+_MAX_LISTED = 20  # number of labels that `undo --dry-run` lists
 
 
 @click.command()
 @click.option(
     "--since",
     metavar="TIME",
-    help="Go back to TIME, such as 2026-11-20T14:30, or 30m, 2h, 3d, 1w ago.",
+    help="Go back to TIME, such as 2026-11-20T14:30 (local time), 2026-11-20T12:30Z (UTC), or 30m, "
+    "2h, 3d, 1w ago.",
 )
 @click.option(
     "--last",
@@ -194,7 +196,8 @@ def undo(
 
     Give the time by --since or --last, or reverse the last undo by --redo. Labels that were
     replaced or removed since then are restored. For more than 100 changes, the command asks for
-    confirmation.
+    confirmation. --dry-run lists the first 20 labels that would be removed, with time, class,
+    author, source, digest and subject.
 
     \b
     Example:
@@ -202,7 +205,7 @@ def undo(
       streamnb undo --last
       streamnb undo --redo
     """  # noqa: D301 (\b tells click to keep the lines)
-    from streamnb.mailbox.undo import Undone, last_learned, moment_of
+    from streamnb.mailbox.undo import LabelledMessage, Undone, labels_since, last_learned, moment_of
     from streamnb.mailbox.undo import redo as redo_last
 
     if (since is not None) + (last is not None) + redo != 1:
@@ -215,9 +218,11 @@ def undo(
         if last is not None:
             since_s = last_learned(mailbox, last)
         done = Undone(0, 0, 0)
+        labels: list[LabelledMessage] = []
         if since_s is not None:
             moment = since_s if last is not None else moment_of(mailbox, since_s)
             done = mailbox.undo(moment, dry_run=True)
+            labels = labels_since(mailbox, moment, _MAX_LISTED if dry_run else 0)
         if since_s is not None and not dry_run:
             if done.unlearned + done.restored > _MAX_UNCONFIRMED and not yes:
                 _confirm(f"{done.unlearned:,} labels would be removed and {done.restored:,} "
@@ -236,6 +241,11 @@ def undo(
     )
     if done.retired:
         click.echo(f"{done.retired:,} labels unchanged, because `compact` dropped their features")
+    for label in labels:
+        time = f"{datetime.fromtimestamp(label.time):%F %T}"
+        click.echo(printable(" ".join((time, *label[1:])).rstrip()))
+    if labels and done.unlearned > len(labels):
+        click.echo(f"... and {done.unlearned - len(labels):,} more")
 
 
 def _print_redone(redone: Redone, as_json: bool) -> None:

@@ -25,6 +25,20 @@ class Undone(NamedTuple):
     retired: int
 
 
+class LabelledMessage(NamedTuple):
+    """A label of the ledger: its time, author and source, the message's digest and subject.
+
+    The subject is "" if the database has no verdict on the message.
+    """
+
+    time: float
+    label: str
+    labelled_by: str
+    source: str
+    digest: str
+    subject: str
+
+
 class Redone(NamedTuple):
     """Numbers of labels that `redo` learns again, removes again, and leaves unchanged.
 
@@ -145,6 +159,25 @@ def undo(mailbox: StoredClassifier, since: float, dry_run: bool = False) -> Undo
     if (result.unlearned or result.restored) and is_rebuilt_since(mailbox, since):
         rebuild(mailbox)
     return result
+
+
+def labels_since(mailbox: StoredClassifier, since: float, most: int) -> list[LabelledMessage]:
+    """Return the first labels since a moment, at most `most`."""
+    with mailbox.reading():
+        subject = "''"
+        if "verdicts" in mailbox.database.tables():
+            subject = "(SELECT subject FROM verdicts AS v WHERE v.digest = ledger.digest)"
+        rows = mailbox.database.connection.execute(
+            f"SELECT time, label, labelled_by, source, digest, {subject} FROM ledger "  # noqa: S608
+            f"WHERE NOT {IS_RETIRED} AND added_at >= ? ORDER BY added_at, id LIMIT ?",
+            (since, most),
+        ).fetchall()
+        return [
+            LabelledMessage(
+                added, str(mailbox.labels[label]), author, source, key.hex(), title or ""
+            )
+            for added, label, author, source, key, title in rows
+        ]
 
 
 def redo(mailbox: StoredClassifier) -> Redone:

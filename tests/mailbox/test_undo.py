@@ -3,6 +3,7 @@
 import re
 import time
 from collections import defaultdict
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from commands import streamnb_command
@@ -14,6 +15,7 @@ from streamnb import Mailbox, MailClassifier
 from streamnb.mailbox.compact import compact
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
+from streamnb.mailbox.service.response import judge
 from streamnb.mailbox.status import status
 from streamnb.mailbox.transfer.formats import export, import_file, merge
 from streamnb.mailbox.undo import last_learned, redo
@@ -127,6 +129,29 @@ def test_undo_by_the_hour_where_the_clock_was_ahead_takes_back_that_hour(tmp_pat
     assert "0 removed" in out
     with Mailbox(tmp_path / "db") as box:
         assert exported(box) == before
+
+
+def test_a_trial_run_of_undo_lists_the_first_labels_since_a_time_of_the_log(tmp_path, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Athens")
+    path, db = tmp_path / "db", ("--db", tmp_path / "db")
+    with Mailbox(path) as box:
+        box.learn(HAM, "ham")
+        time.sleep(0.01)
+        start = time.time()
+        for i in range(22):
+            box.learn(SPAM + b"%d" % i, "spam")
+        VerdictLog(box).note(SPAM + b"0", judge(box, SPAM + b"0"), "here")
+    for zone in (UTC, timezone(timedelta(hours=-5))):
+        moment = datetime.fromtimestamp(start, zone).isoformat()
+        since = ("--since", moment.replace("+00:00", "Z"))
+        first, *lines, last = streamnb_command("undo", *since, "--dry-run", *db)[1].splitlines()
+        assert ": 22 would be removed" in first
+        assert len(lines) == 20
+        assert re.fullmatch(rf"\S+ \S+ spam human .*{digest(SPAM + b'0').hex()} .+", lines[0])
+        assert last == "... and 2 more"
+    assert ": 22 removed" in streamnb_command("undo", *since, *db)[1]
+    out = streamnb_command("undo", "--last", "--dry-run", *db)[1].splitlines()
+    assert [line.endswith(digest(HAM).hex()) for line in out] == [False, True]
 
 
 def test_undo_of_many_changes_needs_confirmation(tmp_path):
