@@ -41,6 +41,7 @@ class Server(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", 0), Session)
         self.folders = folders  # name -> {uid: [flags, message]}
         self.closed_folders = set()
+        self.refused_uids = set()  # of messages whose content the server cannot read
         self.fetches = 0
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -141,6 +142,8 @@ class Session(socketserver.StreamRequestHandler):
             flags, message = self.folder[uid]
             if uid not in wanted:
                 continue
+            if "BODY" in command and uid in self.server.refused_uids:
+                continue
             if "BODY" not in command:
                 self.say(f"* {number} FETCH (UID {uid} FLAGS ({flags}) RFC822.SIZE {len(message)})")
                 continue
@@ -150,6 +153,8 @@ class Session(socketserver.StreamRequestHandler):
             self.say(f"{start}{{{len(content)}}}", content + b")")
         self.say(*filter(None, [self.server.after_fetch]))
         self.server.after_fetch = ""
+        is_refused = "BODY" in command and wanted & self.server.refused_uids
+        return "NO some of the messages could not be fetched" if is_refused else None
 
     def do_noop(self, _):
         return None
@@ -209,6 +214,33 @@ def test_sections_are_found_under_any_name(server, watch, suffix):
     watch()
     server.folders["Junk"][1] = server.folders["INBOX"].pop(2)
     assert watch() == ["Junk/1/1: spam (learned)"]
+
+
+@pytest.mark.parametrize("refused_uid", [2, 5, 9])
+def test_a_message_that_the_server_cannot_read_stops_no_other(server, watch, refused_uid):
+    """Exchange and Dovecot answer NO to a command for several messages, one of which is damaged."""
+    server.refused_uids = {refused_uid}
+    watch()
+    inbox = server.folders["INBOX"]
+    inbox[9] = ["", mail(9)]
+    lines = "\n".join(watch())
+    assert ("INBOX/1/9: skipped until the next scan: it cannot be read" in lines) == (
+        refused_uid == 9
+    )
+    uid = 2 if refused_uid == 5 else 5
+    server.folders["Junk"][1] = inbox.pop(uid)
+    assert watch() == ["Junk/1/1: spam (learned)"]
+    server.refused_uids = set()
+    assert any("INBOX/1/9: " in line for line in watch()) == (refused_uid == 9)
+
+
+def test_a_server_that_refuses_all_messages_is_an_error(server, watch):
+    """It may be overloaded."""
+    server.refused_uids = {2, 5}
+    with pytest.raises(MailServerError, match="could not be fetched"):
+        watch()
+    server.refused_uids = set()
+    assert "INBOX: 2 messages there already" in watch()
 
 
 def test_a_folder_that_cannot_be_opened_stops_no_other(server, watch):

@@ -6,7 +6,7 @@ import contextlib
 import imaplib
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from streamnb import __version__
@@ -372,11 +372,27 @@ class ImapAccount:
         with self._connected():
             self._select(folder)
             for batch in _batches(self._valid_uids(uids), _BATCH):
-                for uid, data in self._fetch(batch, [_HEADERS]).items():
-                    header = _section(data, b"BODY[HEADER]")
-                    if header is not None:
+                for uid, data in self._fetch_headers(batch).items():
+                    header = None if data is None else _section(data, b"BODY[HEADER]")
+                    if data is None or header is not None:
                         headers[f"{self._uid_validity}/{uid}"] = header
         return headers
+
+    def _fetch_headers(self, uids: list[int]) -> Mapping[int, dict[bytes, Any] | None]:
+        """Fetch headers; None for a message that the server refuses, unless it refuses several."""
+        from imapclient.exceptions import IMAPClientError
+
+        try:
+            return self._fetch(uids, [_HEADERS])
+        except IMAPClientError:
+            if not self._is_alive():
+                raise
+            if len(uids) == 1:
+                return dict.fromkeys(uids)
+            headers = {uid: self._fetch_headers([uid]).get(uid) for uid in uids}
+            if not any(headers.values()):  # the cause is not a message
+                raise
+            return headers
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
         """Return a message; None if it does not exist."""
