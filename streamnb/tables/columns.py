@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,12 @@ def plain_value(value: Any) -> Any:
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a real number; truth values are levels, not numbers."""
-    return isinstance(value, (numbers.Real, Decimal)) and not isinstance(value, bool)
+    return _is_number_type(type(value))  # type: ignore[arg-type]  # a type is hashable
+
+
+@lru_cache(maxsize=64)  # a check of an abstract class takes most of the time of a value
+def _is_number_type(kind: type) -> bool:
+    return issubclass(kind, (numbers.Real, Decimal)) and not issubclass(kind, bool)
 
 
 @dataclass(frozen=True)

@@ -182,13 +182,14 @@ class LevelCounts(Statistics):
     def codes(self, rows: Levels) -> tuple[Ints, Ints]:
         """Return the indices of features (d,) and of levels (n, d); < 0 if missing or unseen."""
         places = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
-        codes = np.full(rows.places.shape, MISSING, dtype=np.int64)
-        for j, place in enumerate(places.tolist()):
-            if place >= 0:
-                level_ids = self.level_ids[place]
-                numbers = [level_ids.get(level, UNSEEN) for level in rows.levels[j]]
-                codes[:, j] = np.array([*numbers, MISSING])[rows.places[:, j]]
-        return places, codes
+        numbers: list[int] = []  # of each column: MISSING, and then its levels
+        starts = []
+        for place, levels in zip(places.tolist(), rows.levels, strict=True):
+            level_ids, default = (self.level_ids[place], UNSEEN) if place >= 0 else ({}, MISSING)
+            starts.append(len(numbers) - MISSING)
+            numbers += [MISSING, *(level_ids.get(level, default) for level in levels)]
+        starts_array = np.array(starts, dtype=np.int64)
+        return places, np.array(numbers, dtype=np.int64)[rows.places + starts_array]
 
     def enter(self, rows: Levels) -> None:
         """Assign indices to new features and levels."""

@@ -80,22 +80,15 @@ class MixedStatistics(Statistics):
 
     def read(self, table: Columns) -> _Mixed:
         """Return numeric and categorical columns; a column with both types of values is in both."""
-        numeric: list[int] = []
-        levels: list[int] = []
         values = table.values.astype(object)
-        numbers = values.copy()
+        is_numeric = np.empty(values.shape, dtype=bool)
         for j, name in enumerate(table.names):
             kind = self.is_settled.get(name)
-            if kind is None:
-                of_number = np.array([is_number(value) for value in values[:, j]], dtype=bool)
-                numbers[~of_number, j] = None
-                values[of_number, j] = None
-            else:
-                of_number = np.full(len(values), kind)
-            if of_number.any():
-                numeric.append(j)
-            if not of_number.all():
-                levels.append(j)
+            is_numeric[:, j] = list(map(is_number, values[:, j])) if kind is None else kind
+        numbers = values.copy()
+        numbers[~is_numeric], values[is_numeric] = None, None
+        numeric = np.flatnonzero(is_numeric.any(axis=0)).tolist()
+        levels = np.flatnonzero(~is_numeric.all(axis=0)).tolist()
         names = table.names
         rows = _Mixed(
             self.numbers.read(Columns([names[j] for j in numeric], numbers[:, numeric])),
@@ -115,7 +108,8 @@ class MixedStatistics(Statistics):
     def learn(self, rows: _Mixed, places: Ints, weights: Floats) -> None:
         """Add rows, with the index of the class of each."""
         self.numbers.learn(rows.numeric, places, weights)
-        self.levels.learn(rows.levels, places, weights)
+        if rows.levels.names:
+            self.levels.learn(rows.levels, places, weights)
 
     def _check_types(self, rows: _Mixed) -> None:
         """Raise ValueError if one feature has a number as text and as a number."""
@@ -277,6 +271,8 @@ class MixedNB(MixedParameters, TabularNB):
             sums = numbers.sums
             self._cache = normal_parameters(sums, self.ddof, self.var_smoothing, self.epsilon)
         numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._cache)
+        if not rows.levels.names:
+            return numeric
         logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
         return numeric + total_logs(logs, valid)
 
