@@ -246,7 +246,10 @@ class RunningMetrics:
         self._faded_messages = 0.0
 
     def record(self, step: Step) -> float:
-        """Add a step and return its score (`ScoredPrediction.score`)."""
+        """Add a step and return its score: the log-odds of the positive class.
+
+        `ScoredPrediction.score` describes it.
+        """
         prediction = self.score_step(step)
         self.add(step.y, step.predicted, prediction)
         return prediction.score
