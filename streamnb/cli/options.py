@@ -19,7 +19,7 @@ from unicodedata import normalize
 
 import click
 
-from streamnb.errors import ConfigError, StreamNBError, printable
+from streamnb.errors import ConfigError, StateError, StreamNBError, printable
 
 if TYPE_CHECKING:
     from streamnb.classifier import Classifier
@@ -359,6 +359,11 @@ def open_mailbox(create: bool = False, warn: Callable[[str], None] | None = None
 
     path = shared_value("db") or default_path()
     is_new = not os.path.exists(path)
+    if is_new and not create and (user := shared_value("user")):
+        raise StateError(
+            f"{path}: the user has no database yet; `streamnb learn --user {user}` creates it, or, "
+            "with a model of the site, the first mail to the user"
+        )
     mailbox = open_with_site_model(path, create, shared_value("wait"), site_model_path(), warn)
     if is_new:
         warn_of_other_owner(mailbox.path)

@@ -17,7 +17,7 @@ from streamnb.corpus.entry import decompress, is_compressed
 from streamnb.corpus.folders import is_maildir
 from streamnb.corpus.maildir_flags import split_maildir_flags
 from streamnb.corpus.mbox import is_mbox, open_mbox
-from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, root_cause
+from streamnb.errors import CorpusError, StreamNBError, convert_os_errors, printable, root_cause
 from streamnb.limits import MAX_MESSAGE
 from streamnb.patterns import lazy_pattern
 
@@ -112,7 +112,11 @@ def messages(source: str) -> Iterator[SourceMessage]:
         for number, message in enumerate(_folder(path), 1):  # noqa: B007 (counted below)
             yield message
         if number == 0:
-            yield SourceMessage(source, CorpusError(f"{source}: the folder contains no message"))
+            hidden = ", ".join(sorted(str(child.parent) for child in path.glob(".*/cur")))
+            remedy = f"; name its folders: {printable(hidden):.300}" if hidden else ""
+            yield SourceMessage(
+                source, CorpusError(f"{source}: the folder contains no message{remedy}")
+            )
     elif source != "-" and os.path.isfile(path):
         yield from _file(path)
     elif source == "-":

@@ -38,6 +38,15 @@ def test_files_of_mail_programs_are_skipped(tmp_path, name):
     assert [entry.content for entry in messages(str(tmp_path))] == [MAIL]
 
 
+def test_the_error_of_a_maildir_without_messages_names_its_folders(tmp_path):
+    for folder in (".", ".Junk", ".Work"):
+        for part in ("cur", "new", "tmp"):
+            (tmp_path / folder / part).mkdir(parents=True)
+    (tmp_path / ".Junk" / "cur" / "1").write_bytes(MAIL)
+    (message,) = messages(str(tmp_path))
+    assert f"name its folders: {tmp_path}/.Junk, {tmp_path}/.Work" in str(message.content)
+
+
 def test_empty_mboxes_of_thunderbird_are_skipped(tmp_path):
     for name in ("Inbox", "Inbox.msf", "Trash", "Trash.msf", "Sent"):
         (tmp_path / name).touch()

@@ -234,6 +234,8 @@ def test_commands_take_a_user_and_find_the_site(users, site, tmp_path):
         streamnb_command("classify", tmp_path / "m.eml", "--db", other, "--base", site)[1][:1]
         in "SU"
     )
+    status, _, error = streamnb_command("status", "--user", "carl")
+    assert (status, "`streamnb learn --user carl` creates it" in error) == (4, True)
     for wrong in ("../x", "", ".x", "a b", "x" * 300):
         status, _, error = streamnb_command("status", "--user", wrong)
         assert (status, error.count("\n")) == (2, 1)
