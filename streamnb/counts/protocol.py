@@ -36,12 +36,22 @@ def checked_weight(w: Any) -> float:
 
 
 def distinct_labels(labels: Iterable[Any]) -> dict[Any, None]:
-    """Return labels without repetitions; raise TypeError for one without a hash, such as a list."""
+    """Return labels without repetitions, numpy's scalars as Python objects, which JSON can contain.
+
+    Raises
+    ------
+    TypeError
+        If a label has no hash, such as a list, or is a scalar of Arrow, which equals no text.
+    """
     labels = list(labels)
     try:
-        return dict.fromkeys(labels)
+        distinct = dict.fromkeys(labels)
     except TypeError as error:
         raise label_error(error) from None
+    for label in distinct:
+        if hasattr(label, "as_py"):
+            raise TypeError(f"a label is a {type(label).__name__}: pass label.as_py()")
+    return {label.item() if isinstance(label, np.generic) else label: None for label in distinct}
 
 
 def label_error(error: TypeError) -> TypeError:

@@ -146,10 +146,23 @@ class PredictManyMixin(base.MiniBatchClassifier):
             return log_normalised(self._sorted_scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy over the rows of X."""
+        """Return the accuracy over the rows of X.
+
+        Raises
+        ------
+        ValueError
+            If a label is missing, or labels are text and classes are not, or the reverse.
+        """
         predicted, labels = as_labels(self.predict(X)), as_labels(y)
         if len(predicted) != len(labels):
             raise ValueError(f"{len(predicted)} examples, but {len(labels)} labels")
+        check_labels(labels, of_rows=True)
+        are_texts = [{isinstance(y, str) for y in group} for group in (self.labels, labels)]
+        if labels and are_texts[0].isdisjoint(are_texts[1]):
+            raise ValueError(
+                f"the label {labels[0]!r:.80} and the class {self.labels[0]!r:.80} have different "
+                "types; convert the labels to the type of the classes"
+            )
         is_correct = [first == second for first, second in zip(predicted, labels, strict=True)]
         weights = None if sample_weight is None else as_weights(sample_weight, len(labels))
         return float(np.average(is_correct, weights=weights))

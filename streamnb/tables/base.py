@@ -28,7 +28,7 @@ from streamnb.naive_bayes.receipt import Receipt
 from streamnb.parameters import parameters_from_json, parameters_to_json
 from streamnb.scores import ScorerMixin
 from streamnb.storage import label_from_json, label_to_json
-from streamnb.tables.columns import Columns, plain_value
+from streamnb.tables.columns import Columns
 
 SMALLEST_WEIGHT = 1e-100  # sums of larger weights are exact (lowest bit 2^-640)
 
@@ -279,8 +279,6 @@ class TabularNB(ScorerMixin, SaveLoadMixin, MiniBatchMixin):
     def _learn_rows(self, X: Any, y: Any, w: Any, classes: Iterable[Label] = ()) -> None:
         table = Columns.from_data(X)
         labels = labels_of_rows(y, len(table.values))
-        if any(issubclass(kind, np.generic) for kind in set(map(type, labels))):
-            labels = [plain_value(label) for label in labels]
         weights = as_weights(w, len(labels))
         classes = [*classes]
         check_labels(classes)

@@ -1,5 +1,6 @@
 """Kinds of input that each entrance reads in one way, or refuses: dicts, sets, types of levels."""
 
+import json
 import warnings
 
 import numpy as np
@@ -350,6 +351,34 @@ def test_a_column_of_texts_among_counts_is_named(name, dtype):
     frame = FRAME.assign(t=pd.Series([None, *TEXTS[1:]], dtype=dtype))
     with pytest.raises(ValueError, match="the column 't' is text"):
         getattr(streamnb.sklearn, name)().fit(frame, LABELS)
+
+
+@pytest.mark.parametrize("name", [*TABLES, *TEXT_MODELS])
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+def test_labels_of_another_type_have_no_score(module, name):
+    X = TEXTS if name == "TextClassifier" else FRAME
+    numbers = [int(label == "x") for label in LABELS]
+    for labels, others in ((numbers, list(map(str, numbers))), (LABELS, numbers)):
+        model = getattr(module, name)().fit(X, labels)
+        assert model.score(X, labels) > 0
+        for y in (others, [None] * len(X)):
+            with pytest.raises((TypeError, ValueError)):
+                model.score(X, y)
+    assert getattr(module, name)().fit(X, numbers).score(X, list(map(float, numbers))) > 0
+
+
+@pytest.mark.parametrize("scalar", [np.bool_, np.int64, np.float32, np.str_])
+@pytest.mark.parametrize("name", [*TABLES, *TEXT_MODELS])
+def test_scalars_of_numpy_become_labels_of_python(name, scalar):
+    model = getattr(streamnb, name)()
+    row = "a text" if name == "TextClassifier" else {"a": 1}
+    for label in map(scalar, (0, 1)):
+        model.learn_one(row, label)
+    assert [type(label) for label in model.labels] == [type(scalar(0).item())] * 2
+    assert json.loads(json.dumps(model.predict_proba_one(row)))
+    model.unlearn_one(row, scalar(1), receipt=model.receipt)
+    with pytest.raises(TypeError, match=r"a label is a StringScalar: pass label.as_py\(\)"):
+        model.learn_one(row, pyarrow.scalar("x"))
 
 
 def test_errors_of_counts_say_what_to_do():
