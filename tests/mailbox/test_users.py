@@ -4,13 +4,15 @@ import math
 import os
 import random
 import re
+import shlex
 import shutil
 import sqlite3
+import subprocess
 import threading
 from contextlib import closing
 
 import pytest
-from commands import streamnb_command
+from commands import STREAMNB, streamnb_command
 
 from streamnb import Mailbox, MailClassifier
 from streamnb.errors import (
@@ -239,6 +241,31 @@ def test_commands_take_a_user_and_find_the_site(users, site, tmp_path):
     for wrong in ("../x", "", ".x", "a b", "x" * 300):
         status, _, error = streamnb_command("status", "--user", wrong)
         assert (status, error.count("\n")) == (2, 1)
+
+
+def test_the_scripts_of_the_guide_back_up_and_restore_all_users(repository, tmp_path):
+    guide = (repository / "docs" / "guides" / "back-up.md").read_text(encoding="utf-8")
+    folders = {name: tmp_path / name / "users" for name in ("old", "new")}
+    backup, programs = tmp_path / "backup", tmp_path / "bin"
+    for folder in (*folders.values(), backup, programs):
+        folder.mkdir(parents=True)
+    (programs / "streamnb").write_text(f'#!/bin/sh\nexec {shlex.join(STREAMNB)} "$@"\n')
+    (programs / "streamnb").chmod(0o755)
+    for path in ("old/site.db", "old/users/ann.db", "old/users/bob@example.org.db"):
+        with Mailbox(tmp_path / path) as box:
+            box.learn(SPAM % len(path), "spam")
+    for script, name in (("back-up-users", "old"), ("restore-users", "new")):
+        source = re.search(rf"<!-- {script} -->\n```sh\n(.*?)```", guide, re.S)[1]
+        environment = {"STREAMNB_USERS": str(folders[name]), "BACKUP": str(backup)}
+        path = f"{programs}:{os.environ['PATH']}"
+        subprocess.run(
+            ["sh", "-euc", source], check=True, env={**os.environ, **environment, "PATH": path}
+        )
+    assert {path.stat().st_mode & 0o777 for path in backup.iterdir()} == {0o600}
+    restored = sorted(path.name for path in folders["new"].iterdir())
+    assert restored == ["ann.db", "bob@example.org.db", "site.snb"]
+    with Mailbox(folders["new"] / "ann.db", create=False) as box:
+        assert box.classifier.messages()["spam"] == 1
 
 
 def test_names_of_users_lead_nowhere_else(users):
