@@ -114,7 +114,7 @@ def test_every_command_of_the_pages_has_these_options():
     assert len(names & existing) >= 10
     assert names >= {"merge-models", "status"}  # a hyphen, and no arguments
     for line in lines:
-        name, *arguments = shlex.split(line.replace("STREAM", "stream"))
+        name, *arguments = shlex.split(line.replace("STREAM", "stream").replace("$", ""))
         command = streamnb.cli.group.commands.get_command(context, name)
         assert command is not None, line
         command.make_context(name, arguments)
