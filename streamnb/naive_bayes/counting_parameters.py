@@ -55,7 +55,7 @@ class CountingParameters(LearnerParameters):
         Additive (Laplace, Lidstone) smoothing.
     prior
         Class prior: "learned" (proportional to the weight learned), "uniform", or a dict of labels
-        to shares: probabilities that sum to 1, or whole numbers such as 3 and 7.
+        to shares, which need not sum to 1.
     unseen
         Features without a count: "ignore" them, or "smooth" their count of zero.
     """

@@ -40,7 +40,7 @@ class ComplementParameters(CountingParameters):
     ----------
     prior
         Class prior: "none", "learned" (proportional to the weight learned), "uniform", or a dict of
-        labels to shares: probabilities that sum to 1, or whole numbers such as 3 and 7.
+        labels to shares, which need not sum to 1.
     """
 
     prior: Prior = parameter(ClassPrior(("none", "learned", "uniform")), "formula", default="none")

@@ -14,7 +14,7 @@ class PriorParameter:
     ----------
     prior
         Class prior: "learned" (proportional to the weight learned), "uniform", or a dict of labels
-        to shares: probabilities that sum to 1, or whole numbers such as 3 and 7.
+        to shares, which need not sum to 1.
     """
 
     prior: Prior = parameter(ClassPrior(), "formula", default="learned")

@@ -177,7 +177,7 @@ def test_labels_that_are_whole_numbers_need_no_quotes():
 @pytest.mark.parametrize(
     "model",
     [
-        MultinomialNB(alpha=np.float64(0.5), prior={"ham": 0.25, 3: 0.5, True: 0.25}),
+        MultinomialNB(alpha=np.float64(0.5), prior={"ham": 1, 3: 0.5, True: 2}),
         MixedNB(numeric={"b", "a"}),
         Tokenizer(ngrams=(1, 2), stop_words=["the", "a"]),
     ],

@@ -173,7 +173,7 @@ def test_many_equals_one_and_the_order_of_features_does_not_matter(name, data):
 def test_models_come_back_from_files(tmp_path_factory, name, data):
     model = trained(name, data.draw(streams(name)))
     if name != "lazy":
-        model.prior = {"p": 0.5, "q": 0.2, 3: 0.3}
+        model.prior = {"p": 2.0, "q": 0.5, 3: 1.0}
     path = tmp_path_factory.mktemp("model") / "m.snb"
     model.save(path)
     repeated = load(path)
