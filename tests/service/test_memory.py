@@ -25,7 +25,7 @@ SMALL = as_sent(SPAM % 2)
 
 
 @contextlib.contextmanager
-def listening(name, make_handler, limit=64):
+def listening(name, make_handler):
     """Serve a listener in a thread; yield its port."""
     sock = socket.create_server(("127.0.0.1", 0))
     sock.setblocking(False)
@@ -34,7 +34,7 @@ def listening(name, make_handler, limit=64):
 
     async def main():
         state["loop"], state["stop"] = asyncio.get_running_loop(), asyncio.Event()
-        task = asyncio.create_task(accept(Listener(name, sock, make_handler(), limit), Monitor()))
+        task = asyncio.create_task(accept(Listener(name, sock, make_handler()), Monitor()))
         started.set()
         await state["stop"].wait()
         task.cancel()

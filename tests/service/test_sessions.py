@@ -14,7 +14,6 @@ import termios
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from commands import STREAMNB
@@ -23,7 +22,7 @@ from test_memory import listening
 
 from streamnb import Mailbox
 from streamnb.errors import ConfigError
-from streamnb.mailbox.service import next_hop, server, smtp_connection
+from streamnb.mailbox.service import next_hop, server
 from streamnb.mailbox.service import proxy as proxying
 from streamnb.mailbox.service.certificate import watch_certificate
 from streamnb.mailbox.service.client import MailboxClient
@@ -412,70 +411,6 @@ def test_a_client_that_sends_slowly_is_not_cut(relay, smtp_sink, monkeypatch):
             client.send(line)
         assert client.getreply()[0] == 250
     assert len(smtp_sink.messages) == 1
-
-
-@pytest.mark.parametrize(
-    ("commands", "data"),
-    [
-        (("MAIL FROM:<a@b.c>", "RCPT TO:<slow@d.e>", "DATA"), b"x\r\n"),
-        (("MAIL FROM:<a@b.c>",), b"NOOP\r\n"),
-        ((), b"MAIL FROM:<a@b.c>\r\nRSET\r\nMAIL FROM:<a@b.c>\r\n"),
-    ],
-    ids=["content", "commands", "messages"],
-)
-def test_a_client_that_sends_slowly_gives_its_place_to_another_one(
-    mailboxes, smtp_sink, monkeypatch, commands, data
-):
-    """It is never silent for long, but it sends fewer bytes a second than a client must."""
-    monkeypatch.setattr(smtp_connection, "_STRESS_S", 1.0)
-    monkeypatch.setattr(smtp_connection, "_MIN_RATE", 2000)
-    hop = NextHop(False, parse_address(smtp_sink.address.removeprefix("smtp:")))
-    with (
-        listening("smtp", lambda: proxy(hop, mailboxes), limit=1) as port,
-        contextlib.closing(smtplib.SMTP("127.0.0.1", port, timeout=60)) as slow,
-    ):
-        for command in ("EHLO x", *commands):
-            slow.docmd(command)
-        is_delivered = threading.Event()
-
-        def send_slowly():
-            with contextlib.suppress(OSError):
-                while not is_delivered.wait(0.1):
-                    slow.sock.sendall(data)
-
-        thread = threading.Thread(target=send_slowly)
-        thread.start()
-        try:
-            with smtplib.SMTP("127.0.0.1", port, timeout=60) as client:
-                client.sendmail("a@b.c", ["ann@d.e"], HAM % 1)
-        finally:
-            is_delivered.set()
-            thread.join()
-    assert [recipients for recipients, _ in smtp_sink.messages] == [["ann@d.e"]]
-
-
-@pytest.mark.parametrize(
-    ("pieces", "lag_s"),
-    [
-        ([(1, 1)] * 100, 95),  # a byte a second
-        ([(5, 100)] * 100, 0),  # 20 bytes a second
-        ([(9, 180), (0.1, 10)] * 50, 0),  # it stalls again and again
-        ([(0, 1 << 20), *[(1, 1)] * 10], 9.5),  # earlier data excuses no later slowness
-        ([(60, 2000)], 0),  # a reply of another server delays the client
-    ],
-)
-def test_the_lag_of_a_client_is_its_time_beyond_that_of_its_data(monkeypatch, pieces, lag_s):
-    """The rate is 20 bytes a second."""
-    now = 1000.0
-    monkeypatch.setattr(smtp_connection.time, "monotonic", lambda: now)
-    client = SimpleNamespace(
-        _lag_s=0.0, _turn_at=now, in_transaction=True,
-        event_handler=SimpleNamespace(is_handing_on=False),
-    )  # fmt: skip
-    for seconds, size in pieces:
-        now += seconds
-        smtp_connection.SmtpConnection._measure_lag(client, size)
-    assert client._lag_s == pytest.approx(lag_s)
 
 
 @pytest.mark.parametrize("early", [b"", b"QUIT\r\n", b"MAIL FROM:<c@d.e>\r\n", b"NOOP\r\n"])

@@ -73,17 +73,12 @@ class Activity:
         self._last = time.monotonic()
 
     def touch(
-        self,
-        allowed_s: float = IDLE_S,
-        is_busy: bool = False,
-        is_opened: bool = False,
-        is_used: bool = True,
+        self, allowed_s: float = IDLE_S, is_busy: bool = False, is_opened: bool = False
     ) -> None:
-        """Store the allowed idleness of the connection from now on, and its use if `is_used`."""
+        """Store the time of use of the connection, and its allowed idleness from now on."""
         self.allowed_s = allowed_s
         self.is_busy, self.is_opened = is_busy, is_opened
-        if is_used:
-            self._last = time.monotonic()
+        self._last = time.monotonic()
 
     def overdue_s(self) -> float:
         """Return the seconds of idleness minus the allowed time; it can be negative."""

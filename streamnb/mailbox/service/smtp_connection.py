@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import time
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, AnyStr
@@ -21,10 +20,6 @@ _TOO_LARGE = "552 Error: "  # beginning of aiosmtpd's reply to a larger message
 _REFUSED_DATA = ("552 Error: Too much mail data", "500 Line too long")  # its replies to content
 _LONGEST_LINE = 1 << 20
 _STRESS_S = 10.0  # seconds of silence within a message allowed while other clients wait
-# Bytes a second that a client must send in a message while others wait. A slow phone line carries
-# ten times as much. At half, a client that writes a byte a second keeps its place for 6 % longer;
-# at twice, a person who types is too slow.
-_MIN_RATE = 20
 _MOST_LINES = 1_000_000  # lines of a message
 _CHECKED = ("SIZE", "BODY", "SMTPUTF8")  # parameters of MAIL that aiosmtpd checks
 _LONGEST_COMMAND = 2048  # bytes, as in Postfix; ORCPT can have 500 (RFC 3461, 4.2)
@@ -48,9 +43,6 @@ class SmtpConnection(SMTP):
     memory: MessageMemory
     is_new = True  # whether no message has begun
     received = lines = 0  # bytes and lines since the last command that started work
-    # Seconds that the client took longer than with `_MIN_RATE`, since its last whole message.
-    _lag_s = 0.0
-    _turn_at = 0.0  # time of the client's last data, or of the last reply
     _waiting_data: list[bytes] | None = None  # received data, while the message waits for memory
     _waiter: asyncio.Future[None]
 
@@ -72,7 +64,6 @@ class SmtpConnection(SMTP):
             if not await self.memory.take(len(self._waiting_data[0])):
                 self._refuse(b"452 4.3.1 too many large messages at once; try again later\r\n")
                 return
-            self._turn_at = time.monotonic()  # the client waited, too
             self._read(self._waiting_data.pop(0))
         self._waiting_data = None
         self._pause(False)
@@ -92,7 +83,6 @@ class SmtpConnection(SMTP):
 
     def _read(self, data: bytes) -> None:
         self.received += len(data)
-        self._measure_lag(len(data))
         if b"\n" in data:
             self._touch(is_opened=True)
             self._restart_timeout()
@@ -104,13 +94,6 @@ class SmtpConnection(SMTP):
             self._refuse(b"421 4.3.0 too much\r\n")
             return
         super().data_received(data)
-
-    def _measure_lag(self, size: int) -> None:
-        """Add the time that the client needed for data of this size within a message."""
-        now = time.monotonic()
-        if self.in_transaction and not self.event_handler.is_handing_on:
-            self._lag_s = max(self._lag_s + now - self._turn_at - size / _MIN_RATE, 0.0)
-        self._turn_at = now
 
     def _getaddr(self, arg: str) -> tuple[str | None, str | None]:
         """Return the address of a command unchanged, and the parameters that the library checks.
@@ -143,16 +126,14 @@ class SmtpConnection(SMTP):
             self._reset_timeout()
 
     def wait_for_hop(self) -> None:
-        """Turn this server's time limit off until the next hop answers a whole message."""
-        self._lag_s = 0.0
-        self._touch(is_opened=False)
+        """Turn this server's time limit off until the next hop answers."""
         if self._timeout_handle is not None:
             self._timeout_handle.cancel()
 
     def begin(self) -> None:
         """Expect another message."""
         self.is_new = False
-        self._touch(is_opened=False, is_busy=True)  # the next hop checks the sender
+        self.activity.touch(_STRESS_S, is_busy=True)  # the next hop checks the sender
         self.received = self.lines = 0
         self.memory.release()
         self.line_length_limit = _LONGEST_LINE
@@ -169,7 +150,6 @@ class SmtpConnection(SMTP):
             # The message has ended. The library does this after its reply.
             self._set_post_data_state()  # type: ignore[no-untyped-call]
         await super().push(reply)
-        self._turn_at = time.monotonic()
         self._restart_timeout()
         self._touch(is_opened=self.is_new)
         if not self.in_transaction:
@@ -214,12 +194,9 @@ class SmtpConnection(SMTP):
         """Return whether a message has begun and has no answer yet."""
         return self.envelope is not None and self.envelope.mail_from is not None
 
-    def _touch(self, is_opened: bool, is_busy: bool = False) -> None:
-        """Store the time of use. A client that sends too slowly becomes idle nevertheless."""
-        is_busy = is_busy or self.in_transaction
-        allowed_s = _STRESS_S if is_busy else IDLE_S
-        is_used = self._lag_s <= _STRESS_S
-        self.activity.touch(allowed_s, is_busy, is_opened and not is_busy, is_used)
+    def _touch(self, is_opened: bool) -> None:
+        is_busy = self.in_transaction
+        self.activity.touch(_STRESS_S if is_busy else IDLE_S, is_busy, is_opened and not is_busy)
 
     def end(self) -> None:
         """End the connection: at once if it is evicted or idle, else after the current message."""
@@ -232,7 +209,7 @@ class SmtpConnection(SMTP):
     def _close(self) -> None:
         if isinstance(self.transport, asyncio.Transport) and not self.transport.is_closing():
             if self.activity.is_evicted:
-                self.transport.write(b"421 4.4.2 idle or slow, and others wait; try again\r\n")
+                self.transport.write(b"421 4.4.2 idle, and others wait; try again\r\n")
             self.transport.close()
 
 
