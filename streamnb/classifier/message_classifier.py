@@ -21,6 +21,7 @@ from streamnb.features.views import (
     TOKENIZER,
     Views,
     as_tokenizer,
+    is_pure,
     tokenizer_config,
     tokenizer_from_config,
 )
@@ -54,11 +55,11 @@ _LABEL = Constraint(
 
 
 class _Counted(NamedTuple):
-    """The features of a message, and the tokenizer that computed them."""
+    """The features of a message, and the tokenizers that computed them."""
 
     message: str | bytes
-    tokenizer: ScanningTransformer | Views
-    params_version: int
+    tokenizers: list[ScanningTransformer]
+    versions: list[int]
     features: Any
 
 
@@ -139,22 +140,24 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         return {"text input"}
 
     def count(self, x: Any) -> Any:
-        """Return the features of a message, the input of the model's methods.
+        """Return the features of a message, the input of the model's methods."""
+        return self.tokenizer.count(read_message(x, self.on))
 
-        In a stream, a message is predicted and then learned, so the last features are kept.
+    def _features(self, x: Any) -> Any:
+        """Return `count` of a message; the last result again if it is for the same object.
+
+        In a stream, a message is predicted and then learned. Only the tokenizers of streamnb are
+        known to return the same features twice.
         """
-        message = read_message(x, self.on)
-        if type(message) not in (str, bytes):  # it can change
+        message, tokenizers = read_message(x, self.on), self.tokenizer.tokenizers
+        if type(message) not in (str, bytes) or not all(map(is_pure, tokenizers)):
             return self.tokenizer.count(message)
-        last, tokenizer, version = self._counted, self.tokenizer, self.tokenizer.params_version
-        if last is not None and (
-            last.message is message
-            and last.tokenizer is tokenizer
-            and last.params_version == version
-        ):
+        versions = [tokenizer.params_version for tokenizer in tokenizers]
+        last = self._counted
+        if last is not None and last.message is message and last[1:3] == (tokenizers, versions):
             return last.features
-        features = tokenizer.count(message)
-        self._counted = _Counted(message, tokenizer, version, features)
+        features = self.tokenizer.count(message)
+        self._counted = _Counted(message, list(tokenizers), versions, features)
         return features
 
     @property
@@ -183,14 +186,14 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         `feedback` is "all" if every message gets a label, "errors" if only wrongly predicted
         messages do, and None to infer it (`TextModel.learn_one`).
         """
-        self.model.learn_one(self.count(x), y, w, feedback)
+        self.model.learn_one(self._features(x), y, w, feedback)
 
     def learn(self, x: Any, y: Label, w: float = 1.0, feedback: str | None = None) -> Receipt:
         """Learn a message as `learn_one` does, and return the receipt of this call.
 
         If threads share the classifier, `receipt` can be of another thread's message.
         """
-        return self.model.learn(self.count(x), y, w, check_feedback(feedback))
+        return self.model.learn(self._features(x), y, w, check_feedback(feedback))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn many messages, with labels y and weights w (a number, or one for each).
@@ -320,11 +323,11 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Return the probability of each class; {} before the first message."""
-        return self.model.predict_proba_one(self.count(x))
+        return self.model.predict_proba_one(self._features(x))
 
     def predict_one(self, x: Any, **kwargs: Any) -> Label | None:
         """Return the most probable class, ignoring the costs; None before the first message."""
-        return self.model.predict_one(self.count(x))
+        return self.model.predict_one(self._features(x))
 
     @property
     def _scoring(self) -> threading.RLock:

@@ -420,8 +420,12 @@ def describe_wrong_labels(labels: Sequence[str], column: str) -> str:
 
 
 def _is_number_or_sign(text: str) -> bool:
-    """Return whether a text is a number in any notation, a date, or another text without letter."""
-    return is_number_text(text) or not any(map(str.isalpha, text))
+    """Return whether a text is a number in any notation, a date, or another text without letter.
+
+    A text without digits, such as an emoji, is no number.
+    """
+    has_digit = any(map(str.isdigit, text))
+    return is_number_text(text) or (has_digit and not any(map(str.isalpha, text)))
 
 
 def _check_columns(table: Table, label_index: int, text_index: int, is_named: bool) -> None:

@@ -44,11 +44,6 @@ class Views:
     def __repr__(self) -> str:
         return f"Views({self.tokenizers!r}, mail={self.mail})"
 
-    @property
-    def params_version(self) -> int:
-        """A number that changes with every parameter of a tokenizer."""
-        return sum([tokenizer.params_version for tokenizer in self.tokenizers])
-
     def count(self, x: Any) -> tuple[TokenCounts, ...]:
         """Return one `TokenCounts` per view."""
         message = as_mail(x) if self.mail else x
@@ -87,6 +82,11 @@ TOKENIZERS: dict[str, type[ScanningTransformer]] = {
     tokenizer.__name__: tokenizer
     for tokenizer in (MailTokenizer, Tokenizer, WordPairs, ByteGrams, CharacterGrams)
 }
+
+
+def is_pure(tokenizer: ScanningTransformer) -> bool:
+    """Return whether the features depend only on the message and on declared parameters."""
+    return TOKENIZERS.get(type(tokenizer).__name__) is type(tokenizer)
 
 
 def tokenizer_config(tokenizer: Any) -> dict[str, Any]:

@@ -80,8 +80,6 @@ def test_parameters_of_scikit_learn_that_mean_the_same_are_taken(make, foreign, 
         (streamnb.MultinomialNB, {"class_prior": [0.5, 0.5]}, "prior: .* write {label: share"),
         (streamnb.MultinomialNB, {"alpha": 0}, "use alpha=1e-10"),
         (streamnb.TextClassifier, {"alpha": 0.0}, "use alpha=1e-10"),
-        (streamnb.GaussianNB, {"priors": {"a": 0.6, "b": 0.6}}, "the shares sum to 1.2; write"),
-        (streamnb.MixedNB, {"prior": {"a": 0.3, "b": 0.6}}, "the shares sum to 0.9; write"),
     ],
 )
 def test_values_of_scikit_learn_are_answered(make, values, answer):

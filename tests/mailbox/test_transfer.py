@@ -552,3 +552,15 @@ def test_a_list_is_trusted_as_far_as_its_messages_allow(tmp_path, messages):
             assert is_sure == (messages >= 1000)
         mixed = " ".join(f"pills{i} minutes{i}" for i in range(20))
         assert box.classify(f"Subject: hi\n\n{mixed}\n".encode()).unsure
+
+
+def test_counts_without_their_messages_are_no_export(box, tmp_path):
+    box.learn(SPAM, "spam")
+    lines = [line for line in exported(box).splitlines() if b'"digest"' not in line]
+    lines[-1] = json.dumps({"lines": len(lines) - 1}).encode()
+    (tmp_path / "x").write_bytes(b"\n".join(lines) + b"\n")
+    message = "counts of messages, but not the messages"
+    with Mailbox(tmp_path / "other.db") as other, pytest.raises(StateError, match=message):
+        import_file(other, str(tmp_path / "x"))
+    with Mailbox(tmp_path / "other.db") as other:
+        assert other.labels == []

@@ -763,6 +763,13 @@ def test_a_column_of_numbers_is_no_text_unless_it_is_named(tmp_path, pattern, co
     assert streamnb_command("fit", tmp_path / "t.csv", *named)[0] == 0
 
 
+def test_texts_of_signs_are_texts(tmp_path):
+    signs = ["\U0001f44d\U0001f44d", "\U0001f44e", "???", ":-)"] * 5
+    rows = "".join(f"{'ab'[n % 2]}\t{text}\n" for n, text in enumerate(signs))
+    (tmp_path / "t.tsv").write_text(rows)
+    assert streamnb_command("replay", tmp_path / "t.tsv", "--no-intervals")[0] == 0
+
+
 @pytest.mark.parametrize("command", ["fit", "replay", "evaluate", "predict"])
 @pytest.mark.parametrize("skip", [False, True])
 def test_errors_name_standard_input_and_not_its_copy(model, tmp_path, command, skip):

@@ -179,7 +179,15 @@ def read_lines(path: str, name: str) -> LedgerExport:
 
     def rows() -> Iterator[Row]:
         row_of_line = partial(_row_of, label_index=label_index, model=classifier.model)
-        return _convert_lines(path, name, "digest", row_of_line)
+        is_empty = True
+        for row in _convert_lines(path, name, "digest", row_of_line):
+            is_empty = False
+            yield row
+        if is_empty and any(weight for _, weight in header["classes"]):
+            raise StateError(
+                f"{name}: it has the counts of messages, but not the messages; import a model file "
+                "(`streamnb export --format model`)"
+            )
 
     return LedgerExport(name, classifier, labels, rows, names, limits)
 

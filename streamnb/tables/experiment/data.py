@@ -212,7 +212,7 @@ def _read_table(config: TableConfig) -> Examples:
     text: dict[Hashable, str] = {}
     numbers_or_text = []
     notes = [
-        f"the column {name!r:.80} has no name, and is left out; to use it, name it in data.columns"
+        f"the column {name!r:.80} has no name, and is left out; to use it, name it in the file"
         for name in cells.names
         if config.columns is None and name not in (label, *names)
     ]
