@@ -150,13 +150,15 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         known to return the same features twice.
         """
         message, tokenizers = read_message(x, self.on), self.tokenizer.tokenizers
-        if type(message) not in (str, bytes) or not all(map(is_pure, tokenizers)):
-            return self.tokenizer.count(message)
+        is_immutable = type(message) in (str, bytes)
+        is_ours = type(self).count is Classifier.count and all(map(is_pure, tokenizers))
+        if not (is_immutable and is_ours):
+            return self.count(x)
         versions = [tokenizer.params_version for tokenizer in tokenizers]
         last = self._counted
         if last is not None and last.message is message and last[1:3] == (tokenizers, versions):
             return last.features
-        features = self.tokenizer.count(message)
+        features = self.count(x)
         self._counted = _Counted(message, list(tokenizers), versions, features)
         return features
 

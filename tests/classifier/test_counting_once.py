@@ -92,6 +92,16 @@ def test_a_subclass_counts_again_because_it_can_have_other_state():
     assert classifier.model.feature_counts("free") == {"spam": 0}
 
 
+def test_a_subclass_can_read_messages_of_another_form():
+    class Joined(Classifier):
+        def count(self, x):
+            return super().count(" ".join(x))
+
+    classifier = Joined(Tokenizer(), MultinomialNB())
+    classifier.learn_one(["free", "offer"], "spam")
+    assert classifier.predict_one(["free"]) == "spam"
+
+
 def test_features_for_the_caller_are_counted_again():
     classifier = Classifier(Tokenizer(), MultinomialNB())
     text = "free offer"

@@ -74,7 +74,8 @@ def test_labels_stay_what_they_are(model, labels):
         single.learn_one(x, y)
     many.learn_many(X, pd.Series(labels))
     assert single.counts == many.counts
-    assert all(type(label) is type(labels[0]) for label in single.predict_proba_one({"a": 1}))
+    python_type = bool if isinstance(labels[0], np.bool_) else type(labels[0])
+    assert all(type(label) is python_type for label in single.predict_proba_one({"a": 1}))
     frame = many.predict_proba_many(X)
     assert list(frame.columns) == list(dict.fromkeys(labels))
     assert list(frame.index) == [5, 6, 9]
