@@ -151,12 +151,13 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         """
         message, tokenizers = read_message(x, self.on), self.tokenizer.tokenizers
         is_immutable = type(message) in (str, bytes)
-        is_ours = type(self).count is Classifier.count and all(map(is_pure, tokenizers))
+        is_ours = type(self).count is Classifier.count and is_pure(self.tokenizer)
         if not (is_immutable and is_ours):
             return self.count(x)
         versions = [tokenizer.params_version for tokenizer in tokenizers]
         last = self._counted
-        if last is not None and last.message is message and last[1:3] == (tokenizers, versions):
+        is_last = last is not None and last.message is message
+        if last and is_last and (last.tokenizers, last.versions) == (tokenizers, versions):
             return last.features
         features = self.count(x)
         self._counted = _Counted(message, list(tokenizers), versions, features)

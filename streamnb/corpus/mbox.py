@@ -28,6 +28,7 @@ _CHUNK = 1 << 20
 # it. Editors and shells write byte order marks and empty lines before the first separator.
 _START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
+_NAMED_FIELD = rb"(?=[A-Za-z][!-9;-~]{0,200}+:[ \t\r\n])"  # no address of a page, and no time
 _QUOTED = rb"\"(?:[^\"\\\r\n]|\\.){1,300}+\"\S{0,300}+"
 _SENDER = rb"(?:%b|\S{1,500}+)(?: at \S{1,300}+| <[^>\r\n]{1,300}+>)?" % _QUOTED
 _TIME = rb"\d?\d:\d\d(?::\d\d)?"
@@ -40,8 +41,8 @@ _DATE = (
 ) % (_SENDER, _TIME, _ZONE, _TIME, _ZONE)
 _LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
 _SEPARATOR = re.compile(
-    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>(?:%b|From \r?\n)%b)"
-    % (_START, _LINE, _DATE, _FIELD)
+    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b%b|From \r?\n%b)"
+    % (_START, _LINE, _DATE, _FIELD, _NAMED_FIELD)
 )
 _FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
 _MMDF = re.compile(rb"^\x01{4}\r?\n", re.M)

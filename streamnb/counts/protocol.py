@@ -51,7 +51,9 @@ def distinct_labels(labels: Iterable[Any]) -> dict[Any, None]:
     for label in distinct:
         if hasattr(label, "as_py"):
             raise TypeError(f"a label is a {type(label).__name__}: pass label.as_py()")
-    return {label.item() if isinstance(label, np.generic) else label: None for label in distinct}
+    # Dates stay, because their Python objects have another hash.
+    python_types = (np.bool_, np.integer, np.floating, np.str_)
+    return {label.item() if isinstance(label, python_types) else label: None for label in distinct}
 
 
 def label_error(error: TypeError) -> TypeError:

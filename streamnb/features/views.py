@@ -84,8 +84,10 @@ TOKENIZERS: dict[str, type[ScanningTransformer]] = {
 }
 
 
-def is_pure(tokenizer: ScanningTransformer) -> bool:
+def is_pure(tokenizer: ScanningTransformer | Views) -> bool:
     """Return whether the features depend only on the message and on declared parameters."""
+    if type(tokenizer) is Views:
+        return all(map(is_pure, tokenizer.tokenizers))
     return TOKENIZERS.get(type(tokenizer).__name__) is type(tokenizer)
 
 

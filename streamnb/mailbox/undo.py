@@ -169,7 +169,8 @@ def labels_since(mailbox: StoredClassifier, since: float, most: int) -> list[Lab
             subject = "(SELECT subject FROM verdicts AS v WHERE v.digest = ledger.digest)"
         rows = mailbox.database.connection.execute(
             f"SELECT time, label, labelled_by, source, digest, {subject} FROM ledger "  # noqa: S608
-            f"WHERE NOT {IS_RETIRED} AND added_at >= ? ORDER BY added_at, id LIMIT ?",
+            f"WHERE NOT {IS_RETIRED} AND tokens IS NOT NULL AND added_at >= ? "
+            "ORDER BY added_at, id LIMIT ?",
             (since, most),
         ).fetchall()
         return [

@@ -92,6 +92,22 @@ def test_a_subclass_counts_again_because_it_can_have_other_state():
     assert classifier.model.feature_counts("free") == {"spam": 0}
 
 
+def test_a_subclass_of_views_counts_again():
+    class Cut(Views):
+        start = 0
+
+        def count(self, x):
+            return super().count(x[self.start :])
+
+    views = Cut([Tokenizer(), ByteGrams(mail=False)], mail=False)
+    classifier = Classifier(views, ViewsNB([MultinomialNB(), MultinomialNB()]))
+    text = "free offer"
+    classifier.predict_one(text)
+    views.start = 5
+    classifier.learn_one(text, "spam")
+    assert classifier.model.view_models[0].feature_counts("free") == {"spam": 0}
+
+
 def test_a_subclass_can_read_messages_of_another_form():
     class Joined(Classifier):
         def count(self, x):

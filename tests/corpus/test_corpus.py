@@ -136,6 +136,13 @@ def test_a_separator_is_followed_by_a_header_field(tmp_path, end, line):
     ]
 
 
+@pytest.mark.parametrize("after", [b"http://example.org/page\n", b"10:00 to 11:00\n"])
+def test_a_bare_separator_needs_the_name_of_a_field(tmp_path, after):
+    text = b"Subject: %d\n\nIn the morning\nFrom \n" + after
+    write(tmp_path, {"ham.mbox": DATED + text % 1 + b"\n" + DATED + text % 2})
+    assert len(listed(tmp_path / "ham.mbox")[1]) == 2
+
+
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("line", [b"From \n", DATED])
 def test_a_separator_may_follow_a_line_that_is_not_blank(tmp_path, end, line):

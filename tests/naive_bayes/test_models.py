@@ -87,6 +87,15 @@ def test_labels_stay_what_they_are(model, labels):
 
 
 @by_model
+def test_dates_of_numpy_are_labels(model):
+    single = model()
+    days = [np.datetime64("2020-01-01"), np.datetime64("2020-01-02")]
+    for day in days:
+        single.learn_one({"a": 1}, day)
+    assert list(single.predict_proba_one({"a": 1})) == days
+
+
+@by_model
 def test_frames_of_every_library(model):
     data = {"a": [2, 0, 1], "b": [0, 3, 0]}
     y = ["ham", "spam", "ham"]

@@ -234,6 +234,16 @@ def test_a_message_that_the_server_cannot_read_stops_no_other(server, watch, ref
     assert any("INBOX/1/9: " in line for line in watch()) == (refused_uid == 9)
 
 
+def test_two_messages_that_the_server_cannot_read_stop_no_other(server, watch):
+    watch()
+    inbox = server.folders["INBOX"]
+    inbox[9], inbox[10] = ["", mail(9)], ["", mail(10)]
+    server.refused_uids = {9, 10}
+    watch()
+    server.folders["Junk"][1] = inbox.pop(5)
+    assert watch() == ["Junk/1/1: spam (learned)"]
+
+
 def test_a_server_that_refuses_all_messages_is_an_error(server, watch):
     """It may be overloaded."""
     server.refused_uids = {2, 5}

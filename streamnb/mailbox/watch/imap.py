@@ -277,7 +277,8 @@ class ImapAccount:
         Gmail, Outlook and Yahoo have other names for it.
         """
         usual = self.canonical_name("Junk")
-        is_usual = self.has_folder(usual) or not self._spam_folders
+        is_usual = usual.endswith("Junk") and self.has_folder(usual)
+        is_usual = is_usual or not self._spam_folders
         return usual if is_usual else self._spam_folders[0]
 
     def is_below(self, folder: str, parent: str) -> bool:
@@ -390,9 +391,14 @@ class ImapAccount:
             if len(uids) == 1:
                 return dict.fromkeys(uids)
             headers = {uid: self._fetch_headers([uid]).get(uid) for uid in uids}
-            if not any(headers.values()):  # the cause is not a message
+            if not any(headers.values()) and not self._gives_another_header(uids):
                 raise
             return headers
+
+    def _gives_another_header(self, refused: list[int]) -> bool:
+        """Return whether the server gives the header of the newest message not in `refused`."""
+        newest = max(set(self._all_uids()) - set(refused), default=None)
+        return newest is not None and self._fetch_headers([newest]).get(newest) is not None
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
         """Return a message; None if it does not exist."""
