@@ -380,7 +380,7 @@ class ImapAccount:
         return headers
 
     def _fetch_headers(self, uids: list[int]) -> Mapping[int, dict[bytes, Any] | None]:
-        """Fetch headers; None for a message that the server refuses, unless it refuses several."""
+        """Fetch headers; None for each message that the server refuses, unless it refuses all."""
         from imapclient.exceptions import IMAPClientError
 
         try:
