@@ -15,16 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from streamnb import _core
-from streamnb.constraints import Integer, Number, is_number
+from streamnb.constraints import Constraint, Integer, Number, is_number
 from streamnb.scores import log_odds
 
 _MIN_DATES = 9  # minimum number of messages with a date before the stream's clock is used
 _CLOCK_WINDOW = 51  # number of messages whose median date is the stream's time
-_CONSTRAINTS = {
-    "messages": Integer(0),
-    **dict.fromkeys(("seconds", "mean", "log_odds"), Number()),
-    **dict.fromkeys(("share", "budget", "step"), Number(0, 1)),
-}
 
 
 class PendingLabel(NamedTuple):
@@ -64,16 +59,19 @@ class FeedbackPolicy:
         True if the released labels do not depend on the model's predictions.
     needs_envelope
         True if `PendingLabel.date` or `PendingLabel.recipients` must be filled in.
+    constraints
+        What the values of some fields must be, by the field's name.
     """
 
     ignores_predictions: ClassVar[bool] = True
     needs_envelope: ClassVar[bool] = False
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
 
     def __post_init__(self) -> None:
-        for name in _CONSTRAINTS.keys() & vars(self).keys():
+        for name, check in self.constraints.items():
             value = getattr(self, name)
             for number in value.values() if isinstance(value, Mapping) else [value]:
-                _CONSTRAINTS[name](name, number)
+                check(name, number)
         # an experiment, not a secret
         self._random = random.Random(getattr(self, "seed", None))  # noqa: S311
 
@@ -142,6 +140,7 @@ class Delayed(FeedbackPolicy):
         Number of messages.
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {"messages": Integer(0)}
     messages: int
     _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
@@ -167,6 +166,7 @@ class DelayedByTime(FeedbackPolicy):
     """
 
     needs_envelope = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {"seconds": Number()}
     seconds: float
     _clock: float = field(default=-math.inf, repr=False)
     _dates: deque[float] = field(default_factory=lambda: deque(maxlen=_CLOCK_WINDOW), repr=False)
@@ -211,6 +211,7 @@ class DelayedAtRandom(FeedbackPolicy):
         Seed of the random numbers.
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {"mean": Number()}
     mean: float
     seed: int = 1
     _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
@@ -249,6 +250,7 @@ class Partial(_Selection):
         Seed of the random numbers.
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {"share": Number(0, 1)}
     share: float
     seed: int = 1
 
@@ -302,6 +304,7 @@ class Margin(_Selection):
     """
 
     ignores_predictions = False
+    constraints: ClassVar[Mapping[str, Constraint]] = {"log_odds": Number()}
     log_odds: float
 
     def _is_selected(self, label: PendingLabel) -> bool:
@@ -333,6 +336,7 @@ class Active(_Selection):
     """
 
     ignores_predictions = False
+    constraints: ClassVar[Mapping[str, Constraint]] = {"budget": Number(0, 1), "step": Number(0, 1)}
     budget: float
     step: float = 0.01
     _band: float = field(default=1.0, repr=False)
@@ -364,6 +368,7 @@ class Noisy(FeedbackPolicy):
         Seed of the random numbers.
     """
 
+    constraints: ClassVar[Mapping[str, Constraint]] = {"share": Number(0, 1)}
     share: float | Mapping[Any, float]
     seed: int = 1
     _labels: dict[Any, None] = field(default_factory=dict, repr=False)

@@ -155,12 +155,13 @@ class PrequentialRun:
         self._learn_one = model.learn_one
         self._feedback = [feedback] if isinstance(feedback, FeedbackPolicy) else feedback
         self._classified = 0
+        self._has_envelopes = False
 
     @property
     def lacks_envelopes(self) -> bool:
-        """True if no label was learned, and the feedback needs dates or recipients."""
+        """True if the feedback needs dates or recipients, and no example had any."""
         needs_envelope = any(policy.needs_envelope for policy in self._feedback)
-        return needs_envelope and self._classified > 0 == self.labels_learned
+        return needs_envelope and self._classified > 0 and not self._has_envelopes
 
     def classify(self, example: Example) -> Step | None:
         """Return the prediction for a message; None if the message is not classified."""
@@ -187,6 +188,7 @@ class PrequentialRun:
         position = self._classified
         pending = PendingLabel(x, y, step.predicted, step.scores, position, date, recipients)
         self._classified += 1
+        self._has_envelopes |= date is not None or bool(recipients)
         for released in release_labels(self._feedback, pending, learn):
             self._learn(released.x, released.y)
 

@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -27,6 +28,7 @@ from streamnb.evaluate.feedback import (
     Delayed,
     DelayedAtRandom,
     DelayedByTime,
+    FeedbackPolicy,
     Margin,
     Noisy,
     OnError,
@@ -454,6 +456,22 @@ def test_streams_without_dates_give_a_warning():
         dated = [example._replace(date=date) for example in examples]
         with pytest.raises(TypeError, match="date: expected seconds since 1970, not "):
             list(prequential(dated, MultinomialNB(), DelayedByTime(60.0)))
+
+
+def test_a_delay_longer_than_a_dated_stream_gives_no_warning():
+    examples = [Example({"a": 1}, "x", date=float(second)) for second in range(20)]
+    list(prequential(examples, MultinomialNB(), DelayedByTime(60.0)))  # warnings are errors
+
+
+def test_a_policy_of_your_own_can_have_any_fields():
+    @dataclass
+    class Budget(FeedbackPolicy):
+        budget: float = 50.0
+
+        def release(self, pending, latest):
+            return pending
+
+    assert len(list(prequential([Example({"a": 1}, "x")], MultinomialNB(), Budget()))) == 1
 
 
 def test_a_single_policy_needs_no_list():
