@@ -83,19 +83,23 @@ def find_folder(names: Sequence[str], folders: Collection[str]) -> str | None:
     """Return the first of the names that a folder has; None if there is no folder.
 
     If no folder has one of the names, their case and their Unicode normalization are ignored. Then
-    exactly one folder must match. Some file systems store accents as separate characters.
+    exactly one folder must match the name. Some file systems store accents as separate characters.
 
     Examples
     --------
     >>> find_folder(["Junk"], ["INBOX", "junk"]), find_folder(["Junk"], ["JUNK", "junk"])
     ('junk', None)
+    >>> find_folder(["Archive", "INBOX.Archive"], ["archive", "INBOX.archive"])
+    'archive'
     """
     exact = next((name for name in names if name in folders), None)
     if exact is not None:
         return exact
-    folded_names = set(map(_fold, names))
-    similar = [folder for folder in folders if _fold(folder) in folded_names]
-    return similar[0] if len(similar) == 1 else None
+    for name in names:
+        similar = [folder for folder in folders if _fold(folder) == _fold(name)]
+        if similar:
+            return similar[0] if len(similar) == 1 else None
+    return None
 
 
 def _fold(name: str) -> str:
