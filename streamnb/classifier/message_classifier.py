@@ -20,6 +20,7 @@ from streamnb.features.token_counts import Feature, TokenCounts
 from streamnb.features.views import (
     TOKENIZER,
     Views,
+    are_equal,
     as_tokenizer,
     is_pure,
     tokenizer_config,
@@ -314,9 +315,7 @@ class Classifier(DecisionParameters, ParametersMixin, PredictManyMixin):
         ValueError
             If the tokenizers differ, or the models cannot be merged.
         """
-        if self.tokenizer is not classifier.tokenizer and (
-            tokenizer_config(self.tokenizer) != tokenizer_config(classifier.tokenizer)
-        ):
+        if not are_equal(self.tokenizer, classifier.tokenizer):
             raise ValueError("cannot merge: the tokenizers differ")
         self.model.merge(classifier.model)
 

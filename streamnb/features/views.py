@@ -91,6 +91,16 @@ def is_pure(tokenizer: ScanningTransformer | Views) -> bool:
     return TOKENIZERS.get(type(tokenizer).__name__) is type(tokenizer)
 
 
+def are_equal(first: ScanningTransformer | Views, second: ScanningTransformer | Views) -> bool:
+    """Return whether two tokenizers are of the same types and have the same parameters."""
+
+    def describe(tokenizer: ScanningTransformer | Views) -> list[Any]:
+        parts = [(type(part), part.get_params()) for part in tokenizer.tokenizers]
+        return [type(tokenizer), getattr(tokenizer, "mail", None), parts]
+
+    return describe(first) == describe(second)
+
+
 def tokenizer_config(tokenizer: Any) -> dict[str, Any]:
     """Return a tokenizer or views as plain data for JSON.
 

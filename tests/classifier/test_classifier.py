@@ -589,3 +589,13 @@ def test_classifiers_with_equal_tokenizers_merge():
     assert parts[0].predict_proba_one("free lunch") == whole.predict_proba_one("free lunch")
     with pytest.raises(ValueError, match="the tokenizers differ"):
         whole.merge(Classifier(Tokenizer(ngrams=(1, 2)), MultinomialNB()))
+
+
+def test_classifiers_with_one_function_as_tokenizer_merge():
+    parts = [Classifier(str.split, MultinomialNB()) for _ in range(2)]
+    parts[0].learn_one("free offer", "spam")
+    parts[1].learn_one("lunch", "ham")
+    parts[0].merge(parts[1])
+    assert parts[0].predict_one("lunch") == "ham"
+    with pytest.raises(ValueError, match="the tokenizers differ"):
+        parts[0].merge(Classifier(str.splitlines, MultinomialNB()))
