@@ -229,7 +229,8 @@ def undo(
                          "earlier labels restored")  # fmt: skip
             done = mailbox.undo(moment)
     if as_json:
-        click.echo(json.dumps({"since": since_s, **done._asdict(), "dry_run": dry_run}))
+        listed = {"labels": [label._asdict() for label in labels]} if dry_run else {}
+        click.echo(json.dumps({"since": since_s, **done._asdict(), "dry_run": dry_run, **listed}))
         return
     if since_s is None:
         click.echo("nothing was learned")

@@ -1,5 +1,6 @@
 """Undo and redo of learned messages."""
 
+import json
 import re
 import time
 from collections import defaultdict
@@ -152,6 +153,8 @@ def test_a_trial_run_of_undo_lists_the_first_labels_since_a_time_of_the_log(tmp_
     assert ": 22 removed" in streamnb_command("undo", *since, *db)[1]
     out = streamnb_command("undo", "--last", "--dry-run", *db)[1].splitlines()
     assert [line.endswith(digest(HAM).hex()) for line in out] == [False, True]
+    result = json.loads(streamnb_command("undo", "--last", "--dry-run", "--json", *db)[1])
+    assert [label["digest"] for label in result["labels"]] == [digest(HAM).hex()]
 
 
 def test_undo_of_many_changes_needs_confirmation(tmp_path):
