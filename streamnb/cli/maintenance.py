@@ -222,15 +222,16 @@ def undo(
         if since_s is not None:
             moment = since_s if last is not None else moment_of(mailbox, since_s)
             done = mailbox.undo(moment, dry_run=True)
-            labels = labels_since(mailbox, moment, _MAX_LISTED if dry_run else 0)
+            labels = labels_since(mailbox, moment, _MAX_LISTED)
         if since_s is not None and not dry_run:
             if done.unlearned + done.restored > _MAX_UNCONFIRMED and not yes:
                 _confirm(f"{done.unlearned:,} labels would be removed and {done.restored:,} "
                          "earlier labels restored")  # fmt: skip
             done = mailbox.undo(moment)
     if as_json:
-        listed = {"labels": [label._asdict() for label in labels]} if dry_run else {}
-        click.echo(json.dumps({"since": since_s, **done._asdict(), "dry_run": dry_run, **listed}))
+        listed = [label._asdict() for label in labels]
+        result = {"since": since_s, **done._asdict(), "dry_run": dry_run, "labels": listed}
+        click.echo(json.dumps(result))
         return
     if since_s is None:
         click.echo("nothing was learned")
@@ -242,10 +243,10 @@ def undo(
     )
     if done.retired:
         click.echo(f"{done.retired:,} labels unchanged, because `compact` dropped their features")
-    for label in labels:
+    for label in labels if dry_run else ():
         time = f"{datetime.fromtimestamp(label.time):%F %T}"
         click.echo(printable(" ".join((time, *label[1:])).rstrip()))
-    if labels and done.unlearned > len(labels):
+    if dry_run and done.unlearned > len(labels):
         click.echo(f"... and {done.unlearned - len(labels):,} more")
 
 

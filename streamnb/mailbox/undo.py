@@ -26,7 +26,7 @@ class Undone(NamedTuple):
 
 
 class LabelledMessage(NamedTuple):
-    """A label of the ledger: its time, author and source, the message's digest and subject.
+    """A label of the ledger: when it was learned, its author, source, digest and subject.
 
     The subject is "" if the database has no verdict on the message.
     """
@@ -168,7 +168,7 @@ def labels_since(mailbox: StoredClassifier, since: float, most: int) -> list[Lab
         if "verdicts" in mailbox.database.tables():
             subject = "(SELECT subject FROM verdicts AS v WHERE v.digest = ledger.digest)"
         rows = mailbox.database.connection.execute(
-            f"SELECT time, label, labelled_by, source, digest, {subject} FROM ledger "  # noqa: S608
+            f"SELECT added_at, label, labelled_by, source, digest, {subject} FROM ledger "  # noqa: S608
             f"WHERE NOT {IS_RETIRED} AND tokens IS NOT NULL AND added_at >= ? "
             "ORDER BY added_at, id LIMIT ?",
             (since, most),
