@@ -9,7 +9,21 @@ counts each block of the stream. `prefix_sums` adds up the counts of all earlier
 `replay_block` starts from them, and predicts and learns the messages of its block.
 """
 
-from streamnb.partial.partial_counts import LabelledRow, PartialCounts, assemble, count, merge
+from streamnb.partial.partial_counts import (
+    LabelledRow,
+    PartialCounts,
+    ShardPlan,
+    assemble,
+    check_shards,
+    check_sums,
+    count,
+    learn_shard,
+    merge,
+    merge_shards,
+    new_model,
+    spec_digest,
+    spec_of,
+)
 from streamnb.partial.prequential import (
     BlockLayout,
     BlockPrediction,
@@ -17,8 +31,6 @@ from streamnb.partial.prequential import (
     prefix_sums,
     replay_block,
 )
-from streamnb.partial.shards import ShardPlan, check_shards, learn_shard, merge_shards
-from streamnb.partial.spec import check_sums, new_model, spec_digest, spec_of
 
 __all__ = [
     "BlockLayout",

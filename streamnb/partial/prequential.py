@@ -22,18 +22,20 @@ from streamnb.partial.partial_counts import (
     Unpacked,
     add_counts,
     check_parts,
+    check_sums,
     convert_errors,
     empty_counts,
     group_by_view,
     join,
     load_counts,
+    new_model,
     pack_counts,
     split_counts,
+    split_learner,
     unpack,
     update_first_positions,
     view_counts,
 )
-from streamnb.partial.spec import check_sums, new_model, split_learner
 from streamnb.storage import label_from_json
 from streamnb.tables.base import TabularNB
 

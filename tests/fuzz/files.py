@@ -39,8 +39,7 @@ from streamnb.naive_bayes.model_files import read as read_model
 from streamnb.naive_bayes.model_files import save
 from streamnb.naive_bayes.text_model import TextModel
 from streamnb.partial import LabelledRow, PartialCounts, assemble, count, merge, new_model, spec_of
-from streamnb.partial.partial_counts import _CHECKSUM, pack, unpack
-from streamnb.partial.spec import spec_digest
+from streamnb.partial.partial_counts import _CHECKSUM, pack, spec_digest, unpack
 
 __all__ = ["TARGETS"]
 
