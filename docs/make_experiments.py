@@ -102,8 +102,8 @@ def page() -> str:
             if set(section.declared_keys) != {"kind"}:
                 lines += format_keys(section)
     lines += ["## `models`\n", "| `kind` | parameters |\n|---|---|"]
-    for kind, model_class in experiment.MODELS.items():
-        name = model_class.__name__
+    for section in experiment.MODEL_SECTIONS:
+        kind, name = section.declared_keys["kind"].default, section.model_class.__name__
         lines.append(f"| `{kind}` | [`{name}`](parameters.md#{name.lower()}) |")
     lines += ["| `scikit-learn` | the keys below |", "", "### `kind: scikit-learn`\n"]
     lines += [f"{experiment.ScikitConfig.__doc__}\n", *format_keys(experiment.ScikitConfig)]

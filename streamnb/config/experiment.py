@@ -96,40 +96,54 @@ class BundledConfig(_DataSection, kind="bundled"):
     name: str = key(Choice(("digits", "iris", "wine", "breast_cancer")), default="digits")
 
 
-# The class of each kind of model. Its parameters are the keys of the section.
-MODELS: dict[str, type[Any]] = {
-    "gaussian": GaussianNB,
-    "categorical": CategoricalNB,
-    "mixed": MixedNB,
-    "discriminant": GaussianDiscriminantAnalysis,
-    "aode": AODE,
-    "lazy": LazyBayesianRules,
-    "multinomial": MultinomialNB,
-    "bernoulli": BernoulliNB,
-    "complement": ComplementNB,
-    "discriminative": DiscriminativeMultinomialNB,
-}
+class GaussianConfig(ParameterSection, kind="gaussian", parameters=GaussianNB):
+    """Parameters of `GaussianNB`."""
 
 
-def _model_section(kind: str) -> type[ParameterSection]:
-    """Return the section of a kind of model."""
-
-    class ModelConfig(ParameterSection, kind=kind, parameters=MODELS[kind]):
-        """Parameters of a model."""
-
-        def __reduce__(self) -> tuple[Any, ...]:
-            return _unpickled_section, (kind, vars(self))  # pickle cannot find a local class
-
-    return ModelConfig
+class CategoricalConfig(ParameterSection, kind="categorical", parameters=CategoricalNB):
+    """Parameters of `CategoricalNB`."""
 
 
-def _unpickled_section(kind: str, state: dict[str, Any]) -> ParameterSection:
-    section = _MODEL_SECTIONS[kind].__new__(_MODEL_SECTIONS[kind])
-    vars(section).update(state)
-    return section
+class MixedConfig(ParameterSection, kind="mixed", parameters=MixedNB):
+    """Parameters of `MixedNB`."""
 
 
-_MODEL_SECTIONS = {kind: _model_section(kind) for kind in MODELS}
+class DiscriminantConfig(
+    ParameterSection, kind="discriminant", parameters=GaussianDiscriminantAnalysis
+):
+    """Parameters of `GaussianDiscriminantAnalysis`."""
+
+
+class AodeConfig(ParameterSection, kind="aode", parameters=AODE):
+    """Parameters of `AODE`."""
+
+
+class LazyConfig(ParameterSection, kind="lazy", parameters=LazyBayesianRules):
+    """Parameters of `LazyBayesianRules`."""
+
+
+class MultinomialConfig(ParameterSection, kind="multinomial", parameters=MultinomialNB):
+    """Parameters of `MultinomialNB`."""
+
+
+class BernoulliConfig(ParameterSection, kind="bernoulli", parameters=BernoulliNB):
+    """Parameters of `BernoulliNB`."""
+
+
+class ComplementConfig(ParameterSection, kind="complement", parameters=ComplementNB):
+    """Parameters of `ComplementNB`."""
+
+
+class DiscriminativeConfig(
+    ParameterSection, kind="discriminative", parameters=DiscriminativeMultinomialNB
+):
+    """Parameters of `DiscriminativeMultinomialNB`."""
+
+
+MODEL_SECTIONS: tuple[type[ParameterSection], ...] = (
+    GaussianConfig, CategoricalConfig, MixedConfig, DiscriminantConfig, AodeConfig, LazyConfig,
+    MultinomialConfig, BernoulliConfig, ComplementConfig, DiscriminativeConfig,
+)  # fmt: skip
 
 
 class ScikitConfig(Section, kind="scikit-learn"):
@@ -197,11 +211,8 @@ class ExperimentConfig(Section):
         section_type(TableConfig, IdxConfig, BundledConfig)
     )
     models: dict[str, Any] = key(
-        mapping_type(
-            section_type(*_MODEL_SECTIONS.values(), ScikitConfig),
-            1,
-        ),
-        default={"gaussian": _MODEL_SECTIONS["gaussian"]()},
+        mapping_type(section_type(*MODEL_SECTIONS, ScikitConfig), 1),
+        default={"gaussian": GaussianConfig()},
     )
     splits: Any = key(
         section_type(

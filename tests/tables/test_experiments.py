@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from streamnb import CategoricalNB
 from streamnb.config.experiment import (
-    MODELS,
+    MODEL_SECTIONS,
     HoldoutFractions,
     IdxConfig,
     RandomConfig,
@@ -904,8 +904,9 @@ def test_reading_csv_is_linear(tmp_path):
     assert results.table.values.shape == (50, 1999)
 
 
-@pytest.mark.parametrize("kind", sorted(MODELS))
-def test_a_configuration_with_models_can_be_pickled(kind):
+@pytest.mark.parametrize("section", MODEL_SECTIONS)
+def test_a_configuration_with_models_can_be_pickled(section):
+    kind = section.declared_keys["kind"].default
     data = {"kind": "bundled", "name": "iris"}
     config = build_experiment({"data": data, "models": {"m": {"kind": kind}}})
     assert pickle.loads(pickle.dumps(config)) == config
