@@ -22,7 +22,7 @@ from streamnb.tables.columns import Columns
 from streamnb.tables.discriminant import DiscriminantParameters
 from streamnb.tables.lazy import LazyParameters
 from streamnb.tables.level_counts import Levels
-from streamnb.tables.mixed import MixedParameters
+from streamnb.tables.naive_bayes import MixedParameters
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
 
 

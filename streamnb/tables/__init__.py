@@ -1,11 +1,9 @@
 """Models of tables, whose rows have named values. A model is a few sums."""
 
 from streamnb.tables.aode import AODE
-from streamnb.tables.categorical import CategoricalNB
 from streamnb.tables.discriminant import GaussianDiscriminantAnalysis
-from streamnb.tables.gaussian import GaussianNB
 from streamnb.tables.lazy import LazyBayesianRules
-from streamnb.tables.mixed import MixedNB
+from streamnb.tables.naive_bayes import CategoricalNB, GaussianNB, MixedNB
 
 __all__ = [
     "AODE",

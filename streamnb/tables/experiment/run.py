@@ -33,7 +33,7 @@ from streamnb.tables.experiment.results import (
     QueryAnswer,
     summarize_trials,
 )
-from streamnb.tables.gaussian import GaussianNB
+from streamnb.tables.naive_bayes import GaussianNB
 
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
