@@ -86,7 +86,7 @@ def load_script(name):
 def test_the_page_of_experiments_is_that_of_the_code():
     script = load_script("make_experiments")
     assert script.PAGE.read_text(encoding="utf-8") == script.page()
-    kinds = {*experiment.MODELS} | {
+    kinds = {
         section.declared_keys["kind"].default
         for section in vars(experiment).values()
         if isinstance(section, type) and issubclass(section, Section) and section.declared_keys
