@@ -1,7 +1,7 @@
 # Parts of header fields and of HTML.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.string cimport memchr
 from streamnb._core.buffers cimport Buffer, begins, is_letter, is_space, lowered
 
@@ -115,6 +115,25 @@ cdef inline Py_ssize_t comment_end(const uint8_t *p, Py_ssize_t i, Py_ssize_t n)
         if i - begin >= 4 and p[i - 2] == c"!" and p[i - 3] == c"-" and p[i - 4] == c"-":
             return i
     return -1
+
+
+cdef enum:  # kinds of tags and attributes; `markup.pyx` has further ones
+    RAW = 4                     # tags in the element are text
+    BREAKS_WORD = 1 << 18
+    LINK_VALUE = 1 << 24        # the value of the attribute is a link
+    SEEN_VALUE = 1 << 25        # the value is text
+    VALUE_WITH_LINKS = 1 << 26  # a style, <meta http-equiv=refresh>, pictures of several sizes
+
+cdef struct Tag:
+    uint64_t id
+    uint32_t kind
+    bint is_end
+    Py_ssize_t start   # position of its <
+    Py_ssize_t name, name_end
+
+
+cdef uint32_t kind_of_name(const uint8_t *p, Py_ssize_t n, uint64_t *name_id) noexcept nogil
+cdef Py_ssize_t read_tag_name(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Tag *tag) noexcept nogil
 
 
 cdef struct Attribute:

@@ -6,12 +6,17 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free
-from libc.string cimport memchr, memset
+from libc.string cimport memchr, memcmp, memset
 from streamnb._core import style_values as values
 from streamnb._core.arrays cimport grown
 from streamnb._core.buffers cimport (
     Buffer, CODE_POINTS, buffer_put, buffer_room, encode_utf8, is_letter, is_space, lowered,
 )
+
+
+def is_plain(bytes text):
+    """Return True for ASCII without encoded words and without escapes of ISO-2022 or HZ."""
+    return not is_encoded(text)
 
 
 def split_header(bytes data, Py_ssize_t start, Py_ssize_t end, Py_ssize_t limit):
@@ -105,10 +110,29 @@ cdef inline bint is_needed_field(const uint8_t *name, Py_ssize_t size):
     return size <= 25 and lowered_bytes(name, size) in _NEEDED_FIELDS
 
 
+cdef list _recent_names = [(b"", b"")] * 256  # by hash: names of fields, as written and in lower case
+
+
+cdef tuple field_names(const uint8_t *p, Py_ssize_t size):
+    """Return the name of a field, as written and in lower case; cached, because all mail has the same few names."""
+    cdef uint64_t hash = 0
+    cdef Py_ssize_t k
+    cdef tuple names
+    for k in range(min(size, 32)):
+        hash = (hash ^ p[k]) * <uint64_t> 0x100000001B3
+    names = _recent_names[hash & 255]
+    if size > 32 or len(<bytes> names[0]) != size or memcmp(PyBytes_AS_STRING(<bytes> names[0]), p, size):
+        name = slice_of(p, 0, size)
+        names = name, name.lower()
+        if size <= 32:
+            _recent_names[hash & 255] = names
+    return names
+
+
 cdef int keep_field(list fields, dict index, list repeated, const uint8_t *p, Py_ssize_t name_begin, Py_ssize_t name_end,
                     Py_ssize_t value_begin, Py_ssize_t value_end, Py_ssize_t limit) except -1:
-    cdef bytes name = slice_of(p, name_begin, name_end), value = slice_of(p, value_begin, value_end)
-    cdef bytes lower_name = name.lower()
+    cdef bytes name, lower_name, value = slice_of(p, value_begin, value_end)
+    name, lower_name = field_names(p + name_begin, name_end - name_begin)
     if len(fields) < limit or lower_name not in index:
         fields.append((name, value))
     if lower_name not in index:
@@ -129,7 +153,7 @@ SPECIAL_TAGS = frozenset(
     tr track ul wbr xmp""".split()
 )
 # Only these tags end a word: "V<b></b>iagra" is one word.
-BREAKING_TAGS = (SPECIAL_TAGS | frozenset((b"dialog", b"legend", b"optgroup", b"option", b"rt", b"rp"))) - frozenset(
+_BREAKING_TAGS = (SPECIAL_TAGS | frozenset((b"dialog", b"legend", b"optgroup", b"option", b"rt", b"rp"))) - frozenset(
     b"base link meta noembed noframes param script source style template title track wbr".split()
 )
 # Elements in which tags are text; and those of them that mail programs do not show.
@@ -236,7 +260,6 @@ cdef bytes unescaped(const uint8_t *p, Py_ssize_t n):
 cdef enum:
     VOID = 1           # the tag has no content
     SPECIAL = 2        # see SPECIAL_TAGS
-    RAW = 4            # tags in the element are text
     UNSHOWN = 8        # mail programs do not show the element
     LINK = 16          # a, nobr, button: closes another one
     PARAGRAPH = 32     # closes an open p
@@ -309,7 +332,9 @@ cdef int set_tag_kinds() except -1:
         (CELL, (b"td", b"th")), (TABLE_ROW, (b"tr",)), (ROWS, (b"thead", b"tbody", b"tfoot")),
         (TABLE, (b"table",)), (LIST, b"ul ol dl menu dir select".split()), (IS_P, (b"p",)),
         (HEADING, b"h1 h2 h3 h4 h5 h6".split()), (CLOSED, (b"details", b"dialog")),
-        (SUMMARY, (b"summary",)), (PARAGRAPH, _PARAGRAPH_TAGS),
+        (SUMMARY, (b"summary",)), (PARAGRAPH, _PARAGRAPH_TAGS), (BREAKS_WORD, _BREAKING_TAGS),
+        (LINK_VALUE, b"href src action background formaction poster xlink:href".split()),
+        (SEEN_VALUE, (b"alt", b"title")), (VALUE_WITH_LINKS, (b"style", b"content", b"srcset")),
     ):
         for tag in tags:
             kinds[tag] = kinds.get(tag, 0) | kind
@@ -322,9 +347,14 @@ cdef int set_tag_kinds() except -1:
     return 0
 
 
-cdef inline uint32_t kind_of_tag(uint64_t tag_id) noexcept nogil:
-    cdef Py_ssize_t slot = tag_id & (TAG_SLOTS - 1)
-    while tag_kinds[slot].tag and tag_kinds[slot].tag != tag_id:
+cdef uint32_t kind_of_name(const uint8_t *p, Py_ssize_t n, uint64_t *name_id) noexcept nogil:
+    """Return the kind of a tag or attribute, and set its hash. Case is ignored."""
+    cdef Py_ssize_t k, slot
+    name_id[0] = 0
+    for k in range(n):
+        name_id[0] = (name_id[0] ^ lowered(p[k])) * <uint64_t> 0x100000001B3
+    slot = name_id[0] & (TAG_SLOTS - 1)
+    while tag_kinds[slot].tag and tag_kinds[slot].tag != name_id[0]:
         slot = (slot + 1) & (TAG_SLOTS - 1)
     return tag_kinds[slot].kind
 
@@ -534,13 +564,6 @@ cdef inline bint same(const uint8_t *p, const char *name, Py_ssize_t n) noexcept
     return True
 
 
-cdef struct Tag:
-    uint64_t id
-    uint32_t kind
-    bint is_end
-    Py_ssize_t start   # position of its <
-    Py_ssize_t name, name_end
-
 cdef struct Value:  # of an attribute
     const uint8_t *bytes   # NULL without the attribute
     Py_ssize_t size
@@ -564,9 +587,8 @@ cdef inline bint begins_comment(const uint8_t *p, Py_ssize_t i, Py_ssize_t n) no
     return i + 3 < n and p[i + 1] == c"!" and p[i + 2] == c"-" and p[i + 3] == c"-"
 
 
-cdef inline Py_ssize_t read_tag_name(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Tag *tag) noexcept nogil:
+cdef Py_ssize_t read_tag_name(const uint8_t *p, Py_ssize_t i, Py_ssize_t n, Tag *tag) noexcept nogil:
     """Read the name of the tag whose < is at i; return the position after the name."""
-    cdef Py_ssize_t k
     tag.start = i
     i += 1
     tag.is_end = p[i] == c"/"
@@ -576,10 +598,7 @@ cdef inline Py_ssize_t read_tag_name(const uint8_t *p, Py_ssize_t i, Py_ssize_t 
     while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
         i += 1
     tag.name_end = min(i, tag.name + 32)
-    tag.id = 0
-    for k in range(tag.name, tag.name_end):
-        tag.id = (tag.id ^ lowered(p[k])) * <uint64_t> 0x100000001B3
-    tag.kind = kind_of_tag(tag.id)
+    tag.kind = kind_of_name(p + tag.name, tag.name_end - tag.name, &tag.id)
     return i
 
 

@@ -30,14 +30,14 @@ cdef class Scanner:
     cdef double[MOST_STEPS] more  # increment of a token's count, by its count so far
     cdef Py_ssize_t shortest, longest
     cdef int first, last
-    cdef uint8_t[128] ascii
+    cdef uint8_t[256] ascii  # class by byte; 0 beyond ASCII
     cdef Table stop
     # The collected tokens: concatenated names, their ends, fingerprints and counts.
     cdef Buffer names
     cdef uint32_t *ends
     cdef uint64_t *fingerprints
     cdef double *counts
-    cdef Py_ssize_t used, capacity
+    cdef Py_ssize_t used, capacity, allocated  # tokens; `capacity` is smaller for a short message
     cdef uint32_t *slots        # open addressing: token number + 1
     cdef Py_ssize_t slot_count  # a power of two
     # The text of which n-grams are slices: folded words separated by spaces.

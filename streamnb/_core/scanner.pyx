@@ -5,9 +5,10 @@
 import unicodedata
 
 from streamnb._core.hashing import DEFAULT_KEY, fingerprint
-from streamnb._core.markup import BREAKING_TAGS, RAW_TEXT_TAGS
 
 cimport numpy as cnp
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.object cimport PyObject
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport ldexp
@@ -21,8 +22,8 @@ from streamnb._core.buffers cimport (
 )
 from streamnb._core.hashing cimport PyUnicode_IS_ASCII, read_key, snb_copy, snb_siphash13, snb_siphash13_padded, utf8
 from streamnb._core.markup cimport (
-    Attribute, Quotes, comment_end, find_bytes, is_encoded, lowered_bytes, read_attribute,
-    read_entity, slice_of, unescaped,
+    BREAKS_WORD, LINK_VALUE, RAW, SEEN_VALUE, VALUE_WITH_LINKS, Attribute, Quotes, Tag, comment_end, find_bytes,
+    is_encoded, kind_of_name, lowered_bytes, read_attribute, read_entity, read_tag_name, slice_of, unescaped,
 )
 from streamnb._core.table cimport table_find, table_free, table_row
 
@@ -205,12 +206,14 @@ cdef class Scanner:
         free(self.slots)
 
     cdef int resize(self, Py_ssize_t capacity) except -1:
-        """Allocate room for `capacity` tokens, a power of two, and twice as many slots."""
+        """Make room for `capacity` tokens, a power of two, and twice as many slots."""
         cdef Py_ssize_t i, slot, slots = 2 * capacity
-        self.ends = <uint32_t *> grown(self.ends, capacity * sizeof(uint32_t))
-        self.fingerprints = <uint64_t *> grown(self.fingerprints, capacity * sizeof(uint64_t))
-        self.counts = <double *> grown(self.counts, capacity * sizeof(double))
-        self.slots = <uint32_t *> grown(self.slots, slots * sizeof(uint32_t))
+        if capacity > self.allocated:
+            self.ends = <uint32_t *> grown(self.ends, capacity * sizeof(uint32_t))
+            self.fingerprints = <uint64_t *> grown(self.fingerprints, capacity * sizeof(uint64_t))
+            self.counts = <double *> grown(self.counts, capacity * sizeof(double))
+            self.slots = <uint32_t *> grown(self.slots, slots * sizeof(uint32_t))
+            self.allocated = capacity
         memset(self.slots, 0, slots * sizeof(uint32_t))
         self.capacity = capacity
         self.slot_count = slots
@@ -306,7 +309,7 @@ cdef class Scanner:
 
     cdef Py_ssize_t ascii_run(self, const uint8_t *p, Py_ssize_t i, Py_ssize_t n) noexcept nogil:
         """Return the end of the run of ASCII word characters at p[i]."""
-        while i < n and p[i] < 128 and self.ascii[p[i]] == WORD:
+        while i < n and self.ascii[p[i]] == WORD:
             i += 1
         return i
 
@@ -349,7 +352,7 @@ cdef class Scanner:
         self.words = 0
         self.line.size = 0
         while True:
-            while i < n and p[i] < 128 and self.ascii[p[i]] != WORD:
+            while i < n and self.ascii[p[i]] & ~WORD:
                 i += 1
             if i >= n:
                 break
@@ -412,7 +415,7 @@ cdef class Scanner:
                     size = 1
                 if ahead != WORD:
                     break
-            if urls:
+            if urls and (p[begin] | 32 == c"h" or p[begin] | 32 == c"w" or p[begin] | 32 == c"f"):
                 ahead = self.url_after(p, begin, i, n)
                 if ahead >= 0:
                     self.line.size = start
@@ -633,14 +636,19 @@ cdef class Scanner:
         skips the field. Values other than plain ASCII are decoded by decode(value).
         """
         cdef bytes value, name
+        cdef uint8_t[MAX_PREFIX + 16] padded
+        cdef Py_ssize_t prefix_size
+        cdef PyObject *known
         for name, value in fields:
-            prefix = prefixes[name] if name in prefixes else prefix_of(name)
+            known = PyDict_GetItemWithError(prefixes, name)
+            prefix = prefix_of(name) if known == NULL else <object> known
             if prefix is None:
                 continue
-            if is_encoded(value):
+            if self.by_character or is_encoded(value):
                 self.scan(decode(value), prefix, False)
-            else:
-                self.scan(value, prefix, False)
+                continue
+            prefix_size = pad_prefix(padded, prefix)
+            self.scan_words(<const uint8_t *> PyBytes_AS_STRING(value), len(value), padded, prefix_size, self.urls)
 
     def token(self, bytes name, bytes prefix=b""):
         """Count one token without any change."""
@@ -657,10 +665,9 @@ cdef class Scanner:
         buffer_shrink(&self.plain)
         buffer_shrink(&self.hidden)
         buffer_shrink(&self.attributes)
-        if self.capacity > 65536:
-            self.resize(512)
-        else:
-            memset(self.slots, 0, self.slot_count * sizeof(uint32_t))
+        if self.allocated > 65536:
+            self.allocated = 0
+        self.resize(512)  # few slots stay in the cache of the processor
 
     def finish(self):
         """Return fingerprints, counts, names and name ends of the tokens, and clear the scanner."""
@@ -681,16 +688,6 @@ cdef class Scanner:
 
 # Conversion of HTML to visible text, without a tree or recursion
 
-cdef enum:  # kinds of attributes
-    LINK = 1
-    SEEN_TEXT = 2
-    TEXT_WITH_LINKS = 3  # a style, <meta http-equiv=refresh>, pictures of several sizes
-
-cdef dict _ATTRIBUTES = {
-    **dict.fromkeys((b"href", b"src", b"action", b"background", b"formaction", b"poster", b"xlink:href"), LINK),
-    **dict.fromkeys((b"alt", b"title"), SEEN_TEXT),
-    **dict.fromkeys((b"style", b"content", b"srcset"), TEXT_WITH_LINKS),
-}
 cdef enum:
     MAX_COMMENT = 4096  # number of bytes read of a comment
 
@@ -711,11 +708,13 @@ cdef int scan_links(Scanner scanner, const uint8_t *p, Py_ssize_t n) except -1:
     return 0
 
 
-cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize_t n) except -1:
+cdef int count_attribute(Scanner scanner, const uint8_t *name, Py_ssize_t name_size, const uint8_t *p,
+                         Py_ssize_t n) except -1:
     cdef Py_ssize_t host, i = 0, run
     cdef bytes link
-    cdef int kind = _ATTRIBUTES.get(name, 0)
-    if kind == LINK:
+    cdef uint64_t name_id
+    cdef uint32_t kind = kind_of_name(name, name_size, &name_id)
+    if kind & LINK_VALUE:
         if memchr(p, c"&", n) != NULL:
             link = unescaped(p, n)
             p = <const uint8_t *> PyBytes_AS_STRING(link)
@@ -734,7 +733,7 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
             scanner.scan_url(p, host, n)
         else:
             scanner.scan_path(p, n)
-    elif kind == SEEN_TEXT:
+    elif kind & SEEN_VALUE:
         buffer_put(&scanner.attributes, b" ", 1)
         while i < n:
             run = i
@@ -745,21 +744,27 @@ cdef int count_attribute(Scanner scanner, bytes name, const uint8_t *p, Py_ssize
                 i = read_entity(&scanner.attributes, p, i, n, True)
         buffer_put(&scanner.attributes, b" ", 1)
     else:
-        if kind == TEXT_WITH_LINKS and memchr(p, c"&", n) == NULL:
+        if kind & VALUE_WITH_LINKS and memchr(p, c"&", n) == NULL:
             scan_links(scanner, p, n)
-        elif kind == TEXT_WITH_LINKS:
+        elif kind & VALUE_WITH_LINKS:
             link = unescaped(p, n)
             scan_links(scanner, <const uint8_t *> PyBytes_AS_STRING(link), len(link))
         if n > scanner.longest:
             return 0
         scanner.line.size = 0
-        buffer_put(&scanner.line, PyBytes_AS_STRING(name), len(name))
+        put_lowered(&scanner.line, name, name_size)
         buffer_put(&scanner.line, b"=", 1)
-        buffer_room(&scanner.line, n)
-        for i in range(n):
-            scanner.line.bytes[scanner.line.size + i] = lowered(p[i])
-        scanner.line.size += n
+        put_lowered(&scanner.line, p, n)
         scanner.emit(scanner.line.bytes, scanner.line.size, HTML, 5, 16)
+    return 0
+
+
+cdef inline int put_lowered(Buffer *out, const uint8_t *p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t i
+    buffer_room(out, n)
+    for i in range(n):
+        out.bytes[out.size + i] = lowered(p[i])
+    out.size += n
     return 0
 
 
@@ -799,42 +804,42 @@ cdef Py_ssize_t link_host(const uint8_t *p, Py_ssize_t n) noexcept nogil:
 
 cdef Py_ssize_t read_tag(Scanner scanner, set unclosed, const uint8_t *p, Py_ssize_t i, Py_ssize_t n,
                          Quotes *quotes, Py_ssize_t *raw_end) except -1:
-    """Count the tag whose name begins at p[i], and its attributes; return the position after it.
+    """Count the tag whose < is at p[i], and its attributes; return the position after it.
 
     `raw_end` is set to the end of an element in which tags are text. `unclosed` has the elements without an end tag, so
     each end is searched once.
     """
-    cdef Py_ssize_t begin = i, stop
-    cdef bint closing = p[i] == c"/"
-    cdef bytes tag, name
+    cdef Py_ssize_t stop
+    cdef bytes name
+    cdef Tag tag
     cdef Attribute attribute
-    if closing:
-        begin += 1
-        i += 1
-    while i < n and (is_letter(p[i]) or c"0" <= p[i] <= c"9" or p[i] == c":" or p[i] == c"-"):
-        i += 1
-    tag = lowered_bytes(p + begin, min(i - begin, 32))
-    if tag in BREAKING_TAGS:
+    i = read_tag_name(p, i, n, &tag)
+    if tag.kind & BREAKS_WORD:
         buffer_put(&scanner.plain, b" ", 1)
         if scanner.hidden.size:
             buffer_put(&scanner.hidden, b" ", 1)
-    if not closing:
-        scanner.emit(<const uint8_t *> PyBytes_AS_STRING(tag), len(tag), HTML, 5)
+    if not tag.is_end:
+        scanner.line.size = 0
+        put_lowered(&scanner.line, p + tag.name, tag.name_end - tag.name)
+        scanner.emit(scanner.line.bytes, scanner.line.size, HTML, 5, 16)
     while True:
         i = read_attribute(p, i, n, quotes, &attribute)
         if attribute.name == attribute.name_end:
             break
-        if not closing and attribute.value_end > attribute.name_end:
-            name = lowered_bytes(p + attribute.name, min(attribute.name_end - attribute.name, 32))
-            count_attribute(scanner, name, p + attribute.value, attribute.value_end - attribute.value)
+        if not tag.is_end and attribute.value_end > attribute.name_end:
+            count_attribute(scanner, p + attribute.name, min(attribute.name_end - attribute.name, 32),
+                            p + attribute.value, attribute.value_end - attribute.value)
     if i < n and p[i] == c">":
         i += 1
-    if not closing and tag in RAW_TEXT_TAGS and tag not in unclosed:
-        stop = find_bytes(p, i, n, b"</" + tag)
+    if tag.is_end or not tag.kind & RAW:
+        return i
+    name = lowered_bytes(p + tag.name, tag.name_end - tag.name)
+    if name not in unclosed:
+        stop = find_bytes(p, i, n, b"</" + name)
         if stop < 0:
-            unclosed.add(tag)
-        elif tag == b"script" or tag == b"style":
-            if tag == b"style":
+            unclosed.add(name)
+        elif name == b"script" or name == b"style":
+            if name == b"style":
                 scan_links(scanner, p + i, stop - i)
             return stop
         else:
@@ -880,7 +885,7 @@ cdef int html_to_plain(Scanner scanner, const uint8_t *p, Py_ssize_t n, bytes sp
                 count_comment(scanner, p + i + 4, end - i - 4)
             i = i + 4 if end < 0 else end
         elif i + 1 < n and (is_letter(p[i + 1]) or p[i + 1] == c"/"):
-            i = read_tag(scanner, unclosed, p, i + 1, n, &quotes, &raw_end)
+            i = read_tag(scanner, unclosed, p, i, n, &quotes, &raw_end)
             if scanner.attributes.size:
                 # A span that begins after a tag hides the tag's element.
                 while k < count and span[2 * k] <= i and span[2 * k + 1] < i:
