@@ -58,7 +58,7 @@ class ScanningTransformer(VectorizerMixin, ParametersMixin, base.Transformer):
         TypeError
             If x is of another type.
         """
-        if self.on is not None or isinstance(x, bytes):
+        if self.on is not None or (type(x) is not bytes and isinstance(x, bytes)):
             x = read_message(x, self.on)
         with self.lock:
             return self._count(x)

@@ -13,6 +13,7 @@ from encodings.aliases import aliases
 from functools import lru_cache
 from typing import NamedTuple
 
+from streamnb._core import is_plain
 from streamnb.mail.normalization import normalize_nfc
 from streamnb.patterns import lazy_pattern
 
@@ -429,11 +430,9 @@ def to_utf8(data: bytes, charset: str = "", is_html: bool = False, fallback: str
     >>> to_utf8(b"caf\xe9", "latin-1")
     b'caf\xc3\xa9'
     """
-    if data.isascii():
+    if is_plain(data):
         codec = None if charset in _COMMON_CHARSETS else _codec(charset)
-        is_plain = codec is None or codec.has_ascii
-        # `in` takes five times as long as `find`: CPython first raises an error.
-        if is_plain and data.find(_ESCAPE) < 0 and data.find(_HZ_START) < 0:
+        if codec is None or codec.has_ascii:
             return data
     text = decode_part(data, charset, is_html, fallback)
     return normalize_nfc(text).encode("utf-8", "surrogatepass")

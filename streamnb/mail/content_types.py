@@ -60,11 +60,13 @@ TNEF_START = bytes.fromhex("789f3e22")
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
+@lru_cache(maxsize=256)
 def is_text(content_type: str) -> bool:
     """Return True for types that are read as text."""
     return content_type.startswith("text/") or content_type in _OTHER_TEXT
 
 
+@lru_cache(maxsize=256)
 def is_html(content_type: str) -> bool:
     """Return True for HTML, including text/watch-html and text/x-amp-html."""
     return content_type in _HTML or (content_type.startswith("text/") and "html" in content_type)

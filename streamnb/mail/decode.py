@@ -359,7 +359,12 @@ def loose_charset(value: bytes) -> str:
     >>> loose_charset(b"text/html charset=koi8-r"), loose_charset(b"text/plain; charset: utf-8")
     ('koi8-r', 'utf-8')
     """
-    match = _LOOSE_CHARSET.search(value[:400])
+    return _loose_charset(value[:400])
+
+
+@lru_cache(maxsize=1024)
+def _loose_charset(value: bytes) -> str:
+    match = _LOOSE_CHARSET.search(value)
     return match[1].decode("ascii") if match else ""
 
 

@@ -69,6 +69,7 @@ class Part:
     is_cut: bool = False
     is_hidden: bool = False
     read_as: str = ""
+    _content: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _utf8: bytes | None = field(default=None, init=False, repr=False, compare=False)
     _hidden_spans: bytes | Literal[False] | None = field(
         default=False, init=False, repr=False, compare=False
@@ -119,10 +120,15 @@ class Part:
 
     @property
     def content(self) -> bytes:
-        """The payload without its transfer encoding."""
-        encoding = transfer_encoding(self.index)
-        content = decode_transfer(self.payload, encoding) if encoding else self.payload
-        return _without_cut_character(content) if self.is_cut else content
+        """The payload without its transfer encoding; cached for text."""
+        content = self._content
+        if content is None:
+            encoding = transfer_encoding(self.index)
+            content = decode_transfer(self.payload, encoding) if encoding else self.payload
+            content = _without_cut_character(content) if self.is_cut else content
+            if self.is_text:
+                self._content = content
+        return content
 
     @property
     def text(self) -> str:

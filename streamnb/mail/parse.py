@@ -368,10 +368,13 @@ class _Parser:
             elif self.add_container(part, content):
                 return
             part.content_type, is_vague = "text/plain", True
-        data, start, end = _searched_for_files(part, data, start, end)
-        files = find_files(
-            part, data, start, end, self.limits.parts - self.part_count - len(self.stack)
-        )
+        files = []
+        if part.content_type == "text/plain" and (
+            data.find(b"begin ", start, end) >= 0 or transfer_encoding(index) == b"base64"
+        ):
+            data, start, end = _searched_for_files(index, data, start, end)
+            max_files = self.limits.parts - self.part_count - len(self.stack)
+            files = find_files(index, data, start, end, max_files)
         self.part_count += len(files)
         if files:
             text = remove_files(data, start, end, files)
@@ -507,13 +510,12 @@ def _decoded_sample(index: Index, content: _Slice) -> bytes:
     return decode_transfer(sample, transfer_encoding(index))
 
 
-def _searched_for_files(part: Part, data: bytes, start: int, end: int) -> tuple[bytes, int, int]:
+def _searched_for_files(index: Index, data: bytes, start: int, end: int) -> tuple[bytes, int, int]:
     """Return the slice to search for uuencoded files: that of a part, or of its decoded text.
 
     The slice is empty if encoded text has none.
     """
-    is_plain = part.content_type == "text/plain"
-    encoding = transfer_encoding(part.index) if is_plain else b""
+    encoding = transfer_encoding(index)
     if encoding not in _ENCODED:
         return data, start, end
     if encoding != b"base64" and data.find(b"\nbegin ", max(start - 1, 0), end) < 0:

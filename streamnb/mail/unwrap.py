@@ -38,6 +38,11 @@ def unwrap(data: bytes) -> bytes:
     >>> unwrap(b"\xef\xbb\xbfSubject: hi\r\r\n\r\r\nHello\r")
     b'Subject: hi\n\nHello\n'
     """
+    return convert_line_ends(data if data[:1].isalpha() else _without_wrapper(data))
+
+
+def _without_wrapper(data: bytes) -> bytes:
+    """Return a message without its wrapper. A message that begins with a letter has none."""
     if data[:2] in UTF16_MARKS:  # a file saved as "Unicode"
         data = data.decode("utf-16", "replace").encode()
     if data[:1] in (b"\0", b"\xef") and (match := _BEFORE_HEADER.match(data)):
@@ -48,4 +53,4 @@ def unwrap(data: bytes) -> bytes:
         end = match.end() + (int(match[2], 16) if match[1] is None else int(match[1]))
         if match[1] or data.find(_DBOX_MESSAGE, end) < 0:  # with more messages, it is no message
             data = data[match.end() : end]
-    return convert_line_ends(data)
+    return data

@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from streamnb.mail.decode import transfer_encoding
-from streamnb.mail.message import Part
+from streamnb.mail.message import Index
 from streamnb.patterns import lazy_pattern
 
 # The first two lines of a uuencoded file in plain text.
@@ -25,16 +25,14 @@ class UuencodedFile(NamedTuple):
 
 
 def find_files(
-    part: Part, data: bytes, start: int, end: int, max_files: int
+    index: Index, data: bytes, start: int, end: int, max_files: int
 ) -> list[UuencodedFile]:
-    """Return the files in the content of a part: a slice of data without transfer encoding.
+    """Return the files in the content of plain text: a slice of data without transfer encoding.
 
     Text that only begins like a file is no file, because mail programs show it.
     """
     files: list[UuencodedFile] = []
-    if part.content_type != "text/plain" or data.find(b"begin ", start, end) < 0:
-        return files
-    if transfer_encoding(part.index) == b"x-uuencode":
+    if data.find(b"begin ", start, end) < 0 or transfer_encoding(index) == b"x-uuencode":
         return files
     position = start
     while len(files) < min(max_files, _MAX_FILES) and (
