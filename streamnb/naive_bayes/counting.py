@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -49,6 +50,11 @@ _MAX_COLUMNS, _COLUMN_BLOCK = 1 << 22, 1 << 16
 def round_to_grid(factor: float) -> float:
     """Return the nearest multiple of 2^-10; sums of such multiples are exact."""
     return round(factor / _GRID) * _GRID
+
+
+@lru_cache(maxsize=1 << 12)
+def _power(used: int, power: float) -> float:
+    return math.sqrt(used) if power == 0.5 else _core.exp(power * _core.log(used))
 
 
 CacheEntry = TypeVar("CacheEntry")
@@ -169,10 +175,7 @@ class CountingNB(LastResultCache[_LogLikelihoods], CountingParameters, MiniBatch
         """Return the divisor of the log-likelihoods of `used` distinct features."""
         if not self.length_norm or not used:
             return 1.0
-        power = self._length_power()
-        if power == 0.5:
-            return self.length_norm * math.sqrt(used)
-        return self.length_norm * _core.exp(power * _core.log(used))
+        return self.length_norm * _power(used, self._length_power())
 
     def _length_power(self) -> float:
         return self.length_norm_power

@@ -123,7 +123,9 @@ class MistakeTests(OnlineEstimator):
             for key in self._groups(views):
                 if key[1] in self._sums.get(key[0], ()):
                     self._step(changes, key, step)
-        deltas = {"mistake_tests": changes} if changes else {}
+        if not changes:
+            return {}
+        deltas = {"mistake_tests": changes}
         self.apply(deltas, 1)
         return deltas
 

@@ -109,6 +109,8 @@ class SelectiveFeedback(OnlineEstimator):
             Probability that the label was random, computed after the label is known.
         """
         if is_correct:
+            if not self.mistakes and not self.random:
+                return {}
             mistakes = random = 0.0
         else:
             mistakes = min(max(self.mistakes, 0.0), self._LARGEST_SUM)

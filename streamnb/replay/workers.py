@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 _CHUNK_SIZE = 32  # messages per task
 _CHUNKS_PER_PROCESS = 8  # number of tasks to read ahead
 _TASKS_PER_WORKER = 3  # one that runs, and others that wait, so the worker is never idle
-# Maximum seconds that a thread waits for the interpreter. The pool's thread reads a task's result in
-# pieces of 64 KB, and waits before each. With Python's 5 ms, workers are idle meanwhile, and the main
-# process reads twice as many messages itself. Half and twice the value differ little.
+# Maximum seconds that a thread waits for the interpreter. The pool's thread reads results in pieces
+# of 64 KB, and waits before each. With Python's 5 ms, workers idle meanwhile, and the main process
+# reads twice as many messages itself. Half and twice the value differ little.
 _SWITCH_S = 0.0005
 
 
