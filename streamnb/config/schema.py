@@ -85,6 +85,7 @@ class CorpusConfig(Section):
     label_header: str | None = key(Text(none=True), default=None)
     label_column: str | None = key(convert_optional_name, default=None)
     text_column: str | None = key(convert_optional_name, default=None)
+    date_column: str | None = key(convert_optional_name, default=None)
     delimiter: str | None = key(DELIMITER, default=None)
     header: bool | None = key(OPTIONAL_BOOLEAN, default=None)
     on_error: str = key(Choice(("stop", "skip")), default="stop")

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -34,6 +35,7 @@ from streamnb.errors import CorpusError, printable
 MAX_FIELD = 1 << 20  # maximum number of characters read of a text
 MAX_LABEL = 64  # maximum characters of a label in the detection of tab-separated lines
 HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
+MAX_SECONDS = 1e11  # the year 5138; milliseconds since 1970 are above it from 1973 on
 MIN_ROWS = 5  # minimum number of rows for conclusions about a column
 MAX_NAME_WORDS = 4  # maximum number of words in an unknown column name
 _NAME = re.compile(r"\S+|[^\W\d_]+(?:[ _/()-]+[^\W\d_]+)*[)?]?")
@@ -53,6 +55,7 @@ def open_delimited(
     root: Path,
     label: str | None = None,
     text: str | None = None,
+    date: str | None = None,
     format: str | None = None,  # noqa: A002
     delimiter: str | None = None,
     has_header: bool | None = None,
@@ -66,8 +69,9 @@ def open_delimited(
         The file.
     root
         The corpus; names of entries are relative to it.
-    label, text
-        Names of the columns, or their numbers, counted from 1; None to detect them.
+    label, text, date
+        Names of the columns, or their numbers, counted from 1. None to detect the columns of labels
+        and texts, and to read no dates.
     format, delimiter, has_header
         See `open_table`.
     learned
@@ -85,7 +89,7 @@ def open_delimited(
         opened = open_table(path, format, delimiter, has_header)
         if has_learned_columns(opened, learned, wanted):
             label, text, wanted = label or learned.label_column, text or learned.text_column, []
-    names = [name for name in (label, text) if name is not None]
+    names = [name for name in (label, text, date) if name is not None]
     table = open_table(
         path,
         format,
@@ -98,6 +102,7 @@ def open_delimited(
         table, label, text, has_header, learned, wanted
     )
     check_learned_columns(table, learned, wanted)
+    date_index = find_column(table, date, ())
     _check_columns(table, label_index, text_index, text is not None)
     if table.quoting != "csv" and text_index == len(table.names) - 1:
         table = replace(table, is_last_wide=True)
@@ -115,19 +120,27 @@ def open_delimited(
         table.delimiter,
         table.has_header,
     )
-    entries = partial(_read_entries, table, file_name, label_index, text_index)
+    entries = partial(_read_entries, table, file_name, label_index, text_index, date_index)
     return Corpus(kind, root, description, "text", entries, data_format=data_format)
 
 
 def _read_entries(
-    table: Table, file_name: str, label_index: int, text_index: int
+    table: Table, file_name: str, label_index: int, text_index: int, date_index: int | None
 ) -> Iterator[Entry]:
     for row in table.rows():
+        date = None
         problem, cells = row.problem, row.cells
         if not problem:
             reason = _label_problem(table, label_index, row) or text_problem(
                 table.format, table.names[text_index], row.value(text_index)
             )
+            if date_index is not None and (cell := cells[date_index].strip()) not in MISSING:
+                date = _read_date(cell)
+                if date is None and not reason:
+                    reason = (
+                        f"{cell!r:.40} in the column {table.names[date_index]!r:.80} is not a "
+                        "date; write 2026-01-31, 2026-01-31T12:00:00Z or seconds since 1970"
+                    )
             problem = f"{table.path}:{row.line}: {reason}" if reason else ""
         yield Entry(
             f"{file_name}:{row.line}",
@@ -135,7 +148,22 @@ def _read_entries(
             str(table.path),
             text="" if problem else cells[text_index][:MAX_FIELD],
             problem=problem,
+            date=date,
         )
+
+
+def _read_date(cell: str) -> float | None:
+    """Return an ISO 8601 date or seconds since 1970 as seconds; None if a cell is neither.
+
+    Eight digits are a year, a month and a day.
+    """
+    if is_number_text(cell) and not (len(cell) == 8 and cell.isdecimal()):
+        return float(cell) if abs(float(cell)) < MAX_SECONDS else None
+    try:
+        date = datetime.fromisoformat(cell)
+    except ValueError:
+        return None
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def find_learned_delimiter(head: bytes, learned: DataFormat) -> str | None:

@@ -40,6 +40,7 @@ def open_corpus(
     delimiter: str | None = None,
     has_header: bool | None = None,
     learned: DataFormat | None = None,
+    date_column: str | None = None,
 ) -> Corpus:
     """Open the corpus at a path with the right reader.
 
@@ -61,6 +62,8 @@ def open_corpus(
     learned
         The columns that a model was trained on. A table with a header must have them, unless
         `label_column` and `text_column` name others.
+    date_column
+        The column with the date of each text, for the order "date" and for late labels.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def open_corpus(
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"corpus.kind: {kind!r} is not one of {', '.join(KINDS)}")
     opener = _Opener(
-        kind, label_header, (label_column, text_column), delimiter, has_header, learned
+        kind, label_header, (label_column, text_column, date_column), delimiter, has_header, learned
     )
     if isinstance(path, (str, Path)):
         return opener.open(path)
@@ -124,7 +127,7 @@ class _Opener:
 
     kind: str | None
     label_header: str | None
-    columns: tuple[str | None, str | None]
+    columns: tuple[str | None, str | None, str | None]
     delimiter: str | None
     has_header: bool | None
     learned: DataFormat | None
@@ -142,8 +145,8 @@ class _Opener:
             raise CorpusError(f"{path}: not a corpus{of_kind}; expected {_EXPECTED}")
         if any(self.columns) and corpus.kind not in TABLE_KINDS:
             raise ConfigError(
-                f"corpus.label_column, corpus.text_column: {path} has no columns (it is "
-                f"{corpus.description}); leave them out"
+                f"corpus.label_column, corpus.text_column, corpus.date_column: {path} has no "
+                f"columns (it is {corpus.description}); leave them out"
             )
         if self.label_header is not None and corpus.kind not in ("mbox", "maildir"):
             raise ConfigError(

@@ -45,6 +45,8 @@ class Entry(NamedTuple):
         Whether to classify the message, and to learn it.
     problem
         The reason why a line of the corpus is not a message. Such an entry has no label.
+    date
+        The date in a column of a table, in seconds since 1970; None without such a column.
     """
 
     name: str
@@ -56,6 +58,11 @@ class Entry(NamedTuple):
     classify: bool = True
     learn: bool = True
     problem: str = ""
+    date: float | None = None
+
+    def date_sent(self) -> float | None:
+        """Return the date, or that of the header field Date; None without a date."""
+        return message_date(header_field(self, "date")) if self.date is None else self.date
 
 
 def iterate_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes]]:
@@ -240,7 +247,8 @@ def message_envelope(entry: Entry) -> tuple[float | None, list[str]]:
         addresses = [address for _, address in getaddresses(recipients) if address]
     except RecursionError:  # parentheses nested thousands deep
         addresses = []
-    return message_date(mail.get("date")), addresses
+    date = message_date(mail.get("date")) if entry.date is None else entry.date
+    return date, addresses
 
 
 def message_date(text: str) -> float | None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from streamnb.corpus.entry import Entry, header_field, message_date
+from streamnb.corpus.entry import Entry
 from streamnb.errors import ConfigError
 
 ORDERS = ("indexed", "name", "date", "shuffled")
@@ -23,7 +23,7 @@ def order_entries(
         The corpus.
     order
         "indexed" is the order of the corpus, which needs no memory. "name" sorts by name. "date"
-        sorts by the Date field; messages without date come last. "shuffled:SEED" is random.
+        sorts by `Entry.date_sent`; messages without date come last. "shuffled:SEED" is random.
     limit
         Maximum number of entries; None for all.
     skip
@@ -52,8 +52,8 @@ def order_entries(
         all_entries.sort(key=_date_key)
         if all_entries and all_entries[0].text is not None and _date_key(all_entries[0])[0]:
             raise ConfigError(
-                "order: no text has a date in a header field Date; sort the rows of a table in the "
-                "file"
+                "order: no text has a date; for a table, set corpus.date_column to the name of the "
+                "column of dates"
             )
     else:
         random.Random(int(seed or 1)).shuffle(all_entries)  # noqa: S311 (not a secret)
@@ -61,5 +61,5 @@ def order_entries(
 
 
 def _date_key(entry: Entry) -> tuple[bool, float]:
-    date = message_date(header_field(entry, "date"))
+    date = entry.date_sent()
     return date is None, date or 0.0

@@ -69,6 +69,7 @@ def open_configured_corpus(config: Config, learned: DataFormat | None = None) ->
         section.delimiter,
         section.header,
         learned,
+        section.date_column,
     )
 
 

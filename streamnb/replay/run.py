@@ -363,8 +363,8 @@ def _find_problem(
             reason = "no message was sent to one of feedback.recipients"
         elif needs_envelope(config):
             reason = (
-                "feedback.hours needs mail with dates, in order (--order date); texts of tables "
-                "have no dates: set feedback.messages"
+                "feedback.hours needs messages with dates, in order (--order date); for a table, "
+                "set corpus.date_column"
             )
         else:
             reason = (

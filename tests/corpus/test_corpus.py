@@ -2,8 +2,10 @@ import csv
 import json
 import mailbox
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from commands import streamnb_command
 from hypothesis import given
@@ -367,10 +369,38 @@ def test_orders(tmp_path):
             names(bad)
 
 
-def test_texts_of_a_table_have_no_order_by_date(tmp_path):
-    write(tmp_path, {"t.csv": "label,text,date\nx,a,2026-01-02\ny,b,2026-01-01\n"})
-    with pytest.raises(ConfigError, match="order: no text has a date in a header field Date"):
-        order_entries(open_corpus(tmp_path / "t.csv"), "date")
+DATES = ["2026-01-02", "20260101", "2026-01-01T23:30:00-01:00", "1767225599", None]
+DATED_TABLES = {
+    "t.csv": lambda rows: pd.DataFrame(rows).to_csv(index=False).encode(),
+    "t.tsv": lambda rows: pd.DataFrame(rows).to_csv(index=False, sep="\t").encode(),
+    "t.jsonl": lambda rows: pd.DataFrame(rows).to_json(orient="records", lines=True).encode(),
+    "t.parquet": lambda rows: pd.DataFrame(rows).to_parquet(),
+}
+
+
+@pytest.mark.parametrize("name", DATED_TABLES)
+def test_a_column_of_dates_orders_a_table(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    rows = [{"label": "xy"[i % 2], "text": f"t{i}", "sent": date} for i, date in enumerate(DATES)]
+    (tmp_path / name).write_bytes(DATED_TABLES[name](rows))
+    with pytest.raises(ConfigError, match=r"order: no text has a date.*corpus\.date_column"):
+        order_entries(open_corpus(tmp_path / name), "date")
+    corpus = open_corpus(tmp_path / name, date_column="sent")
+    entries = list(order_entries(corpus, "date"))
+    assert [entry.text for entry in entries] == ["t3", "t1", "t0", "t2", "t4"]
+    midnight = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+    offsets = [-1, 0, 86_400, 88_200]
+    assert [entry.date for entry in entries] == [*(midnight + s for s in offsets), None]
+
+
+@pytest.mark.parametrize("cell", ["yesterday", "1767225600000", "2026-13-01", "01/02/2026"])
+def test_a_cell_that_is_not_a_date_is_refused(tmp_path, cell):
+    write(tmp_path, {"t.csv": f"label,text,sent\nx,a,2026-01-02\ny,b,{cell}\n"})
+    problems = [entry.problem for entry in open_corpus(tmp_path / "t.csv", date_column="sent")]
+    assert problems[0] == ""
+    assert f"t.csv:3: {cell!r} in the column 'sent' is not a date; write 2026" in problems[1]
+    with pytest.raises(CorpusError, match="no column 'date'; there are label, text, sent"):
+        open_corpus(tmp_path / "t.csv", date_column="date")
 
 
 @pytest.mark.parametrize("order", ["indexed", "name", "shuffled:2"])

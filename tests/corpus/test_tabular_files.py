@@ -485,7 +485,9 @@ def test_every_entrance_refuses_a_header_below_the_first_line(
         ENTRANCES[entrance](tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("options", [{"label_column": "label"}, {"text_column": "text"}])
+@pytest.mark.parametrize(
+    "options", [{f"{name}_column": name} for name in ("label", "text", "date")]
+)
 def test_options_of_tables_are_refused_for_mail(tmp_path, options):
     for name in ("ham/1", "spam/2"):
         (tmp_path / name).parent.mkdir()

@@ -7,16 +7,20 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 from commands import STREAMNB, streamnb_command
 
 import streamnb.cli.group
+from streamnb import Classifier, MultinomialNB
 from streamnb.config import build
 from streamnb.config.yaml_files import read_yaml, to_yaml
 from streamnb.corpus import open_corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, UnexpectedError
+from streamnb.evaluate import Example, prequential
+from streamnb.evaluate.feedback import DelayedByTime
 from streamnb.features.words import Tokenizer
 from streamnb.replay import replay_corpus
 from streamnb.replay.build import make_tokenizer
@@ -363,6 +367,23 @@ def test_worker_processes_end_with_any_handler_of_sigterm(sample, handler):
         "replay_corpus(build({'corpus': {'path': sys.argv[1], 'limit': 20}, 'jobs': 3}))"
     )
     subprocess.run([sys.executable, "-c", program, str(sample)], check=True, timeout=300, cwd="/")
+
+
+def test_labels_are_late_by_the_dates_of_a_table(tmp_path):
+    texts = [("free pills now", "spam"), ("lunch at noon", "ham")] * 30
+    rows = [f"{label},{text},{3600 * hour}" for hour, (text, label) in enumerate(texts)]
+    (tmp_path / "t.csv").write_text("\n".join(["label,text,sent", *rows]) + "\n")
+    corpus = {"path": str(tmp_path / "t.csv"), "order": "date", "date_column": "sent"}
+    settings = {"model": {"kind": "multinomial"}, "feedback": {"kind": "delayed", "hours": 5}}
+    report = replay_corpus(build({"corpus": corpus, **settings}))
+    stream = [Example(x, y, date=3600.0 * hour) for hour, (x, y) in enumerate(texts)]
+    model = Classifier(Tokenizer(), MultinomialNB())
+    steps = list(prequential(stream, model, DelayedByTime(5 * 3600)))
+    assert report.summary.accuracy == np.mean([step.predicted == step.y for step in steps])
+    assert report.summary.accuracy < 54 / 60
+    del corpus["date_column"], corpus["order"]
+    with pytest.raises(CorpusError, match=r"feedback\.hours.*set corpus\.date_column"):
+        replay_corpus(build({"corpus": corpus, **settings}))
 
 
 def test_names_are_stored_if_results_need_them(sample, tmp_path, monkeypatch):
