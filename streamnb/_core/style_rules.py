@@ -214,6 +214,44 @@ _STRING = re.compile(rb"\"(?:[^\"\n\\]++|\\.)*+\"|'(?:[^'\n\\]++|\\.)*+'")
 _WIDTH = re.compile(rb"(min|max)-[a-z-]+\s*:\s*(\d+)")
 
 
+class _Selector(NamedTuple):
+    """A selector: its parts, and the attributes of a rule with it."""
+
+    compounds: list[Compound]
+    tags: frozenset[bytes]
+    conditions: frozenset[bytes]
+    specificity: tuple[int, int, int]
+    key: bytes  # the rarest atom of an element, by which its rules are found
+    atoms: frozenset[bytes]
+    excluded: tuple[frozenset[bytes], ...]
+
+
+@lru_cache(maxsize=1024)  # style sheets of many messages have the same selectors
+def _parse_selector(selector: bytes) -> _Selector | None:
+    """Return a selector without blanks around it, parsed; None if it is not understood."""
+    compounds = read_selector(selector)
+    if compounds is None:
+        return None
+    combinator, atoms, excluded = compounds[-1]
+    every_atom = [atom for compound in compounds for atom in compound.atoms]
+    tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
+    ids = sum(atom[:1] == b"#" for atom in tested_atoms)
+    classes = sum(atom[:1] == b"." or is_condition(atom) for atom in tested_atoms)
+    tags = {atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":")}
+    if any(all(map(is_condition, compound.atoms)) for compound in compounds):
+        tags.add(b"*")
+    if combinator in (b"+", b"~") and compounds[-2].atoms <= {b"*"}:
+        atoms |= {_NOT_FIRST}
+    conditions = frozenset(filter(is_condition, (*tested_atoms, *atoms)))
+    specificity = (ids, classes, len(tested_atoms) - ids - classes)
+    # Ids sort before classes, "*" and tags.
+    named_atoms = [atom for atom in atoms if not is_condition(atom)]
+    key = min(named_atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
+    return _Selector(
+        compounds, frozenset(tags), conditions, specificity, key, atoms - {b"*"}, excluded
+    )
+
+
 class _Rule(NamedTuple):
     """A rule of a style sheet, with one selector."""
 
@@ -316,41 +354,28 @@ class StyleRules:
 
     def _add_rule(self, selector: bytes, style: Style, important_style: Style) -> None:
         """Add a rule with one selector, unless the selector is not supported."""
-        compounds = read_selector(selector)
-        masks = self._masks(compounds) if compounds else None
-        if not compounds or masks is None:
+        selector = selector.strip()
+        parsed = _parse_selector(selector) if len(selector) <= _MAX_SELECTOR else None
+        masks = self._masks(parsed.compounds) if parsed else None
+        if not parsed or masks is None:
             if {style.background, important_style.background} != {INHERITED}:
                 self.has_unknown_background = True
             return
-        combinator, atoms, excluded = compounds[-1]
-        every_atom = [atom for compound in compounds for atom in compound.atoms]
-        tested_atoms = [*every_atom, *(atom for group in excluded for atom in group)]
-        ids = sum(atom[:1] == b"#" for atom in tested_atoms)
-        classes = sum(atom[:1] == b"." or is_condition(atom) for atom in tested_atoms)
-        self.tags.update(atom for atom in every_atom if atom[:1] not in (b"#", b".", b"[", b":"))
-        if any(all(map(is_condition, compound.atoms)) for compound in compounds):
-            self.tags.add(b"*")
-        if combinator in (b"+", b"~") and compounds[-2].atoms <= {b"*"}:
-            atoms |= {_NOT_FIRST}
-        conditions = set(filter(is_condition, (*tested_atoms, *atoms)))
-        self._conditions |= conditions
-        self._positions |= {item for item in conditions if not attribute_of(item)}
+        _, tags, conditions, specificity, key, atoms, excluded = parsed
+        self.tags |= tags
+        if conditions:
+            self._conditions |= conditions
+            self._positions |= {item for item in conditions if not attribute_of(item)}
+            self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
         self._parents |= masks[1]
         self._previous |= masks[2]
         self._earlier |= masks[3]
-        self.attribute_names |= set(map(attribute_of, conditions)) - {b""}
         self.needs_context = self.needs_context or bool(conditions) or any(masks[1:])
         if excluded or self.needs_context:
             self._check_cost = max(self._check_cost, 4 + len(excluded))
         self._order += 1
-        specificity = (ids, classes, len(tested_atoms) - ids - classes)
-        # Found by its rarest atom; ids sort before classes, "*" and tags.
-        named_atoms = [atom for atom in atoms if not is_condition(atom)]
-        key = min(named_atoms, key=lambda atom: (b"#.".find(atom[:1]) % 3, atom), default=b"*")
         self._rules[key].append(
-            _Rule(
-                specificity, self._order, atoms - {b"*"}, excluded, *masks, style, important_style
-            )
+            _Rule(specificity, self._order, atoms, excluded, *masks, style, important_style)
         )
 
     def _masks(self, compounds: list[Compound]) -> tuple[int, int, int, int] | None:

@@ -89,7 +89,10 @@ def read_content_type(value: bytes) -> ContentType:
     >>> read_content_type(b"html")
     ContentType(name='text/plain', is_vague=True)
     """
-    return _read_content_type(value[:_TYPE_BYTES])
+    value = value[:_TYPE_BYTES]
+    if value.find(b"(") < 0:  # no comment, so the type ends before the parameters
+        value = value.partition(b";")[0]
+    return _read_content_type(value)
 
 
 @lru_cache(maxsize=1024)
