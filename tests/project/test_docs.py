@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from docs.pages import is_output
 
 import streamnb
 import streamnb.cli.group
@@ -122,9 +123,9 @@ def test_every_command_of_the_pages_has_these_options():
 
 @by_page
 def test_commands_that_are_marked_run(page, tmp_path):
-    """Blocks after `<!-- run -->` are run as they stand, beside the sample and the configurations."""
+    """Blocks after `<!-- run -->` run beside the sample, and print the output that follows them."""
     text = page.read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- run -->\n+```sh\n(.*?)```", text, re.S)
+    blocks = re.findall(r"<!-- run -->\n+```sh\n(.*?)```\n(?:\n```text\n(.*?)```)?", text, re.S)
     for name in ("corpora", "configs"):
         (tmp_path / name).symlink_to(REPOSITORY / name)
     program = tmp_path / "bin" / "streamnb"
@@ -136,11 +137,12 @@ def test_commands_that_are_marked_run(page, tmp_path):
         "PATH": f"{program.parent}:{os.environ['PATH']}",
         "HOME": str(tmp_path),
     }
-    for block in blocks:
+    for block, output in blocks:
         done = subprocess.run(
             ["bash", "-euc", block], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
+        assert not output or is_output(output, done.stdout), done.stdout
 
 
 def test_the_table_of_parameters_is_that_of_the_classes():
