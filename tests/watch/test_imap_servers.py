@@ -4,12 +4,14 @@ import base64
 import re
 import socketserver
 import threading
+from contextlib import closing
 
 import pytest
 from commands import streamnb_command
 
 from streamnb import Mailbox
 from streamnb.errors import MailServerError
+from streamnb.mailbox.digest import digest
 from streamnb.mailbox.watch.access import Access, parse_imap_url
 from streamnb.mailbox.watch.imap import ImapAccount
 from streamnb.mailbox.watch.plan import FolderPlan
@@ -33,6 +35,10 @@ class Server(socketserver.ThreadingTCPServer):
     delimiter = "/"
     section_suffix = "<0>"
     before_fetch = after_fetch = ""  # lines that the server adds to one answer
+    garbled_uids = {}  # noqa: RUF012 (the answer about each message that it garbles)
+    list_lines = None  # in place of the usual answer to LIST
+    search_lines = staticmethod(lambda uids: [" ".join(uids)])
+    left_by_move = None  # whether a move that leaves the original makes a copy
     attributes = {}  # noqa: RUF012
     has_status = True
     needs_id = False  # whether folders are only opened for a client that named itself
@@ -60,7 +66,7 @@ class Session(socketserver.StreamRequestHandler):
         self.is_named = False
         self.say("* OK ready")
         while line := self.rfile.readline():
-            tag, _, command = line.decode("latin-1").strip().partition(" ")
+            tag, _, command = line.decode().strip().partition(" ")
             name = command.split(" ", 1)[0].upper().removeprefix("UID ")
             name = command.upper().split(" ")[1] if name == "UID" else name
             answer = getattr(self, f"do_{name.lower()}", lambda _: "BAD unknown")(command)
@@ -95,12 +101,15 @@ class Session(socketserver.StreamRequestHandler):
         self.say(f"* NAMESPACE {self.server.namespace}")
 
     def do_list(self, _):
+        if self.server.list_lines is not None:
+            return self.say(*self.server.list_lines)
         for name in self.server.folders:
             attributes = self.server.attributes.get(name, "")
             self.say(f'* LIST ({attributes}) "{self.server.delimiter}" "{name}"')
+        return None
 
     def do_examine(self, command):
-        name = re.sub(r'^"|"$', "", command.split(" ", 1)[1])
+        name = re.sub(r'\\(["\\])', r"\1", re.sub(r'^"|"$', "", command.split(" ", 1)[1]))
         if name not in self.server.folders or name in self.server.closed_folders:
             return "NO [NOPERM] permission denied"
         if self.server.needs_id and not self.is_named:
@@ -127,11 +136,11 @@ class Session(socketserver.StreamRequestHandler):
         if command.endswith("DELETED"):
             flags = {r"\deleted"}
         uids = [
-            uid
+            str(uid)
             for uid, (present, _) in sorted(self.folder.items())
             if not flags or flags & set(present.lower().split())
         ]
-        self.say(f"* SEARCH {' '.join(map(str, uids))}")
+        self.say(*(f"* SEARCH {line}" for line in self.server.search_lines(uids)))
 
     def do_fetch(self, command):
         self.server.fetches += 1
@@ -141,6 +150,9 @@ class Session(socketserver.StreamRequestHandler):
         for number, uid in enumerate(sorted(self.folder), 1):
             flags, message = self.folder[uid]
             if uid not in wanted:
+                continue
+            if uid in self.server.garbled_uids:
+                self.say(f"* {number} FETCH {self.server.garbled_uids[uid]}")
                 continue
             if "BODY" in command and uid in self.server.refused_uids:
                 continue
@@ -159,7 +171,15 @@ class Session(socketserver.StreamRequestHandler):
     def do_noop(self, _):
         return None
 
-    do_logout = do_noop
+    do_logout = do_store = do_noop
+
+    def do_move(self, command):
+        if self.server.left_by_move == "with a copy":
+            uid = int(command.split()[2])
+            self.server.folders["Junk"][max(self.server.folders["Junk"], default=0) + 1] = [
+                "",
+                self.folder[uid][1],
+            ]
 
 
 @pytest.fixture(autouse=True)
@@ -244,6 +264,81 @@ def test_two_messages_that_the_server_cannot_read_stop_no_other(server, watch):
     assert watch() == ["Junk/1/1: spam (learned)"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "(UID 9 FLAGS (",
+        "UID 9 FLAGS ()",
+        "(FLAGS)",
+        "(UID NIL FLAGS ())",
+        "(UID 9 FLAGS ()))",
+        "(UID 9 FLAGS NIL)",
+        "(UID 9 BODY[HEADER] NIL BODY[] NIL)",
+        '(UID 9 FLAGS ("a))',
+        "(UID 9 (1) 2)",
+    ],
+)
+def test_an_answer_that_cannot_be_parsed_stops_no_other_message(server, watch, answer):
+    """Xeams and other servers garble the answer about some messages."""
+    watch()
+    server.garbled_uids = {9: answer}
+    inbox = server.folders["INBOX"]
+    inbox |= {7: ["", mail(7)], 9: ["", mail(9)], 11: ["", mail(11)]}
+    lines = watch()
+    assert [line for line in lines if "/9:" not in line] == [
+        "INBOX/1/7: U 0.0000",
+        "INBOX/1/11: U 0.0000",
+    ]
+    server.folders["Junk"][1] = inbox.pop(5)
+    assert watch() == ["Junk/1/1: spam (learned)"]
+    with closing(server.account()) as account:
+        contents = [item.content for item in account.iter_messages("INBOX")]
+    assert [item for item in contents if isinstance(item, bytes)] == [mail(2), mail(7), mail(11)]
+    (error,) = (item for item in contents if not isinstance(item, bytes))
+    assert "INBOX;UID=9: the server cannot read the message" in str(error)
+    server.garbled_uids = {}
+    assert [line[:16] for line in watch()] == ["INBOX/1/9: U 0.0"]
+
+
+@pytest.mark.parametrize("refused", [{5}, {2, 5}])
+def test_training_continues_after_a_message_that_the_server_cannot_read(server, tmp_path, refused):
+    server.refused_uids = refused
+    server.folders["INBOX"] |= {uid: ["", mail(uid)] for uid in range(6, 12)}
+    url = f"imap://{USER}@127.0.0.1:{server.server_address[1]}/INBOX"
+    arguments = "learn", "spam", url, "--plaintext", "--db", tmp_path / "mail.db"
+    status, out, errors = streamnb_command(*arguments)
+    assert status == 3
+    assert f" {8 - len(refused)} learned" in out
+    assert errors.count("the server cannot read the message") == len(refused)
+
+
+@pytest.mark.parametrize("copied", ["with a copy", "without a copy"])
+def test_a_move_that_leaves_the_original_is_reported_once(server, tmp_path, copied):
+    server.capabilities += " MOVE"
+    server.left_by_move = copied
+    spam = mail(9).replace(b"hello", b"cheap pills buy now")
+    with Mailbox(tmp_path / "mail.db") as mailbox:
+        for number in range(70):
+            mailbox.learn(spam.replace(b"9@x", b"%d@x" % (100 + number)), "spam")
+            mailbox.learn(mail(300 + number), "ham")
+        account = server.account()
+        lines = []
+        rules = FolderPlan("INBOX", {"Junk": "spam"}, move=True)
+        watcher = Watcher(mailbox, account, rules, lines.append)
+        watcher.scan()
+        lines.clear()
+        for number in range(20, 23):  # a change of the folder, so each scan lists it
+            server.folders["INBOX"] |= {9: ["", spam], number: ["", mail(number)]}
+            watcher.scan()
+        assert [line for line in lines if "/9:" in line] == [
+            f"INBOX/1/9: skipped: {account.name}: the server reported a move of INBOX/1/9 to Junk, "
+            "but the message is still in INBOX"
+        ]
+        assert len(server.folders["Junk"]) == (copied == "with a copy")
+        assert mailbox.label_of(digest(spam)) is None
+        account.close()
+
+
 def test_a_server_that_refuses_all_messages_is_an_error(server, watch):
     """It may be overloaded."""
     server.refused_uids = {2, 5}
@@ -317,6 +412,44 @@ def test_views_of_other_folders_are_not_listed(server, attribute):
     account = server.account()
     assert account.folder_names() == ["INBOX", "Junk"]
     account.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('() "/" [Gmail]/Spam', "[Gmail]/Spam"),
+        ('() "/" INBOX/Da\tOggetto\tRicevuto', "INBOX/Da\tOggetto\tRicevuto"),
+        ('() "/" Posta in uscita', "Posta in uscita"),
+        ('() "/" a b c d', "a b c d"),
+        ('() "/" {7}\r\nfoo\\bar', "foo\\bar"),
+        ('() "/" "ab"cd"', 'ab"cd'),
+        ('() "/" "ab\\"cd\\\\e"', 'ab"cd\\e'),
+        ('() "/" Bills (2024)', "Bills (2024)"),
+        ('() "/" Bills ("CHILDINFO" ("SUBSCRIBED"))', "Bills"),
+        ('NIL "/" Bills', "Bills"),
+        ("() NIL NIL", "NIL"),
+        ('() "/" 2024', "2024"),
+        ('() "/" "&AOA- trier"', "à trier"),
+        ('() "/" "à trier"', "à trier"),
+    ],
+)
+def test_folders_are_listed_in_any_spelling(server, line, name):
+    server.list_lines = ['* LIST () "/" INBOX', f"* LIST {line}", '* LIST () "/" Junk']
+    with closing(server.account()) as account:
+        assert account.folder_names() == ["INBOX", name, "Junk"]
+        assert account.canonical_name(name) == name
+        server.folders[account._stored_name(name).encode("latin-1").decode()] = {}
+        assert account.list_messages(name) == {}
+
+
+@pytest.mark.parametrize(
+    "lines", [lambda uids: uids, lambda uids: ["", *uids], lambda uids: [f"  {'  '.join(uids)} "]]
+)
+def test_searches_are_read_in_any_shape(server, lines):
+    """Courier answers with several lines."""
+    server.search_lines = lines
+    with closing(server.account()) as account:
+        assert list(account.list_messages("INBOX")) == ["1/2", "1/5"]
 
 
 @pytest.mark.parametrize(

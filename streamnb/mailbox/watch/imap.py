@@ -6,12 +6,13 @@ import contextlib
 import imaplib
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamnb import __version__
 from streamnb.errors import (
     ConfigError,
+    CorpusError,
     MailCopyError,
     MailRefusedError,
     MailServerError,
@@ -24,6 +25,7 @@ from streamnb.mailbox.watch.access import Access, ImapAddress, parse_imap_url
 from streamnb.mailbox.watch.account import (
     JUNK_KEYWORDS,
     NOT_JUNK_KEYWORDS,
+    UNKNOWN_KEYWORD,
     ListedMessage,
     junk_keyword,
 )
@@ -36,12 +38,16 @@ from streamnb.mailbox.watch.folder_names import (
 
 _TIMEOUT_S = 30.0  # seconds to wait for an answer of the server
 _HEADERS = "BODY.PEEK[HEADER]<0.65536>"
+_BODY = f"BODY.PEEK[]<0.{MAX_MESSAGE}>"
 _BATCH = 200  # messages fetched by one command
 _UID_RANGE = 50_000  # number of UIDs searched by one command
 _BATCH_BYTES = 8 << 20  # bytes of messages fetched by one command
+_MAX_REFUSALS = 8  # number of messages tried alone before a server counts as out of order
 _IDLE_S = 25 * 60.0  # seconds; RFC 2177 allows 29 minutes
 _IDLE_STEP_S = 5.0  # seconds of one idle step
 _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
+# errors of IMAPClient about an answer that it cannot parse
+_GARBLED = (LookupError, AttributeError, TypeError, AssertionError)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())
@@ -87,7 +93,7 @@ class ImapAccount:
     def connect(self) -> None:
         """Log in."""
         with require_extra("imap", "imap:// needs IMAPClient"):
-            import imapclient
+            from streamnb.mailbox.watch.imap_client import TolerantClient
         self.close()
         address = self.address
         if self.access.plaintext and address.host not in _LOCAL:
@@ -96,7 +102,7 @@ class ImapAccount:
             )
         context, token = self.access.tls_context(), self.access.token()
         with self._translated_errors():
-            self._client = imapclient.IMAPClient(
+            self._client = TolerantClient(
                 address.host, address.port, ssl=address.tls, ssl_context=context, timeout=_TIMEOUT_S
             )
             self._client.folder_encode = False  # folder_names.py has the codec for all accounts
@@ -155,7 +161,7 @@ class ImapAccount:
         except (OSError, ValueError) as error:
             self._disconnect()
             raise MailServerError(f"{self.name}: {_error_line(error)}") from None
-        except (LookupError, AttributeError, TypeError, AssertionError) as error:
+        except _GARBLED as error:
             self._disconnect()
             raise MailServerError(
                 f"{self.name}: the server's answer cannot be read ({_error_line(error)})"
@@ -263,7 +269,10 @@ class ImapAccount:
                     listed.append(stored)
                 if rb"\junk" in attributes:
                     junk.append(stored)
-        self._stored_names = names_by_text(folders)
+        self._stored_names = {
+            _decode_utf8(text) if text == stored else text: stored
+            for text, stored in names_by_text(folders).items()
+        }
         self._spam_folders = [text for text, name in self._stored_names.items() if name in junk]
         self._delimiters = {
             "INBOX" if text.upper() == "INBOX" else text: folders[stored]
@@ -332,7 +341,7 @@ class ImapAccount:
                 doubtful = [
                     uid
                     for uid, data in response.items()
-                    if data.get(b"SEQ") == uid and numbers[uid] != uid
+                    if data is not None and data.get(b"SEQ") == uid and numbers[uid] != uid
                 ]
                 for uid in doubtful:
                     response |= self._fetch([uid], ["FLAGS"])
@@ -340,14 +349,47 @@ class ImapAccount:
                     flags = _flags(data)
                     if b"\\deleted" not in flags:
                         messages[f"{self._uid_validity}/{uid}"] = ListedMessage(
-                            junk_keyword(flags), b"\\seen" in flags
+                            UNKNOWN_KEYWORD if data is None else junk_keyword(flags),
+                            b"\\seen" in flags,
                         )
         return messages
 
-    def _fetch(self, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any]]:
-        """Fetch items of messages; ignore simultaneous reports about other messages."""
-        response = self._client.fetch(uids, items)
-        return {uid: response[uid] for uid in uids if uid in response}
+    def _fetch(self, uids: list[int], items: list[str]) -> dict[int, dict[bytes, Any] | None]:
+        """Fetch items of messages; None for a message that the server refuses or garbles.
+
+        One such message makes the command fail for all. Each half is then fetched again.
+
+        Raises
+        ------
+        IMAPClientError
+            If the server gives the items of no message.
+        """
+        response: dict[int, dict[bytes, Any] | None] = {}
+        parts = [uids]
+        while parts:
+            part = parts.pop()
+            try:
+                fetched = self._client.fetch(part, items)
+            except _unreadable():
+                if not self._is_alive():
+                    raise
+                if len(part) > 1:
+                    middle = len(part) // 2
+                    parts += part[middle:], part[:middle]
+                    continue
+                response[part[0]] = None
+                is_tried = len(response) >= _MAX_REFUSALS or not parts
+                if is_tried and not any(response.values()) and not self._gives(items, uids):
+                    raise
+            else:
+                # without simultaneous reports about other messages
+                response |= {uid: fetched[uid] for uid in part if uid in fetched}
+        return response
+
+    def _gives(self, items: list[str], refused: list[int]) -> bool:
+        """Return whether the server gives items of the newest message not in `refused`."""
+        newest = max(set(self._all_uids()) - set(refused), default=None)
+        return newest is not None and bool(self._fetch([newest], items).get(newest))
 
     def _all_uids(self) -> list[int]:
         """Return all UIDs of the selected folder, searched in ranges because a line is limited."""
@@ -373,48 +415,20 @@ class ImapAccount:
         with self._connected():
             self._select(folder)
             for batch in _batches(self._valid_uids(uids), _BATCH):
-                for uid, data in self._fetch_headers(batch).items():
-                    header = None if data is None else _section(data, b"BODY[HEADER]")
-                    if data is None or header is not None:
-                        headers[f"{self._uid_validity}/{uid}"] = header
+                for uid, data in self._fetch(batch, [_HEADERS]).items():
+                    headers[f"{self._uid_validity}/{uid}"] = _section(data, b"BODY[HEADER]")
         return headers
-
-    def _fetch_headers(self, uids: list[int]) -> Mapping[int, dict[bytes, Any] | None]:
-        """Fetch headers; None for each message that the server refuses, unless it refuses all."""
-        from imapclient.exceptions import IMAPClientError
-
-        try:
-            return self._fetch(uids, [_HEADERS])
-        except IMAPClientError:
-            if not self._is_alive():
-                raise
-            if len(uids) == 1:
-                return dict.fromkeys(uids)
-            headers = {uid: self._fetch_headers([uid]).get(uid) for uid in uids}
-            if not any(headers.values()) and not self._gives_another_header(uids):
-                raise
-            return headers
-
-    def _gives_another_header(self, refused: list[int]) -> bool:
-        """Return whether the server gives the header of the newest message not in `refused`."""
-        newest = max(set(self._all_uids()) - set(refused), default=None)
-        return newest is not None and self._fetch_headers([newest]).get(newest) is not None
 
     def fetch_message(self, folder: str, uid: str) -> bytes | None:
         """Return a message; None if it does not exist."""
         with self._connected():
             self._select(folder)
             uids = self._valid_uids([uid])
-            bodies = self._fetch_bodies(uids) if uids else {}
-        return bodies.get(uids[0]) if uids else None
+            bodies = self._client.fetch(uids, [_BODY]) if uids else {}
+        return _section(bodies.get(uids[0]), b"BODY[]") if uids else None
 
-    def _fetch_bodies(self, uids: list[int]) -> dict[int, bytes]:
-        item = f"BODY.PEEK[]<0.{MAX_MESSAGE}>"
-        bodies = {uid: _section(data, b"BODY[]") for uid, data in self._fetch(uids, [item]).items()}
-        return {uid: body for uid, body in bodies.items() if body is not None}
-
-    def iter_messages(self, folder: str) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of each message of a folder, without deleted ones."""
+    def iter_messages(self, folder: str) -> Iterator[SourceMessage]:
+        """Yield each message of a folder, without deleted ones."""
         with self._connected():
             self._list_folders()
             self._select(folder)
@@ -423,7 +437,7 @@ class ImapAccount:
             with self._connected():
                 response = self._fetch(some_uids, ["RFC822.SIZE", "FLAGS"])
                 sizes = {
-                    uid: int(data.get(b"RFC822.SIZE", 0))
+                    uid: int((data or {}).get(b"RFC822.SIZE") or 0)
                     for uid, data in response.items()
                     if b"\\deleted" not in _flags(data)
                 }
@@ -432,20 +446,22 @@ class ImapAccount:
             for uid in filter(sizes.__contains__, some_uids):
                 size = min(sizes[uid], MAX_MESSAGE)
                 if batch and size > free_bytes:
-                    yield from self._named_bodies(folder, batch)
+                    yield from self._messages(folder, batch)
                     batch, free_bytes = [], _BATCH_BYTES
                 batch.append(uid)
                 free_bytes -= size
             if batch:
-                yield from self._named_bodies(folder, batch)
+                yield from self._messages(folder, batch)
 
-    def _named_bodies(self, folder: str, uids: list[int]) -> Iterator[tuple[str, bytes]]:
+    def _messages(self, folder: str, uids: list[int]) -> Iterator[SourceMessage]:
         with self._connected():
             self._select(folder)
-            bodies = self._fetch_bodies(uids)
-        for uid in uids:
-            if uid in bodies:
-                yield f"{self.name}/{folder};UID={uid}", bodies[uid]
+            response = self._fetch(uids, [_BODY])
+        for uid, data in response.items():
+            name = f"{self.name}/{folder};UID={uid}"
+            body = _section(data, b"BODY[]")
+            error = CorpusError(f"{name}: the server cannot read the message")
+            yield SourceMessage(name, error if body is None else body)
 
     def create_folder(self, folder: str) -> None:
         """Create a folder and subscribe to it, unless it exists."""
@@ -472,6 +488,12 @@ class ImapAccount:
             try:
                 if self._client.has_capability("MOVE"):
                     self._client.move(uids, self._stored_name(target))
+                    self._client.select_folder(self._stored_name(folder), readonly=True)
+                    if self._client.fetch(uids, ["UID"]):
+                        raise MailCopyError(
+                            f"{self.name}: the server reported a move of {folder}/{uid} to "
+                            f"{target}, but the message is still in {folder}"
+                        )
                 else:
                     self._copy_and_delete(folder, uids[0], target)
             except Exception:
@@ -579,21 +601,36 @@ def _text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
+def _decode_utf8(name: str) -> str:
+    """Return a name of 8-bit bytes, given as Latin-1, as text if the bytes are UTF-8."""
+    try:
+        return name.encode("latin-1").decode()
+    except UnicodeError:
+        return name
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """Return the errors of an answer that refuses or that cannot be parsed."""
+    from imapclient.exceptions import IMAPClientError
+
+    return IMAPClientError, *_GARBLED
+
+
 def _is_change(report: Any) -> bool:
     """Return whether a report of an idling server is about a change of the folder."""
     changes = (b"EXISTS", b"EXPUNGE", b"FETCH", b"RECENT", b"VANISHED")
     return len(report) > 1 and report[1] in changes
 
 
-def _section(data: dict[bytes, Any], name: bytes) -> bytes | None:
+def _section(data: dict[bytes, Any] | None, name: bytes) -> bytes | None:
     """Return a section of a message. Some servers omit the requested start from its name."""
-    values = (value for key, value in data.items() if key.startswith(name))
+    values = (value for key, value in (data or {}).items() if key.startswith(name))
     return next((value for value in values if isinstance(value, bytes)), None)
 
 
-def _flags(data: dict[bytes, Any]) -> set[bytes]:
+def _flags(data: dict[bytes, Any] | None) -> set[bytes]:
     """Return a message's flags and keywords in lower case."""
-    return {flag.lower() for flag in data.get(b"FLAGS", ())}
+    return {flag.lower() for flag in (data or {}).get(b"FLAGS") or ()}
 
 
 def _any_keyword(keywords: tuple[bytes, ...]) -> str:
@@ -617,5 +654,4 @@ def folder_messages(url: str, access: Access) -> Iterator[SourceMessage]:
     """Yield the messages of imap://USER@HOST/FOLDER."""
     address = parse_imap_url(url)
     with contextlib.closing(ImapAccount(address, access)) as account:
-        for name, content in account.iter_messages(address.folder):
-            yield SourceMessage(name, content)
+        yield from account.iter_messages(address.folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ _TICK_S = 1e-3  # minimum seconds between scans
 # Within this number of seconds, a copy into a class's folder and the deletion of its original are
 # one move. Programs that synchronise folders one after the other take minutes.
 _COPY_S = 3600.0
+# Seconds for which each scan tries a message again that cannot be read or moved, and after that the
+# seconds between two attempts. Each attempt lists the folder.
+_RETRY_S = 600.0
 _AGED = 1e12  # `first_seen` of a message that `ham_after` has handled
 
 
@@ -83,6 +87,8 @@ class Watcher:
         self._skipped_folders: set[str] = set()  # folders that could not be listed
         # For each deferred message, the time of the last scan before the first attempt.
         self._deferred: dict[tuple[str, str], float] = {}
+        # For each folder with deferred messages, the time from which it is listed again.
+        self._retry_at: dict[str, float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
         self._existing: list[MessageLocation] | None = None  # inbox mail still to be classified
         stored_scan = self.locations.last_scan()
@@ -158,8 +164,10 @@ class Watcher:
     ) -> dict[tuple[str, str], MessageLocation]:
         """Return the new messages of a folder; {} without listing it if its state is the same."""
         can_age = folder == self.plan.inbox and self.plan.ham_after is not None
-        if state is not None and self._states.get(folder) == state and not can_age:
+        is_due = can_age or now >= self._retry_at.get(folder, math.inf)
+        if state is not None and self._states.get(folder) == state and not is_due:
             return {}
+        self._retry_at.pop(folder, None)
         arrivals = self._compare(folder, now)
         self._states[folder] = state
         self._skipped_folders.discard(folder)
@@ -221,12 +229,14 @@ class Watcher:
             self.locations.put_all([location])
 
     def _defer(self, folder: str, uid: str, reason: str = "") -> None:
-        """Defer a message until the next scan."""
+        """Defer a message until the next scan; after `_RETRY_S`, until a scan in `_RETRY_S`."""
         if (folder, uid) not in self._deferred:
             if reason:  # report each message once
                 self.report(f"{folder}/{uid}: skipped until the next scan: {reason}")
             self._deferred[folder, uid] = self._last_scan
-        self._states.clear()
+        is_old = self._last_scan - self._deferred[folder, uid] > _RETRY_S
+        retry_at = self._last_scan + (_RETRY_S if is_old else 0.0)
+        self._retry_at[folder] = min(retry_at, self._retry_at.get(folder, retry_at))
 
     def _compare(self, folder: str, now: float) -> dict[tuple[str, str], MessageLocation]:
         """Return the new messages of a folder. Store missing ones, and learn from keywords."""
@@ -277,9 +287,7 @@ class Watcher:
         """Handle a message that was not moved; its keyword or age may have changed."""
         if listed.keyword == UNKNOWN_KEYWORD:
             listed = listed._replace(keyword=location.keyword)
-        is_unfinished = (
-            location.moved_to is not None or (location.folder, location.uid) in self._deferred
-        )
+        is_unfinished = bool(location.moved_to) or (location.folder, location.uid) in self._deferred
         if is_unfinished and location.folder == self.plan.inbox:  # the move was interrupted
             self._handle_new(location._replace(keyword=listed.keyword))
         elif listed.keyword != location.keyword:
@@ -551,6 +559,10 @@ class Watcher:
         try:
             junk = self.plan.folders.get(target) == "spam"
             is_moved = self.account.move_message(location.folder, location.uid, target, junk)
+        except MailCopyError:
+            # A copy may be in the target, and a second attempt would make another one.
+            self._store(location._replace(moved_to=""))
+            raise
         except (MailRefusedError, OutputError):
             # The next scan of any watcher retries the move.
             self._store(location._replace(moved_to=location.folder))
