@@ -140,8 +140,8 @@ def verify(as_json: bool) -> None:
 def recover(new: str, classes: tuple[str, ...], as_json: bool) -> None:
     """Copy every undamaged row of a damaged database's ledger to the database NEW.
 
-    The damaged database is not changed. Each row that is left out is reported on standard error.
-    Learn such messages again from the mail itself.
+    The damaged database is not changed. Damaged rows and pages are left out, and reported on
+    standard error. Learn their messages again from the mail itself.
 
     \b
     Example:

@@ -153,7 +153,7 @@ def _option_value(place: str, option: click.Option, value: Any) -> Any:
     multiple=True,
     metavar="NAME",
     help="Learn from messages that you move from this folder, too. Default: from all folders "
-    "except those that a server marks as trash, drafts or sent.",
+    "except those that a server marks as trash, drafts, sent, all, flagged or important mail.",
 )
 @click.option(
     "--unsure",
@@ -220,7 +220,7 @@ def watch(
     \b
     You move a message        streamnb
     into a class's folder     learns it as that class, or corrects its label
-    from there to the inbox   removes its label; if it has none, learns the inbox's class (ham)
+    from there to the inbox   removes the label of your move; without one, learns it as ham
     anywhere else             learns nothing
 
     Mail in a class's folder is learned only if an earlier scan saw it in another folder. Other
