@@ -133,7 +133,16 @@ class Explanation:
         -------
         list
             Pairs of feature and log-odds, the largest first.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such class.
         """
+        if self.scores and label not in self.scores:
+            raise ValueError(
+                f"{label!r:.80} is not a class; the classes are {', '.join(map(repr, self.scores))}"
+            )
         others = [key for key in self.scores if key != label]
 
         def margin(by_class: dict[Label, float]) -> float:

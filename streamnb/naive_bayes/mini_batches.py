@@ -151,14 +151,17 @@ class PredictManyMixin(base.MiniBatchClassifier):
         Raises
         ------
         ValueError
-            If a label is missing, or labels are text and classes are not, or the reverse.
+            If there is no row, a label is missing, or labels are text and classes are not, or the
+            reverse.
         """
         predicted, labels = as_labels(self.predict(X)), as_labels(y)
         if len(predicted) != len(labels):
             raise ValueError(f"{len(predicted)} examples, but {len(labels)} labels")
+        if not labels:
+            raise ValueError(NO_EXAMPLES)
         check_labels(labels, of_rows=True)
         are_texts = [{isinstance(y, str) for y in group} for group in (self.labels, labels)]
-        if labels and are_texts[0].isdisjoint(are_texts[1]):
+        if are_texts[0].isdisjoint(are_texts[1]):
             raise ValueError(
                 f"the label {labels[0]!r:.80} and the class {self.labels[0]!r:.80} have different "
                 "types; convert the labels to the type of the classes"

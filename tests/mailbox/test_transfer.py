@@ -481,7 +481,8 @@ def test_replace_needs_an_unambiguous_import(box, tmp_path):
         (bytes(12) + b"\x62\x31\x05\0" + bytes(100), "bogoutil -d"),
         (b"From a@b Thu Jan  1 00:00:00 2026\nSubject: x\n\ny\n", "streamnb learn"),
         (b"Subject: x\n\ny\n", "streamnb learn"),
-        (b"", "MSG_COUNT"),
+        (b"", "x: the file is empty"),
+        (b" " * 99, "x: the file begins with blank lines"),
     ],
 )
 def test_a_failed_import_names_the_format_and_leaves_no_database(tmp_path, content, name):

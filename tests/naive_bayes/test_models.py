@@ -441,8 +441,9 @@ def test_top_features_are_the_telling_ones():
     assert [name for name, _ in model.top_features("spam", 2)] == ["free", ("big", "offer")]
     assert [name for name, _ in model.top_features("ham", 2)] == ["lunch", 17]
     assert len(model.top_features("ham", 100)) == 5
-    with pytest.raises(ValueError, match="'eggs'"):
-        model.top_features("eggs")
+    for explained in (model, model.explain_one({"free": 1})):
+        with pytest.raises(ValueError, match=r"'eggs'.*the classes are 'spam', 'ham'"):
+            explained.top_features("eggs")
     quiet = MultinomialNB(keep_names=False)
     quiet.learn_one({"free": 1}, "spam")
     assert quiet.top_features("spam")[0][0].startswith("#")

@@ -204,13 +204,16 @@ def test_wrong_labels_weights_and_classes_are_named(name, kind):
     assert model.labels == [1, 2]
 
 
-@pytest.mark.parametrize("name", ["TextClassifier", "MultinomialNB", *TABLES])
-def test_the_score_of_too_few_labels_is_an_error(name):
+@pytest.mark.parametrize("module", [streamnb, streamnb.sklearn])
+@pytest.mark.parametrize("name", [*TABLES, *TEXT_MODELS])
+def test_the_score_of_too_few_labels_or_rows_is_an_error(module, name):
     X = TEXTS if name == "TextClassifier" else FRAME
-    model = getattr(streamnb, name)().fit(X, LABELS)
+    model = getattr(module, name)().fit(X, LABELS)
     for n in (0, 19):
-        with pytest.raises(ValueError, match=f"20 examples, but {n} labels"):
+        with pytest.raises(ValueError, match=rf"20 examples, but {n} labels|\[{n}, 20\]"):
             model.score(X, LABELS[:n])
+    with pytest.raises(ValueError, match=r"[Ff]ound.* 0 sample"):
+        model.score(X[:0], [])
 
 
 def test_a_set_of_classes_has_one_order():

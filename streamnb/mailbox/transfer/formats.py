@@ -339,7 +339,9 @@ _OTHER_FILES = (
 
 
 def _refuse_other_files(head: bytes, path: str) -> None:
-    """Raise StateError for files of other programs, which cannot be imported."""
+    """Raise StateError for empty files and those of other programs, which cannot be imported."""
+    if not head.strip():
+        raise StateError(f"{path}: the file {'begins with blank lines' if head else 'is empty'}")
     if is_compressed(head):
         raise StateError(
             f"{path}: the file is compressed; decompress it, or pipe it into `streamnb import -`"
