@@ -90,6 +90,21 @@ def test_recipients_keep_their_own_answers_in_lmtp(trained_db, serve, lmtp_sink,
     assert FIELD.sub(b"", got) == HAM % 3
 
 
+def test_a_recipient_that_is_named_twice_gets_the_message_once(trained_db, serve, lmtp_sink):
+    process = serve("--db", trained_db, "--lmtp", "127.0.0.1:0", "--next", lmtp_sink.address)
+    lmtp_sink.answers = {"data bob@d.e": "452 4.2.2 full"}
+    with smtplib.LMTP("127.0.0.1", port_of(process, "lmtp")) as client:
+        client.ehlo()
+        client.docmd("MAIL FROM:<a@b.c>")
+        for recipient in ("ann@d.e", "bob@d.e", "ann@d.e", "bob@d.e"):
+            assert client.docmd(f"RCPT TO:<{recipient}>")[0] == 250
+        replies = [client.data(HAM % 3), *(client.getreply() for _ in range(3))]
+        assert [code for code, _ in replies] == [250, 452, 250, 452]
+        assert client.noop()[0] == 250
+    ((recipients, _),) = lmtp_sink.messages
+    assert recipients == ["ann@d.e", "bob@d.e"]
+
+
 def test_by_smtp_to_lmtp_goes_one_recipient_at_a_time(trained_db, serve, lmtp_sink):
     port = free_port()
     serve("--db", trained_db, "--smtp", f"127.0.0.1:{port}", "--next", lmtp_sink.address)
@@ -371,16 +386,16 @@ def test_data_like_the_end_of_a_message_is_refused(trained_db, serve, smtp_sink)
 
 
 @pytest.mark.parametrize(
-    ("content", "reply"),
+    ("content", "reply", "reason"),
     [
-        (b"Subject: x\r\n\r\nhi\nthere\r\n.\r\n", b"550 5.6.11 "),
-        (b"x" * (1 << 20) + b"x\r\n.\r\n", b"500 Line too long"),
-        ((b"x" * 998 + b"\r\n") * 52_500 + b".\r\n", b"552 Error: Too much"),
+        (b"Subject: x\r\n\r\nhi\nthere\r\n.\r\n", b"550 5.6.11 ", "action=refused"),
+        (b"x" * (1 << 20) + b"x\r\n.\r\n", b"500 Line too long", "1048576 bytes in a line"),
+        ((b"x" * 998 + b"\r\n") * 52_500 + b".\r\n", b"552 Error: Too much", "52428800 bytes"),
     ],
     ids=["line feed", "long line", "large"],
 )
 def test_a_refused_message_has_a_reply_for_each_recipient_in_lmtp(
-    trained_db, serve, lmtp_sink, content, reply
+    trained_db, serve, lmtp_sink, content, reply, reason
 ):
     """Otherwise the client would read the reply to its next command as that for the second recipient."""
     process = serve("--db", trained_db, "--lmtp", "127.0.0.1:0", "--next", lmtp_sink.address,
@@ -402,6 +417,7 @@ def test_a_refused_message_has_a_reply_for_each_recipient_in_lmtp(
     log = process.stop()
     assert ('recipient="d@e.f, g@e.f" reply="550 5.6.11 ' in log) == has_line_feed
     assert ("action=refused" in log) == has_line_feed
+    assert reason in log
 
 
 def test_a_bare_cr_does_not_reach_the_next_hop(trained_db, serve, smtp_sink):

@@ -187,10 +187,10 @@ class _Relay:
         """Return whether the next hop has a whole message, and has not answered."""
         return self.is_handing_on and self.client.has_sent
 
-    def refuse_size(self) -> None:
-        """Log and count a message that exceeds the size limit."""
+    def refuse_size(self, size: str) -> None:
+        """Log and count a message that exceeds a limit of size."""
         listener = "lmtp" if self.lmtp else "smtp"
-        self.monitor.refuse(listener, "size", f"a message of more than {LARGEST} bytes")
+        self.monitor.refuse(listener, "size", f"a message {size}")
 
     def _note_refusal(
         self, reply: str, recipient: str | None = None, cause: str | None = None
@@ -282,6 +282,9 @@ class _Relay:
             return "452 4.5.3 too many recipients"
         if address == "<>":  # the library's name for an empty address
             return "501 5.1.3 the address of the recipient is empty"
+        if address in envelope.rcpt_tos:  # the next hop receives each recipient once
+            envelope.rcpt_tos.append(address)
+            return "250 2.1.5 ok"
         reply: str = await _in_thread(self.client.add_recipient, address, server.parameters)
         if reply.startswith("2"):
             envelope.rcpt_tos.append(address)
@@ -362,7 +365,7 @@ class _Relay:
                 replies = dict.fromkeys(recipients, LATER)
             elif len(groups) == 1:
                 result = results[users[recipients[0]]]
-                replies = self.client.send(recipients, _mark(message, result))
+                replies = self.client.send(list(users), _mark(message, result))
             else:
                 for members in groups.values():
                     marked = _mark(message, results[users[members[0]]])

@@ -141,11 +141,15 @@ class SmtpConnection(SMTP):
     async def push(self, status: AnyStr) -> None:
         """Send a reply; after the last one, end the connection if it must end."""
         if str(status).startswith(_TOO_LARGE):
-            self.event_handler.refuse_size()
+            self.event_handler.refuse_size(f"of more than {LARGEST} bytes")
         reply: Any = status
         if str(status).startswith(_REFUSED_DATA) and self.envelope is not None:
-            if self.line_length_limit == 0 and str(status).startswith("500"):
-                reply = f"552 5.3.4 more than {_MOST_LINES:,} lines"
+            if str(status).startswith("500"):
+                size = f"more than {_LONGEST_LINE} bytes in a line"
+                if self.line_length_limit == 0:
+                    size = f"more than {_MOST_LINES:,} lines"
+                    reply = f"552 5.3.4 {size}"
+                self.event_handler.refuse_size(f"of {size}")
             reply = self.event_handler.for_each_recipient(reply, self.envelope)
             # The message has ended. The library does this after its reply.
             self._set_post_data_state()  # type: ignore[no-untyped-call]
