@@ -346,6 +346,10 @@ def test_a_server_that_refuses_all_messages_is_an_error(server, watch):
         watch()
     server.refused_uids = set()
     assert "INBOX: 2 messages there already" in watch()
+    server.folders["INBOX"][9] = ["", mail(9)]
+    server.refused_uids = {2, 5, 9}
+    with pytest.raises(MailServerError, match="could not be fetched"):
+        watch()
 
 
 def test_a_folder_that_cannot_be_opened_stops_no_other(server, watch):

@@ -389,7 +389,10 @@ class ImapAccount:
     def _gives(self, items: list[str], refused: list[int]) -> bool:
         """Return whether the server gives items of the newest message not in `refused`."""
         newest = max(set(self._all_uids()) - set(refused), default=None)
-        return newest is not None and bool(self._fetch([newest], items).get(newest))
+        try:
+            return newest is not None and bool(self._client.fetch([newest], items))
+        except _unreadable():
+            return False
 
     def _all_uids(self) -> list[int]:
         """Return all UIDs of the selected folder, searched in ranges because a line is limited."""
