@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import validation
 from sklearn.utils.multiclass import check_classification_targets
 
-from streamnb.counts.protocol import Floats, Label, check_labels, is_missing
+from streamnb.counts.protocol import Floats, Label, check_labels, distinct_labels, is_missing
 from streamnb.features.text_input import is_frame
 from streamnb.foreign_names import translate_names, unknown_name_error
 from streamnb.naive_bayes.matrices import as_array, as_classes, as_labels, as_weights
@@ -137,7 +137,7 @@ def _check_one_type(classes: list[Any], y: Any) -> None:
     """
     labels = y if isinstance(y, (list, tuple)) else np.asarray(y).ravel().tolist()
     first_labels: dict[bool, Any] = {}
-    for label in (*classes, *labels):
+    for label in distinct_labels([*classes, *labels]):
         if is_missing(label):
             raise ValueError("a label must not be None or NaN")
         first_labels.setdefault(isinstance(label, str), label)

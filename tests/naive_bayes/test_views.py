@@ -1,6 +1,7 @@
 """Discriminative models, and several views, against slow references that follow the formulas."""
 
 import copy
+import itertools
 import math
 import random
 from collections import defaultdict
@@ -321,7 +322,9 @@ def test_the_first_of_equal_classes_is_predicted_everywhere():
     assert best_index([0.0, 1e-6]) == 1
     assert best_label({}) is None
     assert best_label({"ham": 0.3, "spam": third}) == "ham"
-    assert best_columns(np.array([[0.3, third], [1.0, 2.0]])).tolist() == [0, 1]
+    values = [0.3, third, -1e9, -1e9 + 1e-4, -math.inf, math.inf, math.nan]
+    rows = list(itertools.product(values, repeat=3))
+    assert best_columns(np.array(rows)).tolist() == [best_index(row) for row in rows]
 
 
 @pytest.mark.parametrize("make", [MultinomialNB, ComplementNB, BernoulliNB])
