@@ -54,7 +54,7 @@ def experiment(
     cannot be written, 130 interrupted (the results until then are reported).
     """  # noqa: D301 (click's mark for lines that stay as they are)
     from streamnb.tables.experiment import run
-    from streamnb.tables.experiment.results import RESULT_FILES, make_folder, write_experiment
+    from streamnb.tables.experiment.run import RESULT_FILES, make_folder, write_experiment
 
     config = _read_config(config_file, settings)
     if out is not None:

@@ -1,6 +1,5 @@
 """Experiments over tables: repeated splits, learning curves, errors of each row."""
 
-from streamnb.tables.experiment.results import Experiment, ModelResult, Point, QueryAnswer
-from streamnb.tables.experiment.run import run
+from streamnb.tables.experiment.run import Experiment, ModelResult, Point, QueryAnswer, run
 
 __all__ = ["Experiment", "ModelResult", "Point", "QueryAnswer", "run"]
