@@ -1,20 +1,18 @@
-"""`streamnb serve`: the server process."""
+"""`streamnb serve`: its options, its listeners, and the server process."""
 
 from __future__ import annotations
 
 import gc
 import os
 import socket
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Container, Iterable
+from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from streamnb.cli import options
-from streamnb.cli.listeners import HandlerFactory, command_address, open_listeners
-from streamnb.cli.serve_settings import KINDS, Settings, check_options
 from streamnb.errors import (
     BusyError,
     ConfigError,
@@ -29,9 +27,267 @@ if TYPE_CHECKING:
     import ssl
 
     from streamnb.mailbox.service.mailboxes import Mailboxes
+    from streamnb.mailbox.service.memory_budget import MemoryBudget
     from streamnb.mailbox.service.model_api import Predictor
     from streamnb.mailbox.service.monitor import Monitor
+    from streamnb.mailbox.service.next_hop import NextHop
+    from streamnb.mailbox.service.server import ConnectionHandler, Listener
     from streamnb.mailbox.service.sockets import Network
+
+MAIL_KINDS = ("lmtp", "smtp")
+KINDS = (*MAIL_KINDS, "milter", "http")
+_MAIL_LIMIT = 20  # simultaneous connections that bring mail
+# An option, and the option that it needs.
+_NEEDS = (
+    ("--lmtp or --smtp", "--next"),
+    ("--next", "--lmtp or --smtp"),
+    ("--certificate", "--key"),
+    ("--key", "--certificate"),
+    ("--certificate", "--lmtp or --smtp"),
+    ("--trust", "--lmtp or --smtp"),
+    ("--reject", "--milter"),
+    ("--reject-text", "--reject"),
+    ("--threshold", "--lmtp, --smtp or --milter"),
+    ("--costs", "--lmtp, --smtp or --milter"),
+    ("--full-address", "--users"),
+    ("--aliases", "--users"),
+    ("--delimiter", "--users"),
+    ("--host-name", "--http"),
+    ("--model", "--http"),
+)
+# An option, and what it excludes.
+_EXCLUDES = (
+    ("--users", "--db or --user"),
+    ("--model", "--lmtp or --smtp"),
+    ("--model", "--milter"),
+    ("--model", "--users"),
+)
+
+
+def check_options(is_set: dict[str, bool]) -> None:
+    """Raise UsageError if an option lacks another one, or two exclude each other."""
+    for name, needed in _NEEDS:
+        if is_set[name] and not is_set[needed]:
+            raise click.UsageError(f"{name} needs {needed}")
+    for name, excluded in _EXCLUDES:
+        if is_set[name] and is_set[excluded]:
+            raise click.UsageError(f"{name} excludes {excluded}; remove {excluded}")
+
+
+class Settings(NamedTuple):
+    """The options of `serve`, by the names of its parameters."""
+
+    lmtp: str | None
+    smtp: str | None
+    hop: str | None
+    milter: str | None
+    reject: float | None
+    reject_text: str | None
+    http: str | None
+    host_name: tuple[str, ...]
+    model: str | None
+    users: bool
+    full_address: bool
+    aliases: str | None
+    delimiter: str | None
+    certificate: str | None
+    key: str | None
+    trust: tuple[Network, ...]
+    per_address: int | None
+    log_format: str | None
+
+    @property
+    def addresses(self) -> dict[str, str | None]:
+        """The addresses to listen on, by kind of listener."""
+        return {name: getattr(self, name) for name in KINDS}
+
+    def is_set(self, passed: Container[str]) -> dict[str, bool]:
+        """Return which options are given on the command line or by a socket of systemd."""
+        values = {f"--{name}".replace("_", "-"): value for name, value in self._asdict().items()}
+        is_set = {name: value not in (None, False, ()) for name, value in values.items()}
+        mail = any(getattr(self, name) or name in passed for name in MAIL_KINDS)
+        milter = bool(self.milter or "milter" in passed)
+        return is_set | {
+            "--lmtp or --smtp": mail,
+            "--milter": milter,
+            "--lmtp, --smtp or --milter": mail or milter,
+            "--threshold": options.shared_value("threshold") is not None,
+            "--costs": options.shared_value("costs") is not None,
+            "--http": bool(self.http or "http" in passed),
+            "--next": self.hop is not None,
+            "--db or --user": options.shared_value("db") is not None,
+        }
+
+    def next_hop(self) -> NextHop | None:
+        """Return the next mail server; raise UsageError if it is this server itself."""
+        if self.hop is None:
+            return None
+        from streamnb.mailbox.service.sockets import parse_address
+
+        hop = parse_hop(self.hop)
+        if hop.address in [parse_address(text) for text in (self.lmtp, self.smtp) if text]:
+            raise click.UsageError(
+                f"--next {hop.address}: the server itself listens there; give "
+                "the address of the next mail server"
+            )
+        return hop
+
+    def all_host_names(self) -> frozenset[str]:
+        """Return the names by which programs may address the HTTP listener."""
+        from streamnb.mailbox.service.http import HOST_NAME
+
+        return frozenset([HOST_NAME, *map(str.lower, self.host_name)])
+
+
+def parse_hop(text: str) -> NextHop:
+    """Return the next mail server of the option `--next`."""
+    with require_extra("server", "{}: not installed"):
+        from streamnb.mailbox.service.next_hop import NextHop
+    from streamnb.mailbox.service.sockets import parse_address
+
+    kind, _, address = text.partition(":")
+    if kind not in ("lmtp", "smtp"):
+        raise click.BadParameter(
+            f"{text!r:.100} is not lmtp:ADDRESS or smtp:ADDRESS", param_hint="--next"
+        )
+    return NextHop(kind == "lmtp", parse_address(address))
+
+
+def _make_handler(
+    name: str,
+    settings: Settings,
+    mailboxes: Mailboxes,
+    monitor: Monitor,
+    next_hop: NextHop | None,
+    tls: Callable[[], ssl.SSLContext] | None,
+    budget: MemoryBudget,
+) -> ConnectionHandler:
+    """Return the handler of a kind of listener; import only the modules that it needs."""
+    if name == "ask":
+        from streamnb.mailbox.service.server import socket_handler
+
+        return socket_handler(mailboxes, monitor, budget)
+    judge_options = options.current_judge_options()
+    if name == "milter":
+        from streamnb.mailbox.service.milter import REJECT_TEXT, milter
+
+        reject, text = settings.reject, settings.reject_text or REJECT_TEXT
+        return milter(mailboxes, monitor, judge_options, reject, text, budget)
+    if name == "http":
+        with require_extra("server", "{}: not installed"):
+            from streamnb.mailbox.service.api import api
+            from streamnb.mailbox.service.http import AuthMiddleware, http
+        guard = AuthMiddleware(
+            api(mailboxes, monitor),
+            _token(mailboxes, monitor),
+            path_tokens={"/metrics": _scrape_token(mailboxes)},
+            open_paths=frozenset(["/health"]),
+            host_names=settings.all_host_names(),
+            budget=budget,
+        )
+        return http(guard)
+    with require_extra("server", "{}: not installed"):
+        from streamnb.mailbox.service.proxy import proxy
+    assert next_hop is not None  # noqa: S101 (checked by the command)
+    return proxy(next_hop, mailboxes, monitor, name == "lmtp", judge_options, tls, budget)
+
+
+def _token(mailboxes: Mailboxes, monitor: Monitor) -> Callable[[str | None], str]:
+    """Return a function that returns the token of a user's database, or of the only one."""
+    from streamnb.mailbox.location import user_path
+    from streamnb.mailbox.service.http import database_token
+
+    only = None if mailboxes.location is None else database_token(mailboxes.location)
+
+    def of_user(user: str | None) -> str:
+        if only is not None and user is None:
+            return only
+        with suppress(ConfigError):
+            path = user_path(mailboxes.addresses.user_of_query(user) or "")
+            try:
+                if only is None and os.path.exists(path):
+                    return database_token(path)
+            except OutputError as error:
+                monitor.warn(str(error))
+        raise LookupError("no such user")
+
+    return of_user
+
+
+def _scrape_token(mailboxes: Mailboxes) -> str:
+    """Return the token in the file `metrics.token`, which is valid only for the metrics."""
+    from streamnb.mailbox.location import companion_path, users_folder
+    from streamnb.mailbox.service.http import database_token
+
+    location = mailboxes.location
+    if location is None:
+        return database_token(f"{users_folder()}/metrics")
+    return database_token(companion_path(location, ".metrics"))
+
+
+def command_address(mailboxes: Mailboxes) -> str:
+    """Return the address of the Unix socket for streamnb's commands."""
+    from streamnb.mailbox.location import is_url, socket_path
+
+    location = mailboxes.location
+    path = socket_path("", "all") if location is None else socket_path(location)
+    if location is not None and is_url(location):  # no database has created the folder
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    return f"unix:{path}"
+
+
+def open_listeners(
+    stack: ExitStack,
+    wanted: dict[str, str | None],
+    passed: dict[str, list[socket.socket]],
+    handler: Callable[[str], ConnectionHandler],
+    settings: Settings,
+) -> list[Listener]:
+    """Return listeners at all addresses of the options and of systemd; the stack closes them.
+
+    Raises
+    ------
+    ConfigError
+        If a listener would accept mail from other machines without `--trust`.
+    """
+    from streamnb.mailbox.service.server import Listener
+    from streamnb.mailbox.service.sockets import listen, parse_address
+
+    addresses = {
+        name: parse_address(text) for name, text in wanted.items() if text and name not in passed
+    }
+    most = {"lmtp": _MAIL_LIMIT, "smtp": _MAIL_LIMIT, "milter": 5 * _MAIL_LIMIT}
+    handlers = {name: handler(name) for name in (*addresses, *passed)}
+    listeners: list[Listener] = []
+    for name, address in addresses.items():
+        # the mail server must be a member of this server's group
+        mode = 0o660 if name in most else 0o600
+        sock = stack.enter_context(listen(address, mode))
+        listeners.append(Listener(name, sock, handlers[name], most.get(name, 64)))
+    for name, sockets in passed.items():
+        for sock in map(stack.enter_context, sockets):
+            limit = most.get(name, 64)
+            listeners.append(Listener(name, sock, handlers[name], limit, is_owned=False))
+    _set_access(listeners, settings)
+    return listeners
+
+
+def _set_access(listeners: Iterable[Listener], settings: Settings) -> None:
+    """Set the networks that may connect. Raise ConfigError if any machine could send mail."""
+    from streamnb.mailbox.service.sockets import is_loopback
+
+    for listener in listeners:
+        listener.address_limit = settings.per_address
+        if listener.name in MAIL_KINDS:
+            listener.trusted = settings.trust
+            host = listener.socket.getsockname()
+            if isinstance(host, tuple) and not is_loopback(host[0]) and not settings.trust:
+                raise ConfigError(
+                    f"--{listener.name} {listener.address}: other machines could send mail "
+                    "through it; listen on 127.0.0.1, or name the allowed networks with "
+                    "--trust NETWORK"
+                )
+
 
 _LONGEST_TEXT = 300  # characters of a refusal: a reply's line has at most 512 (RFC 5321, 4.5.3.1)
 _URL_CHARACTERS = frozenset(":/ ")  # they are in a URL or a port, not in the name of a host
@@ -228,17 +484,13 @@ def _serve_mailboxes(
             has_mail = settings.is_set(passed)["--lmtp, --smtp or --milter"]
             mailboxes = _single_mailbox(stack, monitor, has_mail)
         monitor.watch_databases(lambda: mailboxes.open_count, lambda: mailboxes.has_fault)
-        make = HandlerFactory(
-            settings,
-            mailboxes,
-            next_hop,
-            tls,
-            monitor,
-            options.current_judge_options(),
-            MemoryBudget(),
-        )
+        budget = MemoryBudget()
+
+        def make_handler(name: str) -> ConnectionHandler:
+            return _make_handler(name, settings, mailboxes, monitor, next_hop, tls, budget)
+
         addresses = {"ask": command_address(mailboxes), **settings.addresses}
-        listeners = open_listeners(stack, addresses, passed, make.handler, settings)
+        listeners = open_listeners(stack, addresses, passed, make_handler, settings)
         mailbox = mailboxes.single
         if mailbox is not None and mailbox.base is None and not mailbox.active_labels:
             monitor.warn(

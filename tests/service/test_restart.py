@@ -16,7 +16,7 @@ from serving import HAM, MailServer, port_of
 from test_memory import listening
 
 from streamnb import Mailbox
-from streamnb.cli.serve_settings import parse_hop
+from streamnb.cli.serve import parse_hop
 from streamnb.mailbox.service.mailboxes import Mailboxes
 from streamnb.mailbox.service.proxy import proxy
 
