@@ -260,8 +260,9 @@ class RunningMetrics:
         self._max_classes = max(self._max_classes, prediction.classes)
         self.messages += 1
         self.correct += is_correct
-        self._truth.append(self._label_id(y))
-        self._predicted.append(self._label_id(predicted))
+        label_ids = self._label_ids
+        self._truth.append(label_ids.setdefault(y, len(label_ids)))
+        self._predicted.append(label_ids.setdefault(predicted, len(label_ids)))
         self._predictions.extend(prediction[:-1])
         if len(self._window) == self._window.maxlen:
             self._window_correct -= self._window[0]
@@ -285,12 +286,6 @@ class RunningMetrics:
             _MIN_LOG_PROBABILITY,
         )
         return ScoredPrediction(score, *losses_and_probabilities, len(scores))
-
-    def _label_id(self, label: Any) -> int:
-        label_id = self._label_ids.get(label)
-        if label_id is None:
-            label_id = self._label_ids[label] = len(self._label_ids)
-        return label_id
 
     def score_of(self, predicted: Any, scores: dict[Any, float]) -> float:
         """Return `ScoredPrediction.score`, given the predicted class and joint log-likelihoods."""

@@ -195,5 +195,7 @@ class CountedWeights(ClassSums):
 
     def learn(self, class_index: int, update_weights: Sequence[float]) -> dict[str, list[float]]:
         """Add the update weights of a message, and return the change for the receipt."""
+        if not any(update_weights):
+            return {}
         weights = [round(min(weight, self._LARGEST) / _STEP) * _STEP for weight in update_weights]
         return self.add(class_index, weights) if any(weights) else {}

@@ -198,7 +198,7 @@ class Recalibration:
         self.rate = rate
         self.n_views = n_views
         self.shared: CalibrationWeights = CalibrationWeights.constant(n_views, 1.0 / n_views)
-        self.by_length: dict[int, CalibrationWeights] = {}
+        self.by_length: dict[Any, CalibrationWeights] = {}  # no key is None
 
     def intercept(self, class_index: int, length_bin: int | None = None) -> float:
         """Return the intercept of a class for messages of a length bin."""
@@ -209,10 +209,7 @@ class Recalibration:
 
     def slopes(self, length_bin: int | None = None) -> list[float]:
         """Return the slope of each view for messages of a length bin."""
-        return _core.slopes(self.shared, self._weights_at(length_bin))
-
-    def _weights_at(self, length_bin: int | None) -> CalibrationWeights | None:
-        return None if length_bin is None else self.by_length.get(length_bin)
+        return _core.slopes(self.shared, self.by_length.get(length_bin))
 
     def scores(
         self, log_likelihoods: list[list[float]], active: list[int], length_bin: int | None = None
@@ -228,7 +225,7 @@ class Recalibration:
         length_bin
             Bin of the message's length; None without length bins.
         """
-        weights = self._weights_at(length_bin)
+        weights = self.by_length.get(length_bin)
         return _core.combine_scores(self.shared, weights, log_likelihoods, active)
 
     def learn(
@@ -411,7 +408,7 @@ class SystemPool(OnlineEstimator):
     ) -> list[list[float]]:
         """Return the scores of the `active` classes by each system (`Recalibration.scores`)."""
         return [
-            _core.combine_scores(system.shared, system._weights_at(length_bin), values, active)
+            _core.combine_scores(system.shared, system.by_length.get(length_bin), values, active)
             for system, values in zip(self.systems, log_likelihoods, strict=True)
         ]
 

@@ -210,12 +210,12 @@ class ViewsNB(LastResultCache[Prediction], TextModel):
     def _scores(self, x: Any) -> list[float]:
         prediction = self._predict(self.as_tokens(x))
         active = prediction.active
+        n_classes = len(self.labels)
         if len(active) < 2:
-            classes = range(len(self.labels))
-            return [0.0 if k in active or not active else -math.inf for k in classes]
-        if len(active) == len(self.labels):
+            return [0.0 if k in active or not active else -math.inf for k in range(n_classes)]
+        if len(active) == n_classes:
             return list(prediction.scores)
-        scores = [-math.inf] * len(self.labels)
+        scores = [-math.inf] * n_classes
         for k, score in zip(active, prediction.scores, strict=True):
             scores[k] = score
         return scores
