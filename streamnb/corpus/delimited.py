@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from streamnb.corpus.entry import Corpus, Entry
@@ -414,6 +413,8 @@ def _is_unknown_header(rows: list[list[str]], label_index: int) -> bool:
     longest = max(len(name.split()) for name in names)
     if longest == 1 or (longest <= MAX_NAME_WORDS and min(counts.values()) >= MIN_ROWS):
         return True
+    from statistics import median  # here: few tables need it
+
     words = [sum(len(cell.split()) for cell in row) for row in rows]
     return longest <= MAX_NAME_WORDS and words[0] < median(words)
 

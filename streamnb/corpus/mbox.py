@@ -19,6 +19,7 @@ from streamnb.corpus.entry import Corpus, Entry, label_from_header
 from streamnb.corpus.folders import check_class_names, class_name
 from streamnb.errors import CorpusError, convert_os_errors
 from streamnb.limits import MAX_MESSAGE
+from streamnb.patterns import lazy_pattern
 
 _CHUNK = 1 << 20
 # A separator is a line that begins with "From ", after a blank line or at the start of the file,
@@ -40,17 +41,17 @@ _DATE = (
     rb"(?:%b| remote from \S{1,300}+)\r?\n"
 ) % (_SENDER, _TIME, _ZONE, _TIME, _ZONE)
 _LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
-_SEPARATOR = re.compile(
+_SEPARATOR = lazy_pattern(
     rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b%b|From \r?\n%b)"
     % (_START, _LINE, _DATE, _FIELD, _NAMED_FIELD)
 )
-_FIRST = re.compile(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
-_MMDF = re.compile(rb"^\x01{4}\r?\n", re.M)
-_CONTENT_LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
-_HEADER_END = re.compile(rb"\n\r?\n")
+_FIRST = lazy_pattern(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
+_MMDF = lazy_pattern(rb"^\x01{4}\r?\n", re.M)
+_CONTENT_LENGTH = lazy_pattern(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
+_HEADER_END = lazy_pattern(rb"\n\r?\n")
 _MAX_HEADER = 1 << 14  # bytes of a header that are searched for a Content-Length
 # The bytes after a message with a correct Content-Length.
-_AFTER_CONTENT = re.compile(rb"(?:\r?\n){0,2}(?:\Z|From )")
+_AFTER_CONTENT = lazy_pattern(rb"(?:\r?\n){0,2}(?:\Z|From )")
 _LOCK_TIMEOUT_S = 5.0  # seconds; deliveries take less
 # Seconds without a change after which a message without an empty line at its end is complete.
 # Programs without a lock write the next block of a message earlier.

@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "counts": ("_core", "errors", "features", "storage", "transactions"),
     "naive_bayes": ("_core", "constraints", "counts", "errors", "features", "parameters", "scores", "storage"),
     "classifier": ("constraints", "counts", "data_format", "errors", "features", "markup", "naive_bayes", "parameters", "scores", "storage"),
-    "corpus": ("data_format", "errors", "limits", "mail", "storage"),
+    "corpus": ("data_format", "errors", "limits", "mail", "patterns", "storage"),
     "evaluate": ("_core", "constraints", "errors", "markup", "scores"),
     "tables": ("_core", "constraints", "counts", "errors", "features", "naive_bayes", "parameters", "scores", "storage"),
     "any_model": ("classifier", "data_format", "errors", "naive_bayes", "tables"),
