@@ -28,6 +28,7 @@ from streamnb.errors import (
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.ledger import HUMAN, PROGRAM
 from streamnb.mailbox.watch.maildir import _HEADER_BYTES, MaildirAccount
+from streamnb.mailbox.watch.plan import FolderPlan
 from streamnb.mailbox.watch.watcher import Watcher
 
 OTHER_FILTERS = (
@@ -422,21 +423,92 @@ def test_a_folder_that_fails_is_named(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == "streamnb: /mail: Input/output error\n"
 
 
+def hold(*_, **__):
+    raise BusyError("held")
+
+
 def test_mail_that_could_not_be_learned_is_learned_later(scene, monkeypatch):
     scene.dir.deliver(1)
     scene.scan()
     scene.dir.move(1, "Junk")
-    learn = scene.box.learn
-
-    def busy(*_, **__):
-        raise BusyError("held")
-
-    monkeypatch.setattr(scene.box, "learn", busy)
-    scene.scan()
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.box, "learn", hold)
+        scene.scan()
     assert scene.label(1) is None
-    monkeypatch.setattr(scene.box, "learn", learn)
     scene.scan()
     assert scene.label(1) == "spam"
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_keyword_that_could_not_be_learned_is_learned_later(tmp_path, monkeypatch, is_refused):
+    scene = Scene(tmp_path, move=is_refused)
+    trained(scene)
+    scene.scan()
+    monkeypatch.setattr(scene.account, "move_message", refused)
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.scan()
+    monkeypatch.undo()
+    scene.watcher.plan = FolderPlan("INBOX", move=True)
+    (scene.dir.root / "dovecot-keywords").write_text("0 $NotJunk\n")
+    scene.dir.move(1, "INBOX", "Sa")
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.box, "learn", hold)
+        scene.scan()
+    for _ in range(2):
+        scene.scan()
+        assert scene.label(1, "cheap pills buy now") == "ham"
+        assert scene.dir.folders_of(1) == ["INBOX"]
+
+
+def test_old_mail_that_could_not_be_learned_is_learned_later(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, ham_after=0.0)
+    scene.scan()
+    scene.dir.deliver(1)
+    scene.scan()
+    scene.dir.move(1, "INBOX")
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.box, "learn", hold)
+        scene.scan()
+    scene.scan()
+    assert [line for line in scene.report_lines if "/1.host" in line] == [
+        "INBOX/1.host: U 0.0000",
+        "INBOX/1.host: skipped until the next scan: held",
+        "INBOX/1.host: ham (read and left in the inbox)",
+    ]
+
+
+@pytest.mark.parametrize("has_label", [False, True])
+def test_existing_mail_that_could_not_be_classified_is_classified_later(
+    tmp_path, monkeypatch, has_label
+):
+    scene = Scene(tmp_path, existing=True, move=True)
+    trained(scene)
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.box, "was_learned", hold)
+        scene.scan()
+        scene.scan()
+    if has_label:
+        scene.box.learn(mail(1, "cheap pills buy now"), "ham")
+    scene.scan()
+    assert scene.dir.folders_of(1) == ["INBOX" if has_label else "Junk"]
+
+
+def test_existing_mail_with_a_new_keyword_waits_for_its_label(tmp_path, monkeypatch):
+    scene = Scene(tmp_path, existing=True, move=True)
+    scene.watcher.plan = FolderPlan("INBOX")
+    trained(scene)
+    scene.dir.deliver(1, mail(1, "cheap pills buy now"))
+    scene.scan()
+    scene.restart()
+    (scene.dir.root / "dovecot-keywords").write_text("0 $NotJunk\n")
+    scene.dir.move(1, "INBOX", "Sa")
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.box, "learn", hold)
+        scene.scan()
+    scene.scan()
+    assert scene.label(1, "cheap pills buy now") == "ham"
+    assert scene.dir.folders_of(1) == ["INBOX"]
 
 
 @pytest.mark.parametrize("error", [BusyError, StateError])

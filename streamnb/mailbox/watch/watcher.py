@@ -85,8 +85,9 @@ class Watcher:
         self._states: dict[str, object] = {}
         self._listed_folders: set[str] = set()
         self._skipped_folders: set[str] = set()  # folders that could not be listed
-        # For each deferred message, the time of the last scan before the first attempt.
-        self._deferred: dict[tuple[str, str], float] = {}
+        # For each deferred message, the time of the last scan before the first attempt, and the
+        # failed action.
+        self._deferred: dict[tuple[str, str], tuple[float, Callable[..., None] | None]] = {}
         # For each folder with deferred messages, the time from which it is listed again.
         self._retry_at: dict[str, float] = {}
         self._copies: set[tuple[str, str]] = set()  # messages whose original was still there
@@ -138,7 +139,9 @@ class Watcher:
                 if (copy.folder, copy.uid) not in self._deferred:
                     self._late_moves.remove(copy)
             while self._existing and not self.should_stop():
-                self._attempt(self._classify_existing, self._existing.pop())
+                location = self._existing.pop()
+                if (location.folder, location.uid) not in self._deferred:  # it waits for its label
+                    self._attempt(self._classify_existing, location)
         except BaseException:
             self._states.clear()  # list everything again
             raise
@@ -219,7 +222,7 @@ class Watcher:
         except MailCopyError as error:
             self.report(f"{location.folder}/{location.uid}: skipped: {error}")
         except (BusyError, OutputError, MailRefusedError, OSError) as error:
-            self._defer(location.folder, location.uid, root_cause(error))
+            self._defer(location.folder, location.uid, root_cause(error), action)
         except StreamNBError:
             raise
         except Exception as error:  # no mail may stop the watcher
@@ -228,13 +231,19 @@ class Watcher:
             )
             self.locations.put_all([location])
 
-    def _defer(self, folder: str, uid: str, reason: str = "") -> None:
+    def _defer(
+        self,
+        folder: str,
+        uid: str,
+        reason: str = "",
+        action: Callable[..., None] | None = None,
+    ) -> None:
         """Defer a message until the next scan; after `_RETRY_S`, until a scan in `_RETRY_S`."""
         if (folder, uid) not in self._deferred:
             if reason:  # report each message once
                 self.report(f"{folder}/{uid}: skipped until the next scan: {reason}")
-            self._deferred[folder, uid] = self._last_scan
-        is_old = self._last_scan - self._deferred[folder, uid] > _RETRY_S
+            self._deferred[folder, uid] = self._last_scan, action
+        is_old = self._last_scan - self._deferred[folder, uid][0] > _RETRY_S
         retry_at = self._last_scan + (_RETRY_S if is_old else 0.0)
         self._retry_at[folder] = min(retry_at, self._retry_at.get(folder, retry_at))
 
@@ -287,11 +296,21 @@ class Watcher:
         """Handle a message that was not moved; its keyword or age may have changed."""
         if listed.keyword == UNKNOWN_KEYWORD:
             listed = listed._replace(keyword=location.keyword)
-        is_unfinished = bool(location.moved_to) or (location.folder, location.uid) in self._deferred
-        if is_unfinished and location.folder == self.plan.inbox:  # the move was interrupted
-            self._handle_new(location._replace(keyword=listed.keyword))
-        elif listed.keyword != location.keyword:
-            self._change_keyword(location._replace(keyword=listed.keyword), location.keyword)
+        uid = (location.folder, location.uid)
+        _, action = self._deferred.get(uid, (0.0, None))
+        old_keyword, location = location.keyword, location._replace(keyword=listed.keyword)
+        if location.folder == self.plan.inbox:
+            self._copies.discard(uid)  # another watcher has handled it
+        is_interrupted = location.folder == self.plan.inbox and bool(location.moved_to)
+        if is_interrupted:
+            location = location._replace(moved_to=None)
+        # a person can mark the message before its move is retried
+        if is_interrupted and not location.keyword == "notjunk" != old_keyword:
+            self._handle_new(location)
+        elif location.keyword != old_keyword:
+            self._change_keyword(location, old_keyword)
+        elif action == self._classify_existing:
+            self._classify_existing(location)
         elif (
             self.plan.ham_after is not None
             and location.folder == self.plan.inbox
@@ -323,7 +342,7 @@ class Watcher:
     def _handle_new(self, location: MessageLocation) -> None:
         """Learn a message that a person moved here, or classify a delivered one."""
         uid = (location.folder, location.uid)
-        since = self._deferred.get(uid, self._last_scan)
+        since, _ = self._deferred.get(uid, (self._last_scan, None))
         previous = self.locations.previous(location.key, uid, since)
         is_moved = previous is not None and previous.gone_at is not None
         location = location._replace(moved_to=None)
