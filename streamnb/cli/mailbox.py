@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -245,9 +246,13 @@ def _mix_sources(
     sizes = dict.fromkeys(labelled_sources, 1)
     if len(labelled_sources) > 1:
         for label, names in labelled_sources.items():
-            # The number of messages on standard input or a server is unknown, so the largest known
-            # number replaces it.
-            countable = [name for name in names if name != "-" and not is_imap_url(name)]
+            # Standard input, pipes and servers can be read once, so the largest known number of
+            # messages replaces theirs.
+            countable = [
+                name
+                for name in names
+                if name != "-" and not is_imap_url(name) and not Path(name).is_fifo()
+            ]
             sizes[label] = sum(1 for name in countable for _ in messages(name))
         largest = max(sizes.values())
         sizes = {label: size or largest for label, size in sizes.items()}

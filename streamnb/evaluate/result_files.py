@@ -8,6 +8,7 @@ have all results up to the last checkpoint.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -70,6 +71,10 @@ class ResultFiles:
                 self._folder_is_new = not self.folder.exists()
                 self.folder.mkdir(parents=True, exist_ok=True)
                 for name in RESULT_FILES:
+                    if (self.folder / name).is_dir():  # `finish` could not replace it
+                        raise IsADirectoryError(
+                            errno.EISDIR, os.strerror(errno.EISDIR), str(self.folder / name)
+                        )
                     # Remove links and pipes with these names, so that nothing is written through
                     # them.
                     self._partial_path(name).unlink(missing_ok=True)

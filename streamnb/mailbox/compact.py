@@ -130,7 +130,7 @@ def _drop(mailbox: Mailbox, rare_days: float, before_s: float, dry_run: bool) ->
         return sum(map(len, rare_features))
 
     def drop(part_numbers: list[int]) -> int:
-        rows = _rows(mailbox, part_numbers)
+        rows = [row for row in _rows(mailbox, part_numbers) if row.tokens is not None]
         dropped_features = []
         dropped = 0
         for view, (counts, rare) in enumerate(zip(mailbox.counts, rare_features, strict=True)):

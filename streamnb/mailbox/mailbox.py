@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +98,6 @@ class Mailbox(StoredClassifier):
         key = digest(message)
         check_origin(labelled_by, source)
         check_feedback(feedback)
-        if timestamp is not None and not math.isfinite(timestamp):
-            raise ValueError(f"timestamp: expected a finite number, not {timestamp}")
         counted = counted_by(self, message)
 
         def count() -> tuple[Any, Opinion | None]:

@@ -303,6 +303,8 @@ def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:
         yield from _mbox_messages(path, follow)
     except StreamNBError as error:
         yield SourceMessage(str(path), error)
+    except OSError as error:  # another program has removed or renamed the file meanwhile
+        yield SourceMessage(str(path), CorpusError(f"{path}: cannot be read: {error.strerror}"))
 
 
 def _mbox_messages(path: Path, follow: bool) -> Iterator[SourceMessage]:

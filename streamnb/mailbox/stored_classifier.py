@@ -371,7 +371,10 @@ class StoredClassifier:
 
         It is in seconds since 1970, and equals the clock's time if that is later. No two rows of
         the ledger have the same moment, so `undo` can distinguish them. Call it in a transaction.
+        Raise ValueError if `timestamp` is not finite.
         """
+        if timestamp is not None and not math.isfinite(timestamp):
+            raise ValueError(f"timestamp: expected a finite number, not {timestamp}")
         now = time.time()
         now = now if timestamp is None else min(timestamp, now)
         self.latest_moment = max(now, math.nextafter(self.latest_moment, math.inf))

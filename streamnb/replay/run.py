@@ -73,7 +73,7 @@ class Report:
     problem
         The reason why the figures are meaningless; None if they are meaningful.
     not_written
-        Files that exist already and were not replaced, because the replay was interrupted.
+        Files that exist already and were not replaced, because the run is doubtful.
     """
 
     config: Config
@@ -87,6 +87,11 @@ class Report:
     interrupted: bool = False
     problem: StreamNBError | None = None
     not_written: list[str] = field(default_factory=list)
+
+    @property
+    def is_doubtful(self) -> bool:
+        """True if the run was interrupted or its figures are meaningless."""
+        return self.interrupted or self.problem is not None
 
     @property
     def messages_per_second(self) -> float:
@@ -168,7 +173,8 @@ def replay_models(
     Returns
     -------
     list of Report
-        One for each configuration. Meaningless figures are reported in `Report.problem`.
+        One for each configuration. Meaningless figures are reported in `Report.problem`; they do
+        not replace earlier ones.
     """
     config = configs[0]
     corpus = open_configured_corpus(config)
@@ -195,11 +201,12 @@ def replay_models(
         seconds = time.perf_counter() - start
         for run in runs:
             intervals = config.evaluate.intervals and len(runs) == 1
-            run.finish(seconds, interruption.requested, intervals)
-    if not interruption.requested:
+            run.summarize(seconds, interruption.requested, intervals)
+            if not interruption.requested:
+                labels, report = run.classifier.labels, run.record.report
+                report.problem = _find_problem(corpus, run.config, report, labels)
         for run in runs:
-            labels, report = run.classifier.labels, run.record.report
-            report.problem = _find_problem(corpus, run.config, report, labels)
+            run.write()
     return [run.record.report for run in runs]
 
 
@@ -258,13 +265,13 @@ class RunRecord:
         report.summary = metrics.summary(intervals)
 
     def write(self, classifier: Classifier) -> None:
-        """Write the result files. An interrupted run does not replace earlier files."""
+        """Write the result files. An interrupted or meaningless run replaces no earlier files."""
         report = self.report
         report.features = classifier.features
         report.peak_memory_bytes = peak_memory()
         if report.interrupted and not self.metrics.messages and not report.learned:
             self.files.discard()
-        elif report.interrupted and self.files.has_earlier_results:
+        elif report.is_doubtful and self.files.has_earlier_results:
             report.not_written.append(f"{self.files.folder}: the earlier results are not changed")
         else:
             tokens = {} if self.files.folder is None else top_tokens(classifier)
@@ -322,12 +329,15 @@ class _ModelRun:
         if self._is_trainer:
             self.prequential.train(example, self._step)
 
-    def finish(self, seconds: float, interrupted: bool, intervals: bool) -> None:
-        """Fill in the report and write the model and the result files."""
+    def summarize(self, seconds: float, interrupted: bool, intervals: bool) -> None:
+        """Fill in the report."""
         learned = self._trainer.prequential.labels_learned
         self.record.summarize("replay", learned, seconds, interrupted, intervals)
+
+    def write(self) -> None:
+        """Write the model and the result files."""
         path = self.config.output.model
-        if path is not None and interrupted and os.path.exists(path):
+        if path is not None and self.record.report.is_doubtful and os.path.exists(path):
             self.record.report.not_written.append(
                 f"{path}: the model was not written because the replay was interrupted"
             )

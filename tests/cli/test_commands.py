@@ -147,6 +147,23 @@ def test_errors_are_one_line(sample, model, tmp_path, arguments, status, message
     assert message in error
 
 
+def test_learn_reads_a_pipe_once(sample, tmp_path):
+    spam, ham = sample / "data" / "005.eml", sample / "data" / "001.eml"
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"From a Mon Jan 5 12:00:00 2026\nSubject: pills\n\nbuy pills\n")
+    os.close(write_end)
+    command = [sys.executable, "-P", "-m", "streamnb", "learn", "--db", tmp_path / "db"]
+    classes = [f"spam=/dev/fd/{read_end}", f"spam={spam}", f"ham={ham}"]
+    run = subprocess.run(
+        [*command, *classes], pass_fds=[read_end], capture_output=True, text=True, check=False
+    )
+    os.close(read_end)
+    assert (run.returncode, run.stderr) == (0, "")
+    with Mailbox(tmp_path / "db") as mailbox:
+        assert mailbox.verify() == []
+        assert len(list(mailbox.ledger.rows())) == 3
+
+
 def test_learn_does_not_take_a_second_class_for_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("junk", "inbox", "ham"):

@@ -63,6 +63,23 @@ def test_other_processes_may_write_between_the_parts_of_a_compaction(
         assert box.verify() == []
 
 
+def test_a_second_compaction_may_retire_rows_between_the_parts_of_the_first(tmp_path, monkeypatch):
+    path, year_s = tmp_path / "mail.db", 365 * 86400
+    monkeypatch.setattr("streamnb.mailbox.compact._PART_ROWS", 1)
+    with Mailbox(path) as box, Mailbox(path) as second:
+        for i in range(6):
+            message = f"Subject: n{i}\n\nword{i}".encode()
+            box.learn(message, ("ham", "spam")[i % 2], timestamp=time.time() - year_s)
+
+        def retire(_seconds):
+            monkeypatch.setattr("streamnb.mailbox.compact.pause", lambda _seconds: None)
+            assert compact(second, None, ledger=100).retired == 6
+
+        monkeypatch.setattr("streamnb.mailbox.compact.pause", retire)
+        compact(box, rare_days=-1)
+        assert box.verify() == []
+
+
 def test_compact_keeps_counts_that_another_process_adds(tmp_path, monkeypatch):
     """A message learned with weight 0 has features in the ledger and no counts."""
     words = {"spam": "buy cheap pills now offer", "ham": "lunch noon meeting project thanks"}

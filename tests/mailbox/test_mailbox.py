@@ -440,6 +440,11 @@ def test_wrong_arguments_are_refused_and_change_nothing(box, wrong):
         box.undo(float("nan"))
     with pytest.raises(ValueError, match="expected a message as bytes, not str"):
         box.forget("text")
+    for timestamp in (float("nan"), float("-inf")):
+        with pytest.raises(ValueError, match="timestamp: expected a finite number"):
+            box.forget(SPAM, timestamp)
+    assert box.verify() == []
+    assert box.forget(SPAM).before == "spam"
 
 
 @pytest.mark.parametrize(

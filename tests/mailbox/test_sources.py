@@ -98,6 +98,23 @@ def test_an_mbox_that_thunderbird_removes_does_not_hide_its_neighbours(tmp_path,
     assert sent.content == MAIL
 
 
+@pytest.mark.parametrize("head", [MAIL, b"From a@example.org Mon Jan  1 00:00:00 2024\n" + MAIL])
+def test_a_file_that_is_renamed_after_its_first_bytes_hides_no_other(tmp_path, monkeypatch, head):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(head)
+    is_mbox = sources.is_mbox
+
+    def rename_first(content):
+        if (tmp_path / "a").exists():
+            (tmp_path / "a").rename(tmp_path / ".a")
+        return is_mbox(content)
+
+    monkeypatch.setattr(sources, "is_mbox", rename_first)
+    missing, second = messages(str(tmp_path))
+    assert "a: cannot be read" in str(missing.content)
+    assert second.content == MAIL
+
+
 @pytest.mark.parametrize(("neighbour", "count"), [("Messages", 1), ("Other", 2)])
 def test_attachments_that_apple_mail_copied_are_skipped(tmp_path, neighbour, count):
     for name in ("Attachments", neighbour):

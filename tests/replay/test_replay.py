@@ -593,6 +593,26 @@ def test_bad_configurations_are_refused_with_the_key(sample, tmp_path, text):
     assert error.count("\n") == 1
 
 
+def test_a_replay_with_an_error_does_not_replace_earlier_results(sample, tmp_path):
+    run, model = tmp_path / "run", tmp_path / "m.snb"
+    command = ("replay", sample, "--limit", 30, "--out", run, "--save", model)
+    assert streamnb_command(*command)[0] == 0
+    before = {path: path.read_bytes() for path in (model, *run.iterdir())}
+    status, _, error = streamnb_command(*command, "--set", "evaluate.positive=none")
+    assert (status, error.startswith("streamnb: evaluate.positive")) == (2, True)
+    assert {path: path.read_bytes() for path in before} == before
+    (run / "tokens.json").unlink()
+    (run / "tokens.json").mkdir()
+    status, _, error = streamnb_command(*command)
+    assert (status, error) == (
+        5,
+        f"streamnb: {run}/tokens.json: cannot be written: Is a directory\n",
+    )
+    assert all(
+        path.read_bytes() == text for path, text in before.items() if path.name != "tokens.json"
+    )
+
+
 def test_yaml_that_cannot_be_read(tmp_path):
     for content in (b"\xff\xfe\xff", b"a" * (1 << 20) + b"a"):
         (tmp_path / "c.yaml").write_bytes(content)
@@ -740,7 +760,7 @@ def test_a_huge_message(tmp_path):
         ),
     ],
 )
-def test_figures_that_mean_nothing_are_refused_once_written(
+def test_figures_that_mean_nothing_are_refused_and_written_to_a_new_folder(
     tmp_path, index, options, message, expected
 ):
     (tmp_path / "m").write_text("\nx")
@@ -749,7 +769,9 @@ def test_figures_that_mean_nothing_are_refused_once_written(
     assert status == expected
     assert message in error
     assert error.count("\n") == 1
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["messages"] == 2
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["messages"] == 2
+    assert message in summary["problem"]
 
 
 def test_unlabelled_messages_stop_or_are_skipped(tmp_path):
