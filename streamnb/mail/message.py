@@ -96,7 +96,8 @@ class Part:
         """The file name of the part, or ""."""
         disposition = self.index.get(b"content-disposition")
         name = parameters(disposition, self.name_fallback).get("filename") if disposition else None
-        return decode_percent(name or self.parameters.get("name", ""))
+        name = name or self.parameters.get("name")
+        return decode_percent(name) if name else ""
 
     @property
     def is_text(self) -> bool:
@@ -126,7 +127,7 @@ class Part:
             encoding = transfer_encoding(self.index)
             content = decode_transfer(self.payload, encoding) if encoding else self.payload
             content = _without_cut_character(content) if self.is_cut else content
-            if self.is_text:
+            if content is self.payload or self.is_text:
                 self._content = content
         return content
 

@@ -277,7 +277,7 @@ class _Parser:
         if part.is_text:
             if b"content-encoding" in part.index and (text := self.expanded(part, content)):
                 data, start, size = text, 0, len(text)
-            elif part.is_html and size > self.limits.size // 4:
+            elif size > self.limits.size // 4 and part.is_html:
                 data = _without_pictures(data[start:end], part)
                 start, size = 0, len(data)
             granted = self.spend(size, part.role)

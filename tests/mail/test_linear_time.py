@@ -1,6 +1,7 @@
 """Hostile mail takes time and memory in proportion to its size."""
 
 import functools
+import sys
 import time
 import tracemalloc
 
@@ -145,6 +146,38 @@ def test_hostile_mail_takes_little_memory(kind):
         assert tracemalloc.get_traced_memory()[1] < 8 * len(MEMORY[kind])
     finally:
         tracemalloc.stop()
+
+
+USUAL = b"""\
+Received: from a.example (a.example [192.0.2.1]) by b.example; Mon, 2 Sep 2002 10:00:00 +0000
+From: Ann <ann@a.example>
+To: Bob <bob@b.example>
+Subject: Lunch
+MIME-Version: 1.0
+Content-Type: text/plain; charset=us-ascii
+Content-Transfer-Encoding: 7bit
+
+Shall we meet at noon?
+"""
+
+
+@pytest.mark.performance
+def test_few_functions_are_called_for_a_usual_mail():
+    """Each function of Python takes time for every mail, so rare kinds of mail get their own."""
+    tokenizer = MailTokenizer()
+    tokenizer.count(USUAL)  # fills the caches
+    calls = []
+
+    def record(frame, event, argument):
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(record)
+    try:
+        tokenizer.count(USUAL)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) <= 50, calls
 
 
 def test_cached_styles_are_short():
