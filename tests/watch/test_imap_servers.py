@@ -36,6 +36,8 @@ class Server(socketserver.ThreadingTCPServer):
     section_suffix = "<0>"
     before_fetch = after_fetch = ""  # lines that the server adds to one answer
     garbled_uids = {}  # noqa: RUF012 (the answer about each message that it garbles)
+    greeting = "* OK ready"
+    refused_command = ""  # the command that gets BAD
     list_lines = None  # in place of the usual answer to LIST
     search_lines = staticmethod(lambda uids: [" ".join(uids)])
     left_by_move = None  # whether a move that leaves the original makes a copy
@@ -64,12 +66,14 @@ class Session(socketserver.StreamRequestHandler):
     def handle(self):
         self.folder = None
         self.is_named = False
-        self.say("* OK ready")
+        self.say(self.server.greeting)
         while line := self.rfile.readline():
             tag, _, command = line.decode().strip().partition(" ")
             name = command.split(" ", 1)[0].upper().removeprefix("UID ")
             name = command.upper().split(" ")[1] if name == "UID" else name
-            answer = getattr(self, f"do_{name.lower()}", lambda _: "BAD unknown")(command)
+            answer = "BAD Command Error. 10"
+            if name != self.server.refused_command:
+                answer = getattr(self, f"do_{name.lower()}", lambda _: "BAD unknown")(command)
             self.say(f"{tag} {answer or 'OK done'}")
 
     def do_capability(self, _):
@@ -472,6 +476,29 @@ def test_logins_take_the_way_that_the_server_offers(server, monkeypatch, capabil
     account = server.account()
     assert "Junk" in account.folder_names()
     account.close()
+
+
+def test_a_server_that_knows_the_client_gets_no_login(server):
+    server.greeting = "* PREAUTH ready"
+    server.password = ""  # no login has it
+    with closing(server.account()) as account:
+        assert account.has_folder("Junk")
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("EXAMINE", "INBOX: EXAMINE command error: BAD Command Error. 10"),
+        ("SEARCH", "Command Error. 10"),
+        ("FETCH", "FETCH command error: BAD Command Error. 10"),
+    ],
+)
+def test_the_reason_of_a_server_is_printed_as_text(server, command, reason):
+    server.refused_command = command
+    with closing(server.account()) as account:
+        with pytest.raises(MailServerError) as refused:
+            account.list_messages("INBOX")
+        assert str(refused.value) == f"{account.name}: {reason}"
 
 
 def token_account(server, command):

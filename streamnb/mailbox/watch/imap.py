@@ -48,6 +48,7 @@ _IDLE_STEP_S = 5.0  # seconds of one idle step
 _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 # errors of IMAPClient about an answer that it cannot parse
 _GARBLED = (LookupError, AttributeError, TypeError, AssertionError)
+_LITERAL = re.compile(r"\[?\bb(['\"])(.*?)\1\]?", re.S)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
 _UNLISTED = set(rb"\trash \drafts \sent \all \flagged \important \noselect \nonexistent".split())
@@ -117,8 +118,13 @@ class ImapAccount:
             self._log_in(token)
 
     def _log_in(self, token: str | None) -> None:
-        """Log in by a token, by LOGIN, or by PLAIN if LOGIN is off or the text is not ASCII."""
+        """Log in by a token, by LOGIN, or by PLAIN if LOGIN is off or the text is not ASCII.
+
+        A server can greet a client as logged in.
+        """
         client, user, password = self._client, self.address.user, self._password
+        if client.welcome.upper().startswith(b"* PREAUTH"):
+            return
         needs_plain = not (user + password).isascii() or client.has_capability("LOGINDISABLED")
         if token is not None:
             client.oauth2_login(user, token)
@@ -201,7 +207,11 @@ class ImapAccount:
         if self._selected == (folder, writable):
             return
         self._selected = None
-        response = self._client.select_folder(self._stored_name(folder), readonly=not writable)
+        try:
+            response = self._client.select_folder(self._stored_name(folder), readonly=not writable)
+        except _unreadable() as error:
+            error.args = (f"{folder}: {_error_line(error)}",)
+            raise
         self._uid_validity = int(response.get(b"UIDVALIDITY", 0))
         self._size = response.get(b"EXISTS"), response.get(b"UIDNEXT")
         self._selected = folder, writable
@@ -595,9 +605,9 @@ def _error_line(error: BaseException) -> str:
     text = root_cause(error) or type(error).__name__
     if error.args and isinstance(error.args[0], bytes):  # a line from the server
         text = error.args[0].decode("utf-8", "replace")
-    elif re.fullmatch(r"b(['\"]).*\1", str(text), re.S):  # imaplib prints bytes as Python literals
-        text = str(text)[2:-1]
-    return " ".join(str(text).split())[:200]
+    # imaplib prints bytes as Python literals, and IMAPClient adds a paragraph of advice
+    text = _LITERAL.sub(r"\2", str(text).partition("\n\n")[0])
+    return " ".join(text.split())[:200]
 
 
 def _text(value: Any) -> str:
