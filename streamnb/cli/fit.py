@@ -25,9 +25,8 @@ from streamnb.errors import ConfigError, message_count, printable
 @click.option(
     "--order",
     metavar="ORDER",
-    default="shuffled",
-    show_default=True,
-    help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
+    help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED. "
+    "Default: --skip and --limit select as stored, and the selection is learned shuffled.",
 )
 @click.option("--jobs", type=options.WholeRange(1, 256), metavar="N", help="Use N processes.")
 @options.on_error_option
@@ -51,7 +50,7 @@ def fit(
     If streamnb does not recognise the columns of a table by their names, name them with
     --label-column and --text-column.
 
-    --jobs processes read the messages, and one model learns them one after the other, shuffled.
+    --jobs processes read the messages, and one model learns them one after the other.
     The result does not depend on --jobs. Use --jobs for 10,000 mails or more; for short texts
     it saves no time.
 

@@ -187,7 +187,7 @@ def evaluate(
 
     \b
     Examples:
-      streamnb fit corpora/sample --order indexed --limit 200 -o mail.snb
+      streamnb fit corpora/sample --limit 200 -o mail.snb
       streamnb evaluate mail.snb corpora/sample --skip 200
       streamnb evaluate tickets.snb held_out.csv --label-column topic
 

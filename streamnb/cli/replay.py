@@ -84,7 +84,8 @@ run_options: options.Decorator = options.combine_options(
     click.option(
         "--order",
         metavar="ORDER",
-        help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED.",
+        help="Order of the messages: indexed (as stored; the default), name, date, shuffled or "
+        "shuffled:SEED.",
     ),
     column_options,
     click.option(

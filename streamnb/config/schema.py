@@ -57,6 +57,8 @@ DELIMITER = Constraint(
 
 
 def _convert_order(path: str, value: Any) -> Any:
+    if value is None:
+        return None
     kind, colon, seed = str(value).partition(":")
     has_seed = kind == "shuffled" and seed.isdecimal() and len(seed) <= 18
     if kind not in ORDERS or (colon and not has_seed):
@@ -79,7 +81,7 @@ class CorpusConfig(Section):
 
     path: str | tuple[str, ...] | None = key(_convert_paths, default=None)
     kind: str | None = key(Choice(KINDS, none=True), default=None)
-    order: str = key(_convert_order, default="indexed")
+    order: str | None = key(_convert_order, default=None)
     skip: int = key(Integer(0), default=0)
     limit: int | None = key(OPTIONAL_NATURAL, default=None)
     label_header: str | None = key(Text(none=True), default=None)

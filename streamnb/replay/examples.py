@@ -90,9 +90,9 @@ def labelled_entries(
 
 
 def select_entries(entries: Iterable[Entry], config: Config) -> Iterator[Entry]:
-    """Return the entries that `corpus.order`, `skip` and `limit` choose."""
+    """Return the entries that `corpus.order`, `skip` and `limit` choose. None: the stored order."""
     section = config.corpus
-    return order_entries(entries, section.order, section.limit, section.skip)
+    return order_entries(entries, section.order or "indexed", section.limit, section.skip)
 
 
 def count_selected(corpus: Corpus, config: Config) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from streamnb.classifier import Classifier
 from streamnb.config import Config
+from streamnb.corpus import order_entries
 from streamnb.errors import ConfigError, CorpusError, StreamNBError
 from streamnb.features.views import tokenizer_config
 from streamnb.replay.build import class_error, make_classifier, make_tokenizer
@@ -72,7 +73,8 @@ def fit_corpora(
     Parameters
     ----------
     config
-        The configuration; `corpus.order` is the order of the messages of all corpora together.
+        The configuration. `corpus.order` is the order of the messages of all corpora together.
+        None: `skip` and `limit` count in the stored order, and the selection is learned shuffled.
     paths
         The corpora.
     on_progress
@@ -98,7 +100,10 @@ def fit_corpora(
                 "tokenizer.kind=text"
             )
     labelled = labelled_entries(itertools.chain(*corpora), config, skipped)
-    entries = [entry for entry in select_entries(labelled, config) if entry.learn]
+    selected = select_entries(labelled, config)
+    if config.corpus.order is None:
+        selected = order_entries(selected, "shuffled")
+    entries = [entry for entry in selected if entry.learn]
     fitted = FittedClassifier(
         make_classifier(config, tokenizer),
         skipped=skipped,

@@ -786,3 +786,26 @@ def test_errors_name_standard_input_and_not_its_copy(model, tmp_path, command, s
 def test_a_corpus_that_is_none_is_named_standard_input():
     _, _, error = streamnb_command("replay", "-", input="no corpus\n")
     assert error.startswith("streamnb: standard input: not a corpus")
+
+
+@pytest.mark.parametrize("order", [None, "shuffled:3", "name"])
+@pytest.mark.parametrize("is_option", [True, False])
+def test_limit_of_fit_and_skip_of_evaluate_split_a_corpus(tmp_path, order, is_option):
+    """The same order in options or in a file, or the default, selects each text once."""
+    table, model, config = (tmp_path / name for name in ("t.csv", "m.snb", "c.yaml"))
+    words = [f"word{i}" for i in range(60)]
+    rows = [f"{word},{'ab'[i % 2]}" for i, word in enumerate(words)]
+    table.write_text("text,label\n" + "\n".join(rows) + "\n")
+    config.write_text(json.dumps({"corpus": {"order": order}}))
+    options = ["--config", config] if not is_option else ["--order", order] if order else []
+    fit = ("fit", table, "--limit", 40, "--set", "model.kind=multinomial", "-o", model)
+    assert streamnb_command(*fit, *options)[0] == 0
+    test = ("evaluate", model, table, "--skip", 40, "--out", tmp_path / "out")
+    assert streamnb_command(*test, *options)[0] == 0
+    lines = (tmp_path / "out" / "results.txt").read_text().splitlines()
+    tested = {words[int(line.split()[0].rpartition(":")[2]) - 2] for line in lines}
+    learned = {
+        word for word in words if any(Classifier.load(model).model.feature_counts(word).values())
+    }
+    assert len(learned) == 40
+    assert learned | tested == set(words)
