@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from streamnb.cli.unlabelled import Item, UnlabelledData
-from streamnb.corpus.tabular import to_cell
+from streamnb.corpus.tabular import normalize_names, to_cell
 from streamnb.errors import ConfigError
 
 _RESULT_NAMES = ("label", "probability", "unsure")
@@ -115,8 +115,8 @@ def _number_duplicates(names: Iterable[str]) -> list[str]:
 
 
 def _free_names(names: Iterable[str]) -> list[str]:
-    """Return names for the new columns that no existing column has."""
-    existing = set(names)
+    """Return names for the new columns that no existing column has in upper or lower case."""
+    existing = set(normalize_names(names))
     free_names = []
     for name in _RESULT_NAMES:
         while name in existing:

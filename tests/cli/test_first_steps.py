@@ -117,6 +117,7 @@ def test_every_command_takes_the_same_line_for_the_header(tmp_path, header):
     [
         ("new.csv", "id,text\n", "id,text,label,probability,unsure\n"),
         ("new.csv", "text,label\n", "text,label,predicted_label,probability,unsure\n"),
+        ("new.csv", "text,Label\n", "text,Label,predicted_label,probability,unsure\n"),
         ("new.tsv", "id\ttext\n", "id\ttext\tlabel\tprobability\tunsure\n"),
         ("new.csv", "", None),
         ("new.txt", "\n\n", None),
