@@ -291,6 +291,71 @@ def test_requests_fail_at_once_during_an_outage_of_the_database(trained_db, monk
         served.close()
 
 
+def test_a_database_that_is_replaced_during_its_probe_is_opened_again(
+    trained_db, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(mailboxes_module, "_FIRST_RETRY_S", 0.01)
+    path = copy_of(trained_db, tmp_path)
+
+    def replace():
+        (tmp_path / "new").mkdir(exist_ok=True)
+        copy_of(trained_db, tmp_path / "new").replace(path)
+        served.check_replaced()
+
+    def probe(mailbox, message, *arguments):
+        opened.append(mailbox)
+        response = judge(mailbox, message, *arguments)
+        if len(opened) == 1:
+            replace()
+        return response
+
+    opened, judge = [], mailboxes_module.judge
+    monkeypatch.setattr(mailboxes_module, "judge", probe)
+    first = Mailbox(path)
+    served = Mailboxes(first, open_single=lambda: Mailbox(path))
+    replace()
+    poll(lambda: served.fault is None)
+    assert served.judge(None, HAM % 1, None).mark == "H"
+    assert opened[0] is not opened[-1] is served.single
+    served.close()
+    for mailbox in (first, opened[0]):
+        mailbox.close()
+
+
+def test_a_message_meets_an_outage_or_its_end(trained_db, tmp_path):
+    """A message reads both parts of the state before the outage ends, or after it."""
+
+    class SlowlyRead(Mailboxes):
+        @property
+        def single(self):
+            state = self.__dict__.get("state")
+            if reader == [threading.current_thread()]:
+                reader.clear()
+                recovery = threading.Thread(target=recover)
+                recovery.start()
+                recovery.join()
+            return state
+
+        @single.setter
+        def single(self, mailbox):
+            self.state = mailbox
+
+    def recover():
+        if served._lock.acquire(blocking=False):
+            served.single, served._outage = box, None
+            served._lock.release()
+
+    reader = []
+    with Mailbox(copy_of(trained_db, tmp_path)) as box:
+        served = SlowlyRead(None, open_single=lambda: box)
+        served._outage = BusyError("away")
+        served.check_replaced = lambda: reader.append(threading.current_thread())
+        with pytest.raises(BusyError, match="away"):
+            served.judge(None, HAM % 1, None)
+        recover()
+        assert served.judge(None, HAM % 1, None).mark == "H"
+
+
 def test_warnings_that_differ_are_not_remembered_for_ever():
     monitor = Monitor()
     for number in range(5000):

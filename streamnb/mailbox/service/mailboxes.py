@@ -145,9 +145,9 @@ class Mailboxes:
     @property
     def fault(self) -> tuple[str, str] | None:
         """Return the state "away" or "damaged" of the single database and its error, or None."""
-        if self._outage is not None:
-            is_damaged = isinstance(self._outage, DamagedDatabaseError)
-            return "damaged" if is_damaged else "away", str(self._outage)
+        if (outage := self._outage) is not None:
+            is_damaged = isinstance(outage, DamagedDatabaseError)
+            return "damaged" if is_damaged else "away", str(outage)
         return None if self._damage is None else ("damaged", self._damage)
 
     @property
@@ -232,8 +232,9 @@ class Mailboxes:
         if (user is None) != self.is_single:
             raise NoMailboxError("this server does not serve that database")
         self.check_replaced()
-        single = self.single
-        if user is None and (outage := self._outage) is not None:
+        with self._lock:  # the thread of an outage changes both
+            single, outage = self.single, self._outage
+        if user is None and outage is not None:
             if file is not None and single is None and not is_url(str(self.location)):
                 raise NoMailboxError("the client can open the file itself")
             # a new object, because Python would add the traceback of each message
@@ -333,16 +334,20 @@ class Mailboxes:
                 self.check_replaced()
                 if self.single is None and self.open_single is not None:
                     self.single = self.open_single()
-                if self.single is not None:
-                    judge(self.single, b"")
+                mailbox = self.single
+                if mailbox is not None:
+                    judge(mailbox, b"")
             # an error must not end the retries, or the outage would be permanent
             except Exception as error:
                 self._outage = _outage_of(error)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
-            else:
+                continue
+            with self._lock:
+                if self.single is not mailbox:  # the database was replaced again
+                    continue
                 self._outage = self._damage = None
-                self.begin_check()
-                return
+            self.begin_check()
+            return
 
     def _acquire(self, user: str) -> Mailbox:
         with self._lock:
