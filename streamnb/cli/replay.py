@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _MAX_NOTICES = 3  # maximum number of similar notices to print
+_MIN_SORTED = 10  # messages of each class from which one run of each class is no chance
 _INTERRUPTED = "interrupted: the figures cover the messages read so far"
 
 
@@ -180,6 +181,10 @@ def run_and_print(
     print_skipped(report.skipped)
     confusion = report.summary.confusion
     options.notify_similar_labels(chain(confusion, *confusion.values()))
+    if report.learned >= _MIN_SORTED * len(confusion) > report.summary.label_changes * _MIN_SORTED:
+        options.notify(
+            "the corpus is sorted by class, so the figures are too good; use --order shuffled:1"
+        )
     _print_notices(report.not_written, "{} more files were not written")
     if report.interrupted:
         options.notify(_INTERRUPTED)

@@ -75,6 +75,8 @@ class Summary:
     kappa, kappa_temporal
         Accuracy relative to guessing by class frequencies (Cohen 1960), and to predicting the
         class of the previous message (Žliobaitė et al. 2015). 1 is perfect, 0 is no better.
+    label_changes
+        Number of messages whose class differs from that of the message before.
     log_loss
         Mean of -log of the probability of the true class. The probability is at least 1e-15, and
         one half before two classes are known.
@@ -111,6 +113,7 @@ class Summary:
     accuracy_interval: Interval | None = None
     kappa: float | None = None
     kappa_temporal: float | None = None
+    label_changes: int = 0
     log_loss: float | None = None
     brier: float | None = None
     expected_calibration_error: float | None = None
@@ -369,6 +372,7 @@ class RunningMetrics:
         rows = [classes[str(label)] for label in occurring]
         fractions = confusion / self.messages
         accuracy = self.correct / self.messages
+        repeats = int((truth[1:] == truth[:-1]).sum())
         *_, p_positive, p_predicted = self._columns()
         if outcomes.positive is None:
             probabilities, is_true = p_predicted, outcomes.correct
@@ -380,7 +384,8 @@ class RunningMetrics:
             messages=self.messages,
             accuracy_interval=wilson_interval(self.correct, self.messages),
             kappa=kappa(accuracy, math.fsum(fractions.sum(axis=0) * fractions.sum(axis=1))),
-            kappa_temporal=kappa(accuracy, float((truth[1:] == truth[:-1]).sum()) / self.messages),
+            kappa_temporal=kappa(accuracy, repeats / self.messages),
+            label_changes=self.messages - 1 - repeats,
             expected_calibration_error=calibration_error(bins),
             reliability=bins,
             macro_precision=math.fsum(row.precision for row in rows) / len(rows),

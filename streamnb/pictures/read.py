@@ -110,6 +110,17 @@ def read_folder(folder: str) -> ReadRun | dict[str, Any]:
         return read_experiment(path / "experiment.json")
     run = read_run(path)
     summary = _read(path / "summary.json", _Summary, {})
+    confusion = summary.get("confusion", {})
+    counted = (
+        sum(sum(row.values()) for row in confusion.values()),
+        sum(row.get(label, 0) for label, row in confusion.items()),
+    )
+    correct = sum(map(str.__eq__, run.labels, run.predicted))
+    if confusion and counted != (len(run.labels), correct):
+        raise CorpusError(
+            f"{path}: results.txt has {correct:,} correct predictions of {len(run.labels):,}, and "
+            f"summary.json {counted[1]:,} of {counted[0]:,}; one was changed, so replay again"
+        )
     tokens = _read(path / "tokens.json", _Tokens, {})
     top_tokens = {
         label: [(str(token), gain) for token, gain in pairs] for label, pairs in tokens.items()

@@ -345,6 +345,24 @@ def damaged(folder):
     )
 
 
+def test_results_and_summary_of_different_runs_are_refused(runs, tmp_path):
+    shutil.copytree(runs / "default", tmp_path / "run")
+    results = tmp_path / "run" / "results.txt"
+    lines_before = results.read_text().splitlines(keepends=True)
+    wrong = next(i for i, line in enumerate(lines_before) if "judge=spam class=ham" in line)
+    changed = lines_before[wrong].replace("class=ham", "class=spam")
+    for lines_after in (
+        lines_before[1:],
+        [*lines_before[:wrong], changed, *lines_before[wrong + 1 :]],
+    ):
+        results.write_text("".join(lines_after))
+        status, _, error = streamnb_command(
+            "report", tmp_path / "run", "-o", tmp_path / "page.html"
+        )
+        assert (status, error.count("\n")) == (3, 1)
+        assert "and summary.json" in error
+
+
 @pytest.mark.parametrize("number", range(7))
 def test_damaged_runs_are_one_line(runs, tmp_path, number):
     position = tmp_path / "run"

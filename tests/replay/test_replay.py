@@ -895,3 +895,12 @@ def test_an_error_names_the_class_that_a_prior_omits(sample):
         status, _, error = streamnb_command(*command, *options)
         assert (status, error.count("\n")) == (2, 1)
         assert "model.prior: no message is of class 'spma'; there are " in error
+
+
+@pytest.mark.parametrize(("labels", "is_sorted"), [("a" * 12 + "b" * 9, True), ("ab" * 12, False)])
+def test_a_corpus_that_is_sorted_by_class_is_named(tmp_path, labels, is_sorted):
+    rows = "".join(f"{label},text{i} of {label}\n" for i, label in enumerate(labels))
+    (tmp_path / "t.csv").write_text("label,text\n" + rows)
+    for options, expected in (((), is_sorted), (("--order", "shuffled:1"), False)):
+        status, _, error = streamnb_command("replay", tmp_path / "t.csv", *options)
+        assert (status, "sorted by class" in error) == (0, expected)
