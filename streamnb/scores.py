@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -40,6 +41,14 @@ def best_index(scores: Sequence[float]) -> int:
 def best_label(scores: Mapping[LabelT, float]) -> LabelT | None:
     """Return the label of the largest score; of equal scores, the first; None without scores."""
     return list(scores)[_core.best_index(list(scores.values()))] if scores else None
+
+
+def label_keys(labels: Iterable[LabelT]) -> dict[LabelT, str]:
+    """Return the text of each label; if two have the same text, such as 1 and "1", all in JSON."""
+    keys = {label: str(label) for label in labels}
+    if len(set(keys.values())) < len(keys):
+        keys = {label: json.dumps(label, default=str) for label in keys}
+    return keys
 
 
 def best_columns(scores: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -317,9 +317,9 @@ class Margin(_Selection):
 class Active(_Selection):
     """A policy that requests the labels of the least certain predictions, and drops the others.
 
-    It requests a label if the log-odds of the prediction are below a bound, and within the budget.
-    After each message without a request, the bound is multiplied by 1 + `step`. After each request,
-    it is multiplied by 1 - `step`.
+    It requests a label within the budget, if the *margin* is below a bound: the difference between
+    the two largest joint log-likelihoods. After each message without a request, the bound is
+    multiplied by 1 + `step`. After each request, it is multiplied by 1 - `step`.
 
     Parameters
     ----------
@@ -347,10 +347,11 @@ class Active(_Selection):
         self._messages += 1
         if self._requests >= self.budget * self._messages:
             return False
-        margin = abs(log_odds(dict(label.scores), label.predicted)) if label.scores else 0.0
-        if len(label.scores) >= 2 and margin >= self._band:
-            self._band *= 1 + self.step
-            return False
+        if len(label.scores) >= 2:
+            top, second = heapq.nlargest(2, label.scores.values())
+            if top - second >= self._band:
+                self._band *= 1 + self.step
+                return False
         self._band *= 1 - self.step
         self._requests += 1
         return True

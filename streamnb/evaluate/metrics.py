@@ -23,7 +23,7 @@ from streamnb.evaluate.outcomes import (
 )
 from streamnb.evaluate.prequential import Step
 from streamnb.markup import html_table
-from streamnb.scores import log_odds
+from streamnb.scores import label_keys, log_odds
 
 BINS = 10  # number of bins of the reliability table
 _MIN_LOG_PROBABILITY = math.log(MIN_PROBABILITY)
@@ -366,10 +366,11 @@ class RunningMetrics:
         confusion = np.zeros((len(self._label_ids),) * 2, dtype=np.int64)
         np.add.at(confusion, (truth, predicted), 1)
         occurring = [label for label in labels if confusion[self._label_ids[label]].any()]
+        keys = label_keys(labels)
         classes = {
-            str(label): self._class_figures(confusion, self._label_ids[label]) for label in labels
+            keys[label]: self._class_figures(confusion, self._label_ids[label]) for label in labels
         }
-        rows = [classes[str(label)] for label in occurring]
+        rows = [classes[keys[label]] for label in occurring]
         fractions = confusion / self.messages
         accuracy = self.correct / self.messages
         repeats = int((truth[1:] == truth[:-1]).sum())
@@ -392,21 +393,25 @@ class RunningMetrics:
             macro_recall=math.fsum(row.recall for row in rows) / len(rows),
             macro_f1=math.fsum(row.f1 for row in rows) / len(rows),
             classes=classes,
-            confusion={str(label): self._confusion_row(confusion, label) for label in occurring},
-            positive=None if self.positive is None else str(self.positive),
+            confusion={
+                keys[label]: self._confusion_row(confusion, label, keys) for label in occurring
+            },
+            positive=None if self.positive is None else keys.get(self.positive, str(self.positive)),
             score_ties_percent=None if outcomes.positive is None else ties_percent,
             intervals=confidence_intervals(outcomes, resample(outcomes)) if with_intervals else {},
             **outcomes.figures(),
         )
 
-    def _confusion_row(self, confusion: NDArray[np.int64], label: Any) -> dict[str, int]:
+    def _confusion_row(
+        self, confusion: NDArray[np.int64], label: Any, keys: dict[Any, str]
+    ) -> dict[str, int]:
         """Return the number of messages of a class by predicted class."""
         counts = confusion[self._label_ids[label]]
         labels = list(self._label_ids)
         row: dict[str, int] = {}
         for k in np.flatnonzero(counts).tolist():
-            name = "?" if labels[k] is None else str(labels[k])
-            row[name] = row.get(name, 0) + int(counts[k])
+            key = keys.get(labels[k], "?")
+            row[key] = row.get(key, 0) + int(counts[k])
         return row
 
     @staticmethod

@@ -395,6 +395,14 @@ def test_figures_of_probabilities_equal_scikit_learns():
         assert low <= getattr(summary, name) <= high
 
 
+def test_labels_with_the_same_text_stay_apart():
+    scores = {1: 0.0, "1": -1.0}
+    summary = run([(1, 1, scores), ("1", 1, scores), (1, None, {})])[0].summary()
+    assert summary.classes.keys() == {"1", '"1"'}
+    assert summary.confusion == {"1": {"1": 1, "?": 1}, '"1"': {"1": 1}}
+    assert (summary.macro_recall, summary.positive) == (0.25, '"1"')
+
+
 def test_kappa_temporal_compares_with_the_label_before():
     labels = ["a", "a", "b", "b", "b", "a"]
     rows = [(y, "a", {"a": 0.0, "b": -1.0}) for y in labels]
@@ -549,6 +557,17 @@ def test_asking_for_labels_keeps_to_the_budget_and_does_not_peek():
     assert np.mean([sure[number] for number in requests]) < np.mean(sure) / 2
     hidden = [item._replace(y="?") for item in pending_labels()]
     assert [calls[0][0] for calls in released(Active(0.2), stream=hidden) if calls] == requests
+
+
+def test_least_certain_of_many_classes_are_requested():
+    """With equal scores of many classes, each class has odds far below 1, but none is certain."""
+    equal = dict.fromkeys(range(20), 0.0)
+    sure = equal | {0: 3.0}  # log-odds of .06
+    scores = [sure if n % 2 else equal for n in range(200)]
+    stream = [PendingLabel(n, 0, 0, item, n) for n, item in enumerate(scores)]
+    requests = [calls[0][0] for calls in released(Active(0.2), stream=stream) if calls]
+    assert 38 <= len(requests) <= 41
+    assert {number % 2 for number in requests} == {0}
 
 
 def test_policies_can_be_chained_and_dropped_labels_are_not_learned():

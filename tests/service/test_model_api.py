@@ -54,7 +54,8 @@ def test_a_program_gets_what_the_library_predicts(predicting, tmp_path, kind):
     assert prediction["probability"] == verdict.probability
     assert prediction["probabilities"] == verdict.probabilities
     assert prediction["unsure"] == verdict.unsure
-    assert len(prediction["reasons"]) == 2
+    names = [item["feature"] for item in prediction["reasons"]]
+    assert names == [item["feature"] for item in verdict.to_dict()["reasons"]]
     texts = ["log in", "invoice", ""]
     status, many = web("POST", "/predict", json.dumps({"texts": texts}))
     labels = [item["label"] for item in many["predictions"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,11 @@ from starlette.routing import Route
 
 from streamnb import __version__
 from streamnb.classifier import Classifier
-from streamnb.classifier.verdict import finite_or_none
+from streamnb.classifier.verdict import feature_name, finite_or_none
 from streamnb.errors import UnexpectedError
 from streamnb.mailbox.service.api import RequestError, RequestMetrics
 from streamnb.mailbox.service.monitor import Monitor
-from streamnb.scores import best_label
+from streamnb.scores import best_label, label_keys
 from streamnb.storage import parse_json
 
 _MOST_EXAMPLES = 10_000  # maximum number of examples in a request
@@ -76,7 +75,7 @@ class TextPredictor:
         verdict = self.classifier.classify(text, reasons=reasons)
         prediction = _prediction(verdict.label, verdict.probabilities) | {"unsure": verdict.unsure}
         if reasons:
-            pairs = [(reason.feature, reason.log_odds) for reason in verdict.reasons]
+            pairs = [(feature_name(reason.feature), reason.log_odds) for reason in verdict.reasons]
             prediction["reasons"] = _reasons(pairs)
         return prediction
 
@@ -148,14 +147,8 @@ def _reasons(pairs: Iterable[tuple[Any, float]]) -> list[dict[str, Any]]:
 
 
 def _prediction(label: Any, probabilities: dict[Any, float]) -> dict[str, Any]:
-    """Return the values of a prediction.
-
-    Keys of JSON are text. If two labels have the same text, such as 1 and "1", all keys are labels
-    in JSON.
-    """
-    keys = list(map(str, probabilities))
-    if len(set(keys)) < len(keys):
-        keys = [json.dumps(name, default=str) for name in probabilities]
+    """Return the values of a prediction."""
+    keys = label_keys(probabilities).values()
     return {
         "label": label if isinstance(label, _SCALARS) else str(label),
         "probability": float(probabilities.get(label, 0.0)),
