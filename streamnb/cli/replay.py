@@ -360,7 +360,7 @@ def _run_sweep(config: Config, as_json: bool, quiet: bool) -> None:
                 f"{rank}", *(printable(_format_value(value)) for value in values), *figures
             )
         console.print(table)
-    print_skipped(results[0].report.skipped[:_MAX_NOTICES] if results else [])
+    print_skipped(results[0].report.skipped if results else [])
     notices = [line for result in results for line in result.report.not_written]
     _print_notices(notices, "{} more files were not written")
     was_interrupted = any(result.report.interrupted for result in results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -134,9 +135,23 @@ def iterate_examples(
 
     `skip_or_stop` gets the errors of messages; `with_envelope` adds dates and recipients.
     """
-    entries = select_entries(labelled_entries(corpus, config, skipped), config)
-    features = stream_features(entries, tokenizer, config.jobs)
+    # Workers read ahead, so each error of the corpus waits until the messages before it are used.
+    label_errors: list[str] = []
+    errors_before: deque[list[str]] = deque()  # for each selected entry
+    failures: list[StreamNBError] = []
+
+    def read_entries() -> Iterator[Entry]:
+        try:
+            for entry in select_entries(labelled_entries(corpus, config, label_errors), config):
+                errors_before.append(label_errors.copy())
+                label_errors.clear()
+                yield entry
+        except StreamNBError as error:
+            failures.append(error)
+
+    features = stream_features(read_entries(), tokenizer, config.jobs)
     for entry, result in interruption.until_interrupted(features):
+        skipped += errors_before.popleft()
         if isinstance(result, StreamNBError):
             skip_or_stop(config, str(result), skipped, entry.name)
             continue
@@ -145,3 +160,7 @@ def iterate_examples(
             date, recipients = message_envelope(entry)
             example = example._replace(date=date, recipients=recipients)
         yield example
+    if not interruption.requested:
+        skipped += label_errors
+        if failures:
+            raise failures[0]

@@ -147,13 +147,13 @@ def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Re
         previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         futures = [pool.submit(_replay_until_stopped, group) for group in single_process]
 
-        def on_sigint(number: int, frame: object) -> None:
+        def stop_runs(*_signal: object) -> None:
             stop.set()  # workers finish their current message; waiting groups are cancelled
             for future in futures:
                 future.cancel()
 
         in_main_thread = threading.current_thread() is threading.main_thread()
-        previous_handler = signal.signal(signal.SIGINT, on_sigint) if in_main_thread else None
+        previous_handler = signal.signal(signal.SIGINT, stop_runs) if in_main_thread else None
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         try:
             for future in futures:
@@ -166,6 +166,9 @@ def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Re
             raise StreamNBError(
                 "a process of the sweep ended unexpectedly; try again with --jobs 1"
             ) from None
+        except StreamNBError:
+            stop_runs()
+            raise
         finally:
             if in_main_thread:
                 signal.signal(signal.SIGINT, previous_handler)

@@ -418,6 +418,27 @@ def test_long_messages_do_not_hold_two_processes_up(tmp_path):
     assert outcome[0] == outcome[1]
 
 
+@pytest.mark.parametrize("on_error", ["skip", "stop"])
+def test_errors_come_in_order_with_any_number_of_processes(tmp_path, on_error):
+    """A worker reads message 20, which has no label, before message 5 fails."""
+    (tmp_path / "data").mkdir()
+    for n in set(range(40)) - {5}:
+        (tmp_path / f"data/{n}").write_text(f"Subject: s{n}\n\nhello {n}\n")
+    lines = [f"{'?' if n in (20, 39) else ('ham', 'spam')[n % 2]} data/{n}\n" for n in range(40)]
+    (tmp_path / "index").write_text("".join(lines))
+    outcome = []
+    for jobs in (1, 2):
+        corpus = {"path": str(tmp_path), "on_error": on_error}
+        settings = build({"corpus": corpus, "model": {"kind": "multinomial"}, "jobs": jobs})
+        try:
+            outcome.append(replay_corpus(settings).skipped)
+        except StreamNBError as error:
+            outcome.append([str(error)])
+    assert outcome[0] == outcome[1]
+    assert len(outcome[0]) == (3 if on_error == "skip" else 1)
+    assert "data/5" in outcome[0][0]
+
+
 def test_feed_can_be_left_early(sample):
     entries = list(open_corpus(sample)) * 20
     source = stream_features(entries, Tokenizer(), 3)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,45 @@ def test_an_error_in_another_process_is_one_line(sample, tmp_path):
     assert status == 5
     assert error.startswith("streamnb: ")
     assert len(error.splitlines()) == 1
+
+
+def test_an_error_stops_the_other_processes(sample, monkeypatch):
+    stop_events, futures = [], []
+
+    class Pool:
+        """The first group fails; the others wait."""
+
+        def __init__(self, *_, initargs, **__):
+            stop_events.extend(initargs)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            assert stop_events[0].is_set()
+            assert all(future.cancelled() for future in futures[1:])
+
+        def submit(self, *_):
+            futures.append(Future())
+            if len(futures) == 1:
+                futures[0].set_exception(CorpusError("no such file"))
+            return futures[-1]
+
+    monkeypatch.setattr("streamnb.replay.sweep.ProcessPoolExecutor", Pool)
+    with pytest.raises(CorpusError, match="no such file"):
+        sweep(config(sample, sweep={"model.kind": ["multinomial", "bernoulli"]}, jobs=2))
+    assert len(futures) == 2
+
+
+def test_a_sweep_says_how_many_messages_are_skipped(tmp_path):
+    rows = [f"t{n} word,{'' if n % 5 == 3 else 'ab'[n % 2]}\n" for n in range(60)]
+    (tmp_path / "x.csv").write_text("text,label\n" + "".join(rows))
+    status, _, error = streamnb_command(
+        "replay", tmp_path / "x.csv", "--on-error", "skip", "--set", "sweep={model.alpha: [1, 2]}"
+    )
+    assert status == 0
+    assert error.count("skipped: ") == 3
+    assert "skipped 9 more messages" in error
 
 
 def test_settings_can_be_listed(sample):
