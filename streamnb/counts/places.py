@@ -126,8 +126,9 @@ def places_within(blocks: Ints, written: Iterable[bytes], fingerprints: Keys) ->
 _AT_ONCE = 20_000  # number of features in one query
 MOST_PLACES = 1 << 48  # larger than any number of places
 _LOOKS = 8  # messages of a transaction to read by place, before all places are read
-# Number of first places to search, per feature of a message. Common features came early: two thirds
-# of a message's features have such places, and single queries would take twice as long.
+# A message of n features is first searched for in the blocks of the first 3 n places. Features are
+# placed as they come, so common ones come first: the blocks have two thirds of the features. Only
+# the others are looked up by feature. Looking up all features takes twice as long.
 _FIRST = 3
 
 
@@ -291,7 +292,8 @@ class Places:
             cached, places = self._place_cache
             if cached is fingerprints:
                 return places
-            indices, is_cached = positions(cached, fingerprints)  # finds few in an unsorted array
+            indices, is_cached = positions(cached, fingerprints)
+            # If `cached` is not sorted, some of its features are missed, and the query finds them.
             if len(cached) and is_cached.all():
                 return places[indices]
         self._place_cache = fingerprints, self._find(fingerprints)
@@ -300,8 +302,9 @@ class Places:
     def features_at(self, places: Ints) -> Keys:
         """Return the features at these places.
 
-        For the first 8 messages of a transaction, the method also reads the counts, because
-        unlearning needs them. For later messages, it reads the features of all places at once.
+        The first 8 calls for a state of the database read the blocks of the places. They cache the
+        counts, too, because unlearning needs them. Later calls use the features of all places,
+        which are read once.
 
         Raises
         ------

@@ -53,12 +53,12 @@ class RunResults:
     positive: str
 
     def outcomes(self) -> Outcomes:
-        """Return the outcome of each message; with two classes they can be ranked.
+        """Return the outcome of each message.
 
-        With more classes, the score is that of the predicted class. There are no losses, because
-        the probability of the true class is unknown after a wrong prediction. Probabilities are
-        computed from the scores. Before two classes are known, the score is 0, and the probability
-        is one half.
+        With two classes, a score is the log-odds of the positive class, and losses are computed
+        from it. A score of 0 is a probability of one half. With more classes, a score is that of
+        the predicted class. There are no losses, because the probability of the true class is
+        unknown after a wrong prediction.
         """
         correct = np.array([a == b for a, b in zip(self.labels, self.predicted, strict=True)])
         classes = set(self.labels) | (set(self.predicted) - {"?"})

@@ -51,7 +51,7 @@ class Counted(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A labelled message with its digest and features, computed before the transaction begins.
+    """A labelled message with its digest and features.
 
     The features are None if the message is already learned with this label.
     """
@@ -154,7 +154,7 @@ def _prepare(
 
 
 def counted_by(mailbox: StoredClassifier, message: bytes) -> Counted:
-    """Return the features of a message and the site's opinion, before a transaction begins."""
+    """Return the features of a message, the site's opinion, and the classifier."""
     site = None if mailbox.base is None else mailbox.base.opinion(message)
     return Counted(mailbox.classifier.count(message), site, mailbox.classifier)
 
@@ -274,7 +274,10 @@ def in_order(
     views: Callable[[Item], Sequence[TokenCounts]],
     act: Callable[[Item], None],
 ) -> None:
-    """Call `act` for each message; buffer the counts in memory while calls only add to them.
+    """Call `act` for each message, in order.
+
+    In a long run of messages that only add counts, the counts are updated in memory. They are
+    written at the end of the run.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ def _do_part(mailbox: Mailbox, act: Callable[[], int]) -> int:
         return dropped
 
     dropped = mailbox.transact(done)
-    pause(min(time.monotonic() - begun, 1.0))  # waiting processes retry every .1 s
+    pause(min(time.monotonic() - begun, 1.0))  # leave other processes as much time
     return dropped
 
 

@@ -400,9 +400,9 @@ class Ledger:
 
     @contextmanager
     def deferring_writes(self) -> Iterator[None]:
-        """Write new rows when the context ends. By then their features have places.
+        """Write new rows when the context ends, because their features have no places before.
 
-        A message can have at most one such row. Until the end, only `label_of` finds it.
+        Each message may get one new row. Until the context ends, only `label_of` finds the row.
         """
         held = self._held = {}
         try:

@@ -55,7 +55,9 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
 
     The messages of one command are one change. The rows of one import are one change, too.
     """
-    first, before = None, math.inf  # the first row of the current change, and the moment before it
+    # Rows come in descending order. Those of the current change are later than `before`, or equal
+    # to `first`.
+    first, before = None, math.inf
     changes = 0
     with mailbox.reading():
         spans = mailbox.ledger.command_spans()

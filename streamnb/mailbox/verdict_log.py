@@ -51,9 +51,9 @@ CREATE TABLE IF NOT EXISTS verdicts(
 """
 _MAX_FIELD_LENGTH = 200  # characters of a sender or subject
 _MAX_WAIT_S = 1.0  # seconds to wait for other writers before a verdict is dropped
-# The age of entries is measured from the latest entry that is older than this share of the maximum
-# age: a day, if that is 30 days. So a clock that is ahead deletes nothing if it is corrected within
-# that time. With twice the share, entries stay two days longer.
+# The age of entries is measured from the latest entry that is older than a grace period. The period
+# is this share of the maximum age: 1 day of 30 days. So a clock that is ahead deletes nothing if it
+# is corrected within the period. Entries stay longer by the period: 2 days with twice the share.
 _GRACE_SHARE = 1 / 30
 _MAX_NAME_BYTES = 1 << 14  # bytes of the names of a message
 

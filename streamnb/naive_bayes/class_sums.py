@@ -28,7 +28,7 @@ class ClassSums(OnlineEstimator):
     zeros
         The row of a new class.
     header
-        The arguments of the subclass, which its states and differences begin with.
+        The numbers at the beginning of each state and difference: the arguments of the subclass.
     """
 
     header_size: ClassVar[int] = 0

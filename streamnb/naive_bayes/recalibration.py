@@ -17,8 +17,6 @@ from streamnb.naive_bayes.online_estimator import (
 )
 from streamnb.scores import best_index
 
-# Updates are multiples of this step, so sums are exact and each update can be undone.
-_STEP = 2.0**-36
 _MAX_LENGTH_BINS = 64  # number of length bins: powers of two up to the longest message
 
 

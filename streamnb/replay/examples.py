@@ -133,7 +133,8 @@ def iterate_examples(
 ) -> Iterator[Example]:
     """Yield an `Example` for each selected message, until the interruption.
 
-    `skip_or_stop` gets the errors of messages; `with_envelope` adds dates and recipients.
+    `skip_or_stop` gets the error of each message that fails. With `with_envelope`, each example has
+    its date and recipients.
     """
     # Workers read ahead, so each error of the corpus waits until the messages before it are used.
     label_errors: list[str] = []

@@ -133,7 +133,7 @@ def proxy(
 
 
 async def _drain(relay: _Relay, closed: asyncio.Future[None], activity: Activity) -> None:
-    """Wait for the end of a connection; longest if the next hop has a message without an answer."""
+    """Wait until a connection ends. Wait longer while a message has no answer of the next hop."""
     if activity.is_opened:
         await asyncio.wait({closed}, timeout=START_S)
     if not activity.is_opened:

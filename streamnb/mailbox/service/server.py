@@ -57,8 +57,9 @@ class Activity:
     is_busy
         Whether the connection processes a message. The server finishes the message before it stops.
     is_opened
-        Whether a client is about to send a message: its connection is new, or it has named
-        recipients. A server that stops waits `START_S` for the message.
+        Whether a client is about to send a message. True for a new connection, for an SMTP command
+        without an answer, and after a milter client has named the sender or a recipient. A server
+        that stops waits `START_S` for the message.
     is_evicted
         Whether the connection must end because other connections wait.
     is_ending
@@ -245,7 +246,8 @@ class _AcceptWatch:
         self._listeners = listeners
         self._monitor = monitor
         self._accepted = [listener.accepted for listener in listeners]
-        self._accepted_at = [time.monotonic()] * len(listeners)  # or no connection waited
+        # latest time at which the listener had accepted a connection, or none waited
+        self._accepted_at = [time.monotonic()] * len(listeners)
 
     def check(self) -> None:
         """Check all listeners, and report to the monitor."""

@@ -21,9 +21,9 @@ class MessageLocation(NamedTuple):
     keyword
         Its keyword, as in `ListedMessage`.
     moved_to
-        The target of streamnb's own move; the inbox, if the server refused a move out of it. For a
-        copy in the folder of a class, that folder. Without a move by streamnb: "" if another
-        program put the message here, None if a person may have put it here.
+        If streamnb moved the message, the target folder. The folder itself, if the message stays
+        there: the server refused the move, or it is a copy in the folder of a class. "" if another
+        program put the message here. None if a person may have put it here.
     first_seen
         Time at which it was first seen here, in seconds since 1970.
     gone_at
