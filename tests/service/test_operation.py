@@ -528,6 +528,10 @@ def test_the_model_of_the_site_gives_verdicts_for_a_damaged_database(
     token = "metrics.token" if users else "ann.db.metrics.token"
     web = Web(http, (tmp_path / token).read_text().strip())
     assert web("GET", "/health")[0] == (200 if users else 503)
+    if not users:
+        owner_web = Web(http, (tmp_path / "ann.db.token").read_text().strip())
+        assert owner_web("POST", "/classify", SPAM % 99)[1]["mark"] == "S"
+        assert owner_web("POST", "/classify?learn=sure", SPAM % 99)[0] == 500
     assert "streamnb_database_fault 1.0" in web("GET", "/metrics")[1]
     if users:
         shutil.copy(trained_db, tmp_path / "copy.db")

@@ -633,10 +633,9 @@ def test_an_internal_error_is_not_reported_as_a_missing_user(tmp_path, monkeypat
     near, far = Request((0, 0), 0), Request((0, 0), 0, user="ann")
     with Mailbox(tmp_path / "db", create=True) as box:
         mailboxes = Mailboxes(box)
-        monkeypatch.setitem(api._PARAMETERS, broken, ("user",))
         for query, status in (("", 500), ("user=ann", 404)):
-            request = SimpleNamespace(query_params=QueryParams(query))
-            assert api._act(mailboxes, broken, request, b"", Monitor())[0] == status
+            request = SimpleNamespace(query_params=QueryParams(query), headers={})
+            assert api._act(mailboxes, api._classify, request, b"", Monitor())[0] == status
         assert isinstance(server._judge(mailboxes, near, b""), KeyError)
         with pytest.raises(NoMailboxError):
             server._judge(mailboxes, far, b"")

@@ -22,10 +22,9 @@ from streamnb.errors import BusyError, StreamNBError, UnexpectedError
 from streamnb.limits import MAX_MESSAGE
 from streamnb.mailbox.digest import digest, of_hex
 from streamnb.mailbox.ledger import HUMAN, PROGRAM, read_label
-from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.mailboxes import Mailboxes, NoMailboxError, learn_if_sure
 from streamnb.mailbox.service.monitor import SECONDS, Monitor
-from streamnb.mailbox.service.response import JudgeOptions, judge
+from streamnb.mailbox.service.response import JudgeOptions
 from streamnb.mailbox.sources import is_binary
 from streamnb.mailbox.status import status
 
@@ -37,7 +36,8 @@ class Change(NamedTuple):
     result: str
 
 
-Action = Callable[[Mailbox, Request, bytes], tuple[Any, Change | None]]
+Answer = tuple[Any, Change | None]
+Action = Callable[[Mailboxes, str | None, Request, bytes], Answer]
 
 
 class RequestError(StreamNBError):
@@ -75,39 +75,44 @@ def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str | None:
     return value
 
 
-def _classify(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
+def _classify(mailboxes: Mailboxes, user: str | None, request: Request, message: bytes) -> Answer:
     reasons = int(_number(request, "reasons", 0, 100) or 0)
     options = JudgeOptions(reasons, _number(request, "threshold", 0.5, 1))
-    response = judge(mailbox, message, options)
+    learns = _one_of(request, "learn", ("sure",)) is not None
+    response = mailboxes.judge(user, message, options)
     change = None
-    if _one_of(request, "learn", ("sure",)):
-        outcome = learn_if_sure(mailbox, message, response)
+    if learns:
+        with mailboxes.borrow(user, writes=True) as mailbox:
+            outcome = learn_if_sure(mailbox, message, response)
         change = outcome and Change(response.label or "", outcome.result)
     return response._asdict(), change
 
 
-def _learn(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
+def _learn(mailboxes: Mailboxes, user: str | None, request: Request, message: bytes) -> Answer:
     labelled_by = _one_of(request, "labelled_by", (HUMAN, PROGRAM)) or HUMAN
     if not message or is_binary(message):
         raise RequestError("the body is not a mail: it is empty or binary")
     feedback = _one_of(request, "feedback", ("all", "errors"))
     label = _label(request)
-    outcome = mailbox.learn(message, label, labelled_by, "http", feedback=feedback)
+    with mailboxes.borrow(user, writes=True) as mailbox:
+        outcome = mailbox.learn(message, label, labelled_by, "http", feedback=feedback)
     return outcome._asdict(), Change(label, outcome.result)
 
 
-def _forget(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
+def _forget(mailboxes: Mailboxes, user: str | None, request: Request, message: bytes) -> Answer:
     hexadecimal = request.query_params.get("digest")
     try:
         key = digest(message) if hexadecimal is None else of_hex(hexadecimal)
     except ValueError:
         raise RequestError("digest: expected 64 hexadecimal digits") from None
-    (outcome,) = mailbox.forget_digests([key])
+    with mailboxes.borrow(user, writes=True) as mailbox:
+        (outcome,) = mailbox.forget_digests([key])
     return outcome._asdict(), Change("", outcome.result)
 
 
-def _status(mailbox: Mailbox, request: Request, message: bytes) -> tuple[Any, Change | None]:
-    return status(mailbox).as_json(), None
+def _status(mailboxes: Mailboxes, user: str | None, request: Request, message: bytes) -> Answer:
+    with mailboxes.borrow(user) as mailbox:
+        return status(mailbox).as_json(), None
 
 
 _WRAPPERS = ("multipart/form-data", "application/json")
@@ -146,10 +151,8 @@ def _act(
             if len(request.query_params.getlist(name)) > 1:
                 raise RequestError(f"{name}: it occurs twice")
         _check_body(request, message)
-        writes = action in (_learn, _forget) or "learn" in request.query_params
         user = mailboxes.addresses.user_of_query(request.query_params.get("user"))
-        with mailboxes.borrow(user, writes=writes) as mailbox:
-            answer, change = action(mailbox, request, message)
+        answer, change = action(mailboxes, user, request, message)
         if change is not None:
             monitor.learned("http", *change, message, user)
         return 200, answer
