@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import smtplib
 import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -296,6 +298,22 @@ def test_a_variable_that_is_misspelt_is_named(serve, trained_db, name):
 def test_other_variables_are_not_taken_for_misspelt_ones(serve, trained_db, name):
     process = serve("--db", trained_db, env={**os.environ, name: "x"}, lines=1)
     assert process.lines[0].startswith("listening on")
+
+
+def test_locked_databases_delay_no_connection_of_a_milter(monkeypatch):
+    """The milter uses the threads of the event loop."""
+    monkeypatch.setattr(server.signal, "getsignal", lambda number: signal.SIG_IGN)
+    barrier = threading.Barrier(64)
+    mailboxes = SimpleNamespace(check_replaced=lambda: None)
+
+    async def main():
+        serving = asyncio.create_task(server._serve(mailboxes, [], print, Monitor()))
+        await asyncio.sleep(0)
+        await asyncio.gather(*(asyncio.to_thread(barrier.wait, 60) for _ in range(64)))
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+    asyncio.run(main())
 
 
 def test_a_restored_file_is_not_stale(tmp_path):
