@@ -37,7 +37,7 @@ class WatchedFile(Generic[T]):
 
     Raises
     ------
-    StreamNBError
+    StreamNBError, OSError
         If the file cannot be read the first time.
     """
 
@@ -72,22 +72,22 @@ class WatchedFile(Generic[T]):
 
         Raises
         ------
-        StreamNBError
+        StreamNBError, OSError
             If the file cannot be read, and the earlier content depends on it.
         """
         with self._lock:
             state = self._current_state()
             if state != self._state:
-                self._state = state
+                self._state = None
                 try:
                     self._content = self._read(self.path)
                     self.is_stale = False
-                except StreamNBError as error:
+                except (StreamNBError, OSError) as error:
                     self.is_stale = True
                     if not self._is_independent(self._content):
-                        self._state = None
                         raise
                     self._warn(f"the earlier content is used: {error}")
+                self._state = state
             return self._content
 
 

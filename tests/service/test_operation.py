@@ -327,6 +327,26 @@ def test_a_restored_file_is_not_stale(tmp_path):
     assert (watched.content, watched.is_stale) == ("first", False)
 
 
+def test_a_file_that_cannot_be_read_is_stale(tmp_path):
+    def read(path):
+        if errors:
+            raise errors.pop()
+        return Path(path).read_text()
+
+    path, warnings, errors = tmp_path / "file", [], []
+    path.write_text("first")
+    watched = WatchedFile(str(path), read, warnings.append)
+    path.write_text("the second")
+    errors += [OSError("Input/output error")]
+    assert (watched.content, watched.content, watched.is_stale) == ("first", "first", True)
+    assert warnings == ["the earlier content is used: Input/output error"]
+    path.write_text("the third one")
+    errors += [MemoryError()]
+    with pytest.raises(MemoryError):
+        _ = watched.content
+    assert (watched.content, watched.is_stale) == ("the third one", False)
+
+
 def read_text(path):
     with convert_os_errors(ConfigError, f"{path}: cannot be read"), open(path) as file:
         return file.read()

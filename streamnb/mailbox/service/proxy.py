@@ -14,6 +14,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -173,7 +174,7 @@ class _Relay:
         self._recipient_options: dict[str, Sequence[str]] = {}
         self._sender = ""
         self._handing: asyncio.Task[list[str]] | None = None
-        self._unrecorded: list[tuple[str | None, bytes, Response, str]] = []
+        self._unrecorded: deque[tuple[str | None, bytes, Response, str]] = deque()
         self._record_lock = threading.Lock()
         self._recording: asyncio.Task[None] | None = None
 
@@ -430,10 +431,9 @@ class _Relay:
         `close` waits here for a thread that still records, because the databases close next.
         """
         with self._record_lock:
-            unrecorded, self._unrecorded = self._unrecorded, []
-            for user, message, response, place in unrecorded:
+            while self._unrecorded:  # another thread can append to it
                 try:
-                    self.mailboxes.record(user, message, response, place)
+                    self.mailboxes.record(*self._unrecorded.popleft())
                 except Exception as error:  # the message is answered, so the connection continues
                     self.monitor.warn(f"the verdict was not stored: {error!s:.300}")
 
