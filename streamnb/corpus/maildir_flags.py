@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-# File systems without ":" in names get ";" or "!" from some mail programs.
-_SEPARATOR = re.compile(r"[:;!]2,")
+# Some file systems have no ":" in names. Mail programs then write ";", "!" or "%3A", and shares of
+# Windows (CIFS) a private character of Unicode.
+_SEPARATOR = re.compile("(?:[:;!\uf022\uf03a]|%3A)2,", re.IGNORECASE)
 
 
 def split_maildir_flags(name: str) -> tuple[str, str, str]:

@@ -188,7 +188,9 @@ def test_a_folder_without_an_inbox_is_refused(tmp_path):
         MaildirAccount(tmp_path / "Mail")
 
 
-@pytest.mark.parametrize("separator", [":2,", ";2,", "!2,"])
+@pytest.mark.parametrize(
+    "separator", [":2,", ";2,", "!2,", "%3A2,", "%3a2,", "\uf03a2,", "\uf0222,"]
+)
 def test_flags_are_read_after_each_separator(tmp_path, separator):
     assert split_maildir_flags(f"1.host{separator}ST") == ("1.host", separator, "ST")
     home = UserMaildir(tmp_path / "m")
