@@ -451,6 +451,23 @@ def test_folders_are_listed_in_any_spelling(server, line, name):
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        '() "/" ' + '("A" ' * 1000,
+        '() "/" ' + '("A" ' * 180_000,
+        '() "' + '" ' * 4000,
+        "(" * 100_000,
+    ],
+    ids=["nested", "long", "quotes", "open"],
+)
+def test_a_hostile_answer_to_list_hides_no_folder(server, line):
+    server.list_lines = ['* LIST () "/" INBOX', f"* LIST {line}", '* LIST () "/" Junk']
+    with closing(server.account()) as account:
+        names = account.folder_names()
+    assert (names[0], names[-1]) == ("INBOX", "Junk")
+
+
+@pytest.mark.parametrize(
     "lines", [lambda uids: uids, lambda uids: ["", *uids], lambda uids: [f"  {'  '.join(uids)} "]]
 )
 def test_searches_are_read_in_any_shape(server, lines):

@@ -13,6 +13,7 @@ import imapclient
 _FOLDER = re.compile(
     rb' *(?:\(([^)]*)\)|NIL) +(?:"(.*?)"|NIL) +(.+?)(?: \("[A-Z-]+" .*\))?', re.I | re.S
 )
+_MAX_LINE = 8192  # bytes; the time of the pattern is quadratic
 
 
 class TolerantClient(imapclient.IMAPClient):  # type: ignore[misc]
@@ -31,9 +32,10 @@ class TolerantClient(imapclient.IMAPClient):  # type: ignore[misc]
                 is_sound = len(parsed) < 2 and all(
                     None not in (flags, name) for flags, _, name in parsed
                 )
-            except (ValueError, TypeError, imapclient.exceptions.IMAPClientError):
+            except (ValueError, TypeError, RecursionError, imapclient.exceptions.IMAPClientError):
                 is_sound = False
-            match = _FOLDER.fullmatch(line) if isinstance(line, bytes) and not is_sound else None
+            is_readable = isinstance(line, bytes) and len(line) <= _MAX_LINE and not is_sound
+            match = _FOLDER.fullmatch(line) if is_readable else None
             if match is not None:
                 name = match[3][1:-1] if match[3][:1] == b'"' == match[3][-1:] else match[3]
                 parsed = [((match[1] or b"").split(), match[2], re.sub(rb"\\(.)", rb"\1", name))]
