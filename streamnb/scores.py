@@ -44,7 +44,7 @@ def best_label(scores: Mapping[LabelT, float]) -> LabelT | None:
 
 
 def label_keys(labels: Iterable[LabelT]) -> dict[LabelT, str]:
-    """Return the text of each label; if two have the same text, such as 1 and "1", all in JSON."""
+    """Return the text of each label. If two have the same text, such as 1 and "1": all in JSON."""
     keys = {label: str(label) for label in labels}
     if len(set(keys.values())) < len(keys):
         keys = {label: json.dumps(label, default=str) for label in keys}

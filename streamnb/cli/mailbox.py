@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -241,7 +240,7 @@ def _mix_sources(
     labelled_sources: dict[str, list[str]], binary: bool
 ) -> Iterator[tuple[str, SourceMessage]]:
     """Yield the messages of all classes, mixed in proportion to their numbers."""
-    from streamnb.mailbox.sources import messages, mixed
+    from streamnb.mailbox.sources import is_pipe, messages, mixed
 
     sizes = dict.fromkeys(labelled_sources, 1)
     if len(labelled_sources) > 1:
@@ -251,7 +250,7 @@ def _mix_sources(
             countable = [
                 name
                 for name in names
-                if name != "-" and not is_imap_url(name) and not Path(name).is_fifo()
+                if name != "-" and not is_imap_url(name) and not is_pipe(name)
             ]
             sizes[label] = sum(1 for name in countable for _ in messages(name))
         largest = max(sizes.values())

@@ -181,7 +181,8 @@ def run_and_print(
     print_skipped(report.skipped)
     confusion = report.summary.confusion
     options.notify_similar_labels(chain(confusion, *confusion.values()))
-    if report.learned >= _MIN_SORTED * len(confusion) > report.summary.label_changes * _MIN_SORTED:
+    fewest = min((sum(row.values()) for row in confusion.values()), default=0)
+    if report.learned and fewest >= _MIN_SORTED and report.summary.label_changes < len(confusion):
         options.notify(
             "the corpus is sorted by class, so the figures are too good; use --order shuffled:1"
         )

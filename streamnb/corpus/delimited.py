@@ -34,6 +34,8 @@ from streamnb.errors import CorpusError, printable
 MAX_FIELD = 1 << 20  # maximum number of characters read of a text
 MAX_LABEL = 64  # maximum characters of a label in the detection of tab-separated lines
 HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
+_SECONDS = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?")
+_MAX_DATE = 40  # characters of a date
 MAX_SECONDS = 1e11  # the year 5138; milliseconds since 1970 are above it from 1973 on
 MIN_ROWS = 5  # minimum number of rows for conclusions about a column
 MAX_NAME_WORDS = 4  # maximum number of words in an unknown column name
@@ -156,7 +158,9 @@ def _read_date(cell: str) -> float | None:
 
     Eight digits are a year, a month and a day.
     """
-    if is_number_text(cell) and not (len(cell) == 8 and cell.isdecimal()):
+    if len(cell) > _MAX_DATE:
+        return None
+    if _SECONDS.fullmatch(cell) and not (len(cell) == 8 and cell.isdecimal()):
         return float(cell) if abs(float(cell)) < MAX_SECONDS else None
     try:
         date = datetime.fromisoformat(cell)

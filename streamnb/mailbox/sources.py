@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from heapq import merge
@@ -121,7 +122,7 @@ def messages(source: str) -> Iterator[SourceMessage]:
         yield from _file(path)
     elif source == "-":
         yield from _standard_input()
-    elif path.is_fifo():
+    elif is_pipe(source):
         yield from _messages_of_pipe(source)
     else:
         try:
@@ -280,6 +281,14 @@ def _has_mbox(path: Path, items: Mapping[str, bool]) -> bool:
         if isinstance(head, bytes) and is_mbox(head):
             return True
     return False
+
+
+def is_pipe(name: str) -> bool:
+    """Return whether a name is that of a pipe; False if it cannot be looked up."""
+    try:
+        return stat.S_ISFIFO(os.stat(name).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _file(path: Path, follow: bool = True) -> Iterator[SourceMessage]:

@@ -89,11 +89,6 @@ class Report:
     not_written: list[str] = field(default_factory=list)
 
     @property
-    def is_doubtful(self) -> bool:
-        """True if the run was interrupted or its figures are meaningless."""
-        return self.interrupted or self.problem is not None
-
-    @property
     def messages_per_second(self) -> float:
         """Messages classified or learned per second, whichever is more."""
         return max(self.summary.messages, self.learned) / self.seconds if self.seconds else 0.0
@@ -148,9 +143,10 @@ def replay_corpus(config: Config, on_step: OnStep | None = None) -> Report:
     >>> from streamnb.replay import replay_corpus
     >>> report = replay_corpus(build({"corpus": {"path": "corpora/sample"}}))  # doctest: +SKIP
     """
-    report = replay_models([config], on_step)[0]
+    report = replay_models([config], on_step, keep_earlier=True)[0]
     if report.problem is not None:
-        raise report.problem
+        notes = "".join(f"; {note}" for note in report.not_written)
+        raise type(report.problem)(f"{report.problem}{notes}")
     return report
 
 
@@ -158,6 +154,7 @@ def replay_models(
     configs: list[Config],
     on_step: OnStep | None = None,
     should_stop: Callable[[], bool] = bool,
+    keep_earlier: bool = False,
 ) -> list[Report]:
     """Replay a corpus once for several models; messages are read and tokenised once for all.
 
@@ -169,12 +166,13 @@ def replay_models(
         As for `replay_corpus`, called with the figures of the first model.
     should_stop
         Called between messages; returning True stops the replay, as Ctrl-C does.
+    keep_earlier
+        Whether meaningless figures, too, do not replace the results of an earlier run.
 
     Returns
     -------
     list of Report
-        One for each configuration. Meaningless figures are reported in `Report.problem`; they do
-        not replace earlier ones.
+        One for each configuration. Meaningless figures are reported in `Report.problem`.
     """
     config = configs[0]
     corpus = open_configured_corpus(config)
@@ -206,7 +204,8 @@ def replay_models(
                 labels, report = run.classifier.labels, run.record.report
                 report.problem = _find_problem(corpus, run.config, report, labels)
         for run in runs:
-            run.write()
+            is_doubtful = keep_earlier and run.record.report.problem is not None
+            run.write(interruption.requested or is_doubtful)
     return [run.record.report for run in runs]
 
 
@@ -264,14 +263,14 @@ class RunRecord:
             self.files.write_checkpoint(metrics.checkpoint())
         report.summary = metrics.summary(intervals)
 
-    def write(self, classifier: Classifier) -> None:
-        """Write the result files. An interrupted or meaningless run replaces no earlier files."""
+    def write(self, classifier: Classifier, keep_earlier: bool) -> None:
+        """Write the result files; with `keep_earlier`, only if there are no earlier ones."""
         report = self.report
         report.features = classifier.features
         report.peak_memory_bytes = peak_memory()
         if report.interrupted and not self.metrics.messages and not report.learned:
             self.files.discard()
-        elif report.is_doubtful and self.files.has_earlier_results:
+        elif keep_earlier and self.files.has_earlier_results:
             report.not_written.append(f"{self.files.folder}: the earlier results are not changed")
         else:
             tokens = {} if self.files.folder is None else top_tokens(classifier)
@@ -334,16 +333,14 @@ class _ModelRun:
         learned = self._trainer.prequential.labels_learned
         self.record.summarize("replay", learned, seconds, interrupted, intervals)
 
-    def write(self) -> None:
-        """Write the model and the result files."""
+    def write(self, keep_earlier: bool) -> None:
+        """Write the model and the result files; with `keep_earlier`, replace none."""
         path = self.config.output.model
-        if path is not None and self.record.report.is_doubtful and os.path.exists(path):
-            self.record.report.not_written.append(
-                f"{path}: the model was not written because the replay was interrupted"
-            )
+        if path is not None and keep_earlier and os.path.exists(path):
+            self.record.report.not_written.append(f"{path}: the earlier model is not changed")
         elif path is not None:
             self.classifier.save(path)
-        self.record.write(self.classifier)
+        self.record.write(self.classifier, keep_earlier)
 
 
 def _without_unused_names(config: Config) -> Config:
@@ -470,7 +467,7 @@ def evaluate_model(
         error = positive_error(config, list(record.report.summary.classes))
         if error is not None:
             raise error
-        record.write(classifier)
+        record.write(classifier, record.report.interrupted)
     return record.report
 
 

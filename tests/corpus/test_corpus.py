@@ -393,7 +393,13 @@ def test_a_column_of_dates_orders_a_table(tmp_path, name):
     assert [entry.date for entry in entries] == [*(midnight + s for s in offsets), None]
 
 
-@pytest.mark.parametrize("cell", ["yesterday", "1767225600000", "2026-13-01", "01/02/2026"])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "yesterday", "1767225600000", "2026-13-01", "01/02/2026", "1_000", "inf", "9" * 50,
+        "２０２６０１０１０", "1e999",
+    ],
+)  # fmt: skip
 def test_a_cell_that_is_not_a_date_is_refused(tmp_path, cell):
     write(tmp_path, {"t.csv": f"label,text,sent\nx,a,2026-01-02\ny,b,{cell}\n"})
     problems = [entry.problem for entry in open_corpus(tmp_path / "t.csv", date_column="sent")]

@@ -266,7 +266,7 @@ def test_ctrl_c_leaves_earlier_results_and_models_alone(sample, tmp_path):
     error = interrupt(sample, *options, "--plot", plot)
     assert {name: (run / name).read_bytes() for name in before} == before
     assert (model.read_bytes(), plot.read_text()) == (saved, "earlier")
-    assert "model.snb: the model was not written because the replay was interrupted" in error
+    assert "model.snb: the earlier model is not changed" in error
     assert "run: the earlier results are not changed" in error
     interrupt(sample, "--out", tmp_path / "none", after=0)
     assert not (tmp_path / "none").exists()
@@ -621,6 +621,7 @@ def test_a_replay_with_an_error_does_not_replace_earlier_results(sample, tmp_pat
     before = {path: path.read_bytes() for path in (model, *run.iterdir())}
     status, _, error = streamnb_command(*command, "--set", "evaluate.positive=none")
     assert (status, error.startswith("streamnb: evaluate.positive")) == (2, True)
+    assert f"{model}: the earlier model is not changed; {run}: the earlier results" in error
     assert {path: path.read_bytes() for path in before} == before
     (run / "tokens.json").unlink()
     (run / "tokens.json").mkdir()
@@ -918,7 +919,10 @@ def test_an_error_names_the_class_that_a_prior_omits(sample):
         assert "model.prior: no message is of class 'spma'; there are " in error
 
 
-@pytest.mark.parametrize(("labels", "is_sorted"), [("a" * 12 + "b" * 9, True), ("ab" * 12, False)])
+@pytest.mark.parametrize(
+    ("labels", "is_sorted"),
+    [("a" * 12 + "b" * 11, True), ("ab" * 12, False), ("a" * 30 + "b", False)],
+)
 def test_a_corpus_that_is_sorted_by_class_is_named(tmp_path, labels, is_sorted):
     rows = "".join(f"{label},text{i} of {label}\n" for i, label in enumerate(labels))
     (tmp_path / "t.csv").write_text("label,text\n" + rows)

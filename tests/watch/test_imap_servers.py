@@ -343,6 +343,33 @@ def test_a_move_that_leaves_the_original_is_reported_once(server, tmp_path, copi
         account.close()
 
 
+@pytest.mark.parametrize(
+    ("target", "label"), [("Work", ("work", "human", "watch Work")), ("Junk", None)]
+)
+def test_a_move_by_a_person_after_a_move_that_failed_is_learned(server, tmp_path, target, label):
+    """In the target of streamnb's own move, a copy can appear late. So it teaches nothing."""
+    server.capabilities += " MOVE"
+    server.left_by_move = "without a copy"
+    server.folders["Work"] = {}
+    spam = mail(9).replace(b"hello", b"cheap pills buy now")
+    with Mailbox(tmp_path / "mail.db") as mailbox, closing(server.account()) as account:
+        for number in range(70):
+            mailbox.learn(spam.replace(b"9@x", b"%d@x" % (100 + number)), "spam")
+            mailbox.learn(mail(300 + number), "ham")
+            mailbox.learn(mail(500 + number).replace(b"hello", b"report meeting"), "work")
+        rules = FolderPlan("INBOX", {"Junk": "spam", "Work": "work"}, move=True)
+        watcher = Watcher(mailbox, account, rules, [].append)
+        watcher.scan()
+        server.folders["INBOX"][9] = ["", spam]
+        watcher.scan()
+        watcher.scan()
+        server.folders[target][1] = server.folders["INBOX"].pop(9)
+        for number in range(30, 33):
+            server.folders["INBOX"][number] = ["", mail(number)]
+            watcher.scan()
+        assert mailbox.label_of(digest(spam)) == label
+
+
 def test_a_server_that_refuses_all_messages_is_an_error(server, watch):
     """It may be overloaded."""
     server.refused_uids = {2, 5}

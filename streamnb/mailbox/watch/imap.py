@@ -279,9 +279,11 @@ class ImapAccount:
                     listed.append(stored)
                 if rb"\junk" in attributes:
                     junk.append(stored)
+        names = names_by_text(folders)
         self._stored_names = {
-            _decode_utf8(text) if text == stored else text: stored
-            for text, stored in names_by_text(folders).items()
+            # two folders can have one name, in modified UTF-7 and in 8-bit characters
+            text if text != stored or _decode_utf8(text) in names else _decode_utf8(text): stored
+            for text, stored in names.items()
         }
         self._spam_folders = [text for text, name in self._stored_names.items() if name in junk]
         self._delimiters = {
@@ -400,7 +402,7 @@ class ImapAccount:
         """Return whether the server gives items of the newest message not in `refused`."""
         newest = max(set(self._all_uids()) - set(refused), default=None)
         try:
-            return newest is not None and bool(self._client.fetch([newest], items))
+            return newest is not None and newest in self._client.fetch([newest], items)
         except _unreadable():
             return False
 
@@ -493,7 +495,7 @@ class ImapAccount:
         with self._connected():
             self._select(folder, writable=True)
             uids = self._valid_uids([uid])
-            if not uids or not self._client.fetch(uids, ["UID"]):
+            if not uids or uids[0] not in self._client.fetch(uids, ["UID"]):
                 return False
             with contextlib.suppress(Exception):  # some servers refuse keywords
                 if junk:
@@ -502,7 +504,7 @@ class ImapAccount:
                 if self._client.has_capability("MOVE"):
                     self._client.move(uids, self._stored_name(target))
                     self._client.select_folder(self._stored_name(folder), readonly=True)
-                    if self._client.fetch(uids, ["UID"]):
+                    if uids[0] in self._client.fetch(uids, ["UID"]):
                         raise MailCopyError(
                             f"{self.name}: the server reported a move of {folder}/{uid} to "
                             f"{target}, but the message is still in {folder}"

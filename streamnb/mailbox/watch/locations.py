@@ -11,6 +11,9 @@ from streamnb.transactions import Transactions
 _KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
 
 
+FAILED_MOVE = "\x01"  # no folder of a server has this character in its name
+
+
 class MessageLocation(NamedTuple):
     """The last seen location of a message: a row of the table `watched`.
 
@@ -22,8 +25,9 @@ class MessageLocation(NamedTuple):
         Its keyword, as in `ListedMessage`.
     moved_to
         If streamnb moved the message, the target folder. The folder itself, if the message stays
-        there: the server refused the move, or it is a copy in the folder of a class. "" if another
-        program put the message here. None if a person may have put it here.
+        there: the server refused the move, or it is a copy in the folder of a class. `FAILED_MOVE`
+        and the target, if the server reported the move and left the message. "" if another program
+        put the message here. None if a person may have put it here.
     first_seen
         Time at which it was first seen here, in seconds since 1970.
     gone_at

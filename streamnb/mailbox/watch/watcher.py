@@ -32,7 +32,7 @@ from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.service.response import Response, judge
 from streamnb.mailbox.verdict_log import VerdictLog
 from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD, Account, ListedMessage
-from streamnb.mailbox.watch.locations import LocationTable, MessageLocation
+from streamnb.mailbox.watch.locations import FAILED_MOVE, LocationTable, MessageLocation
 from streamnb.mailbox.watch.plan import FolderPlan, sender_address
 
 _AWAY_S = 86400.0  # seconds from the assumed last scan to the start, if no scan is stored
@@ -301,7 +301,11 @@ class Watcher:
         old_keyword, location = location.keyword, location._replace(keyword=listed.keyword)
         if location.folder == self.plan.inbox:
             self._copies.discard(uid)  # another watcher has handled it
-        is_interrupted = location.folder == self.plan.inbox and bool(location.moved_to)
+        is_interrupted = (
+            location.folder == self.plan.inbox
+            and bool(location.moved_to)
+            and not str(location.moved_to).startswith(FAILED_MOVE)
+        )
         if is_interrupted:
             location = location._replace(moved_to=None)
         # a person can mark the message before its move is retried
@@ -349,7 +353,11 @@ class Watcher:
         if location.folder in self.plan.folders:
             self._enter_class_folder(location, previous)
         elif previous is not None and is_moved and previous.folder == location.folder:
-            if previous.moved_to in (None, location.folder) or location.folder != self.plan.inbox:
+            if (
+                location.folder != self.plan.inbox
+                or previous.moved_to in (None, location.folder)
+                or str(previous.moved_to).startswith(FAILED_MOVE)
+            ):
                 # Only the uid is new.
                 self._store(
                     location._replace(moved_to=previous.moved_to, first_seen=previous.first_seen),
@@ -472,7 +480,8 @@ class Watcher:
             # It was moved after its old folder was listed and before this folder was listed.
             previous = previous._replace(gone_at=self._now())
             is_copy = False
-        is_ours = previous.folder == self.plan.inbox and previous.moved_to in ("", location.folder)
+        own_moves = ("", location.folder, FAILED_MOVE + location.folder)
+        is_ours = previous.folder == self.plan.inbox and previous.moved_to in own_moves
         if self._class_folder(previous.folder) == location.folder:
             self._store(location._replace(moved_to=previous.moved_to), previous)
         elif is_ours:
@@ -580,7 +589,7 @@ class Watcher:
             is_moved = self.account.move_message(location.folder, location.uid, target, junk)
         except MailCopyError:
             # A copy may be in the target, and a second attempt would make another one.
-            self._store(location._replace(moved_to=""))
+            self._store(location._replace(moved_to=FAILED_MOVE + target))
             raise
         except (MailRefusedError, OutputError):
             # The next scan of any watcher retries the move.
