@@ -396,7 +396,7 @@ def test_a_column_of_dates_orders_a_table(tmp_path, name):
 @pytest.mark.parametrize(
     "cell",
     [
-        "yesterday", "1767225600000", "2026-13-01", "01/02/2026", "1_000", "inf", "9" * 50,
+        "yesterday", "1767225600000", "2026-13-01", "01/02/2026", "1_000", "inf",
         "２０２６０１０１０", "1e999",
     ],
 )  # fmt: skip
