@@ -164,6 +164,14 @@ def test_learn_reads_a_pipe_once(sample, tmp_path):
         assert len(list(mailbox.ledger.rows())) == 3
 
 
+def test_a_source_that_cannot_be_looked_up_hides_no_other(sample, tmp_path):
+    classes = [f"spam={sample}/data/005.eml", f"ham={sample}/data/001.eml", f"ham={'a' * 300}"]
+    status, out, error = streamnb_command("learn", *classes, "--db", tmp_path / "db")
+    assert (status, error.count("\n")) == (3, 1)
+    assert "cannot be read: file name too long" in error
+    assert " 2 learned" in out
+
+
 def test_learn_does_not_take_a_second_class_for_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("junk", "inbox", "ham"):
