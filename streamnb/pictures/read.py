@@ -118,8 +118,8 @@ def read_folder(folder: str) -> ReadRun | dict[str, Any]:
     correct = sum(map(str.__eq__, run.labels, run.predicted))
     if confusion and counted != (len(run.labels), correct):
         raise CorpusError(
-            f"{path}: results.txt has {correct:,} correct predictions of {len(run.labels):,}, and "
-            f"summary.json {counted[1]:,} of {counted[0]:,}; one was changed, so replay again"
+            f"{path / 'summary.json'}: {counted[1]:,} of {counted[0]:,} predictions are correct, "
+            f"and in results.txt {correct:,} of {len(run.labels):,}; one was changed: replay again"
         )
     tokens = _read(path / "tokens.json", _Tokens, {})
     top_tokens = {

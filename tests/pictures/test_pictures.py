@@ -360,7 +360,8 @@ def test_results_and_summary_of_different_runs_are_refused(runs, tmp_path):
             "report", tmp_path / "run", "-o", tmp_path / "page.html"
         )
         assert (status, error.count("\n")) == (3, 1)
-        assert "and summary.json" in error
+        assert "summary.json: " in error
+        assert "and in results.txt" in error
 
 
 @pytest.mark.parametrize("number", range(7))
