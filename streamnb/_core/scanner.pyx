@@ -638,10 +638,10 @@ cdef class Scanner:
         cdef bytes value, name
         cdef uint8_t[MAX_PREFIX + 16] padded
         cdef Py_ssize_t prefix_size
-        cdef PyObject *known
+        cdef PyObject *cached
         for name, value in fields:
-            known = PyDict_GetItemWithError(prefixes, name)
-            prefix = prefix_of(name) if known == NULL else <object> known
+            cached = PyDict_GetItemWithError(prefixes, name)
+            prefix = prefix_of(name) if cached == NULL else <object> cached
             if prefix is None:
                 continue
             if self.by_character or is_encoded(value):

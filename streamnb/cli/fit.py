@@ -26,7 +26,7 @@ from streamnb.errors import ConfigError, message_count, printable
     "--order",
     metavar="ORDER",
     help="Order of the messages: indexed (as stored), name, date, shuffled or shuffled:SEED. "
-    "Default: --skip and --limit select as stored, and the selection is learned shuffled.",
+    "Default: --skip and --limit select messages as stored, and these are learned shuffled.",
 )
 @click.option("--jobs", type=options.WholeRange(1, 256), metavar="N", help="Use N processes.")
 @options.on_error_option

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _MAX_NOTICES = 3  # maximum number of similar notices to print
-_MIN_SORTED = 10  # messages of each class from which one run of each class is no chance
+_MIN_SORTED = 10  # minimum size of the rarest class for the notice about a sorted corpus
 _INTERRUPTED = "interrupted: the figures cover the messages read so far"
 
 

@@ -55,8 +55,8 @@ def last_learned(mailbox: StoredClassifier, many: int = 1) -> float | None:
 
     The messages of one command are one change. The rows of one import are one change, too.
     """
-    # Rows come in descending order. Those of the current change are later than `before`, or equal
-    # to `first`.
+    # Rows come in descending order. The current change has the row `first` and all rows later than
+    # `before`.
     first, before = None, math.inf
     changes = 0
     with mailbox.reading():

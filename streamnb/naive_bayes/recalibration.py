@@ -196,7 +196,8 @@ class Recalibration:
         self.rate = rate
         self.n_views = n_views
         self.shared: CalibrationWeights = CalibrationWeights.constant(n_views, 1.0 / n_views)
-        self.by_length: dict[Any, CalibrationWeights] = {}  # no key is None
+        # Keys are int. Any lets `get` take None, which is no key.
+        self.by_length: dict[Any, CalibrationWeights] = {}
 
     def intercept(self, class_index: int, length_bin: int | None = None) -> float:
         """Return the intercept of a class for messages of a length bin."""

@@ -70,8 +70,8 @@ class GaussianNB(NormalParameters, PriorParameter, TabularNB):
     >>> for y, people in [("male", male), ("female", female)]:
     ...     for height, weight, shoe in people:
     ...         model.learn_one({"height": height, "weight": weight, "shoe": shoe}, y)
-    >>> known = model.feature_moments("male", "height")
-    >>> known.weight, known.mean, round(known.variance, 4)
+    >>> moments = model.feature_moments("male", "height")
+    >>> moments.weight, moments.mean, round(moments.variance, 4)
     (4.0, 5.855, 0.035)
     >>> jll = model.joint_log_likelihood({"height": 6, "weight": 130, "shoe": 8})
     >>> f"{exp(jll['male']):.4g} {exp(jll['female']):.4g}"

@@ -9,9 +9,8 @@ from streamnb.mailbox.watch.account import UNKNOWN_KEYWORD
 from streamnb.transactions import Transactions
 
 _KEPT_S = 90 * 86400.0  # seconds after which the row of a message in no folder is deleted
-
-
-FAILED_MOVE = "\x01"  # no folder of a server has this character in its name
+# Precedes the target of a failed move. No folder of a server has this character in its name.
+FAILED_MOVE = "\x01"
 
 
 class MessageLocation(NamedTuple):
@@ -41,6 +40,11 @@ class MessageLocation(NamedTuple):
     moved_to: str | None
     first_seen: float
     gone_at: float | None
+
+    @property
+    def is_left_behind(self) -> bool:
+        """True if the server reported a move of the message, and left it."""
+        return self.moved_to is not None and self.moved_to.startswith(FAILED_MOVE)
 
 
 def _encode_moved_to(moved_to: str | None) -> str:

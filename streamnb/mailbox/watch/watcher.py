@@ -304,7 +304,7 @@ class Watcher:
         is_interrupted = (
             location.folder == self.plan.inbox
             and bool(location.moved_to)
-            and not str(location.moved_to).startswith(FAILED_MOVE)
+            and not location.is_left_behind
         )
         if is_interrupted:
             location = location._replace(moved_to=None)
@@ -356,7 +356,7 @@ class Watcher:
             if (
                 location.folder != self.plan.inbox
                 or previous.moved_to in (None, location.folder)
-                or str(previous.moved_to).startswith(FAILED_MOVE)
+                or previous.is_left_behind
             ):
                 # Only the uid is new.
                 self._store(
