@@ -181,15 +181,24 @@ class LevelCounts(Statistics):
 
     def codes(self, rows: Levels) -> tuple[Ints, Ints]:
         """Return the indices of features (d,) and of levels (n, d); < 0 if missing or unseen."""
-        places = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
-        numbers: list[int] = []  # of each column: MISSING, and then its levels
+        features, level_codes, starts = self._level_codes(rows)
+        return features, level_codes[rows.places + starts]
+
+    def _level_codes(self, rows: Levels) -> tuple[Ints, Ints, Ints]:
+        """Return features (d,), codes of MISSING and of all levels (B,), starts of columns (d,).
+
+        The code of a cell is `codes[place + start]`.
+        """
+        features = np.array([self.features.get(name, -1) for name in rows.names], dtype=np.int64)
+        codes: list[int] = []
         starts = []
-        for place, levels in zip(places.tolist(), rows.levels, strict=True):
-            level_ids, default = (self.level_ids[place], UNSEEN) if place >= 0 else ({}, MISSING)
-            starts.append(len(numbers) - MISSING)
-            numbers += [MISSING, *(level_ids.get(level, default) for level in levels)]
-        starts_array = np.array(starts, dtype=np.int64)
-        return places, np.array(numbers, dtype=np.int64)[rows.places + starts_array]
+        for feature, levels in zip(features.tolist(), rows.levels, strict=True):
+            level_ids, default = (
+                (self.level_ids[feature], UNSEEN) if feature >= 0 else ({}, MISSING)
+            )
+            starts.append(len(codes) - MISSING)
+            codes += [MISSING, *(level_ids.get(level, default) for level in levels)]
+        return features, np.array(codes, dtype=np.int64), np.array(starts, dtype=np.int64)
 
     def enter(self, rows: Levels) -> None:
         """Assign indices to new features and levels."""
@@ -327,16 +336,38 @@ class LevelCounts(Statistics):
         L is the number of levels of the feature, and n_k the weight of the examples of the class
         with the feature. If n_k is 0, all levels have the same probability.
         """
-        features, codes = self.codes(rows)
-        n, d, classes = *codes.shape, self._counts.shape[1]
+        logs, is_valid, cells = self._level_logs(rows, alpha, smooth_unseen)
+        return logs[cells], is_valid[cells]
+
+    def log_likelihoods(self, rows: Levels, alpha: float, smooth_unseen: bool) -> Floats:
+        """Return the sum of `logs` over valid features (n, K), independent of their order."""
+        logs, is_valid, cells = self._level_logs(rows, alpha, smooth_unseen)
+        n, d = cells.shape
+        impossible = np.isneginf(logs)
+        starts, amounts = np.arange(0, n * d + 1, d) if d else np.zeros(n + 1, int), np.ones(n * d)
+        values = np.where(impossible, 0.0, logs)
+        sums, _, _ = _core.row_sums(starts, cells.ravel(), amounts, values, is_valid.view(np.uint8))
+        impossible &= is_valid[:, None]
+        if impossible.any():
+            sums[impossible[cells].any(axis=1)] = -np.inf
+        return sums
+
+    def _level_logs(
+        self, rows: Levels, alpha: float, smooth_unseen: bool
+    ) -> tuple[Floats, Bools, Ints]:
+        """Return the logs of all levels (B, K), their validity (B,), and the index of each cell."""
+        features, codes, starts = self._level_codes(rows)
+        feature_of = np.repeat(features, np.diff(starts, append=len(codes) - MISSING))
+        cells = rows.places + starts
         if not self._size:
-            return np.zeros((n, d, classes)), np.zeros((n, d), bool)
-        cells = np.where((codes >= 0)[:, :, None], self._counts[np.maximum(codes, 0)], 0.0)
-        valid = (codes != MISSING) & (features >= 0) & (self.alive[features] > 0)
+            return np.zeros((len(codes), self._classes)), np.zeros(len(codes), bool), cells
+        counts = np.where((codes >= 0)[:, None], self._counts[np.maximum(codes, 0)], 0.0)
+        is_valid = (codes != MISSING) & (feature_of >= 0) & (self.alive[feature_of] > 0)
         if not smooth_unseen:  # a level with count 0 counts as never learned
-            valid &= cells.any(axis=2)
-        levels = self.alive[features, None].astype(np.float64)
-        return log_probabilities(cells, self.feature_weights[features], alpha, levels), valid
+            is_valid &= counts.any(axis=1)
+        levels = self.alive[feature_of, None].astype(np.float64)
+        weights = self.feature_weights[feature_of]
+        return log_probabilities(counts, weights, alpha, levels), is_valid, cells
 
     def state(self) -> tuple[Any, dict[str, NDArray[Any]]]:
         """Return names and levels as plain data for JSON, counts as arrays."""
@@ -543,15 +574,3 @@ def log_probabilities(n: Floats, totals: Floats, alpha: float, levels: NDArray[A
 def subtract_exactly(before: Floats, weight: float) -> Floats:
     """Return counts minus a weight, exactly for whole numbers (`_core.subtract_exactly`)."""
     return np.array([_core.subtract_exactly(count, weight) for count in before.tolist()])
-
-
-def total_logs(logs: Floats, valid: Bools) -> Floats:
-    """Return the sum over valid features, (n, d, K) to (n, K), independent of their order."""
-    n, d, classes = logs.shape
-    impossible = np.isneginf(logs)
-    entries = np.flatnonzero(valid.ravel())
-    indptr = np.concatenate(([0], np.cumsum(valid.sum(axis=1)))).astype(np.int64)
-    values = np.ascontiguousarray(np.where(impossible, 0.0, logs).reshape(n * d, classes))
-    sums, _, _ = _core.row_sums(indptr, entries.astype(np.int64), np.ones(len(entries)), values)
-    sums[(impossible & valid[:, :, None]).any(axis=1)] = -np.inf
-    return sums

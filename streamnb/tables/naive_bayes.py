@@ -23,7 +23,6 @@ from streamnb.tables.level_counts import (
     Levels,
     are_measured,
     number_of_text,
-    total_logs,
 )
 from streamnb.tables.numeric_sums import Numeric, NumericSums
 from streamnb.tables.parameters import LevelParameters, NormalParameters, PriorParameter
@@ -140,7 +139,7 @@ class CategoricalNB(PriorParameter, LevelParameters, TabularNB):
         return LevelCounts()
 
     def _evidence(self, rows: Levels) -> Floats:
-        return total_logs(*self.statistics.logs(rows, self.alpha, self.unseen == "smooth"))
+        return self.statistics.log_likelihoods(rows, self.alpha, self.unseen == "smooth")
 
     def _gains(self, rows: Levels) -> tuple[list[Hashable], Floats]:
         logs, valid = self.statistics.logs(rows, self.alpha, self.unseen == "smooth")
@@ -410,8 +409,7 @@ class MixedNB(MixedParameters, TabularNB):
         numeric = gaussian_rows(numbers.aligned(rows.numeric), *self._cache)
         if not rows.levels.names:
             return numeric
-        logs, valid = levels.logs(rows.levels, self.alpha, self.unseen == "smooth")
-        return numeric + total_logs(logs, valid)
+        return numeric + levels.log_likelihoods(rows.levels, self.alpha, self.unseen == "smooth")
 
     def _gains(self, rows: _Mixed) -> tuple[list[Hashable], Floats]:
         numbers, levels = self.statistics.numbers, self.statistics.levels

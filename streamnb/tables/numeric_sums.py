@@ -22,7 +22,8 @@ from streamnb.tables.columns import Columns
 
 _BITS = 18
 MOST_ROWS = 1 << 16  # 2 * 18 + 16 bits fit into the 53 bits of a double
-_MOST_SLICES = 4
+_MOST_SLICES = 5
+_ROUNDER = 1.5 * 2.0**52
 # lowest bit of numbers whose squares have no bits below 2^-640, the lowest bit of sums
 _SMALLEST_UNIT = 2.0**-320
 
@@ -34,7 +35,9 @@ def _slices(X: Floats) -> list[Floats] | None:
     while remainder.any():
         if len(slices) == _MOST_SLICES or unit < _SMALLEST_UNIT:
             return None
-        piece = np.rint(remainder / unit) * unit
+        # The last bit of a double of this size is the unit, so the sum is rounded to it.
+        piece = remainder + _ROUNDER * unit
+        piece -= _ROUNDER * unit
         slices.append(piece)
         remainder = remainder - piece
         unit *= 2.0**-_BITS
@@ -55,44 +58,45 @@ def cells_of_rows(X: Floats, pairs: bool) -> Iterator[Floats] | None:
     -------
     None if the magnitudes of the numbers differ too much.
     """
-    is_present = ~np.isnan(X)
-    slices = _slices(np.where(is_present, X, 0.0))
+    columns = np.ascontiguousarray(X.T)  # sums over contiguous columns are faster
+    is_present = ~np.isnan(columns)
+    slices = _slices(np.where(is_present, columns, 0.0))
     if slices is None:
         return None
     return _pair_cells(slices, is_present) if pairs else _square_cells(slices, is_present)
 
 
 def _square_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
-    n, d = is_present.shape
+    d, n = is_present.shape
     counts = np.zeros(1 + 3 * d)
-    counts[0], counts[1::3] = n, is_present.sum(axis=0)
+    counts[0], counts[1::3] = n, is_present.sum(axis=1)
     yield counts
     for a, piece in enumerate(slices):
         for other_piece in slices[a:]:
             cells = np.zeros(1 + 3 * d)
-            cells[3::3] = (piece * other_piece).sum(axis=0)
+            cells[3::3] = np.einsum("ji,ji->j", piece, other_piece)
             if other_piece is piece:
-                cells[2::3] = piece.sum(axis=0)
+                cells[2::3] = piece.sum(axis=1)
             else:
                 cells[3::3] *= 2  # each product of two different slices occurs twice
             yield cells
 
 
 def _pair_cells(slices: list[Floats], is_present: Bools) -> Iterator[Floats]:
-    n, d = is_present.shape
+    d, n = is_present.shape
     j, i = np.tril_indices(d)  # all pairs i <= j, in the order of the cells
     presence = is_present.astype(np.float64)
     counts = np.zeros(1 + 4 * len(i))
-    counts[0], counts[1::4] = n, (presence.T @ presence)[i, j]
+    counts[0], counts[1::4] = n, (presence @ presence.T)[i, j]
     yield counts
     for piece in slices:
-        paired_sums = piece.T @ presence  # sum of x_i over rows with x_j
+        paired_sums = piece @ presence.T  # sum of x_i over rows with x_j
         cells = np.zeros(1 + 4 * len(i))
         cells[2::4], cells[3::4] = paired_sums[i, j], paired_sums[j, i]
         yield cells
         for other_piece in slices:
             cells = np.zeros(1 + 4 * len(i))
-            cells[4::4] = (piece.T @ other_piece)[i, j]
+            cells[4::4] = (piece @ other_piece.T)[i, j]
             yield cells
 
 
