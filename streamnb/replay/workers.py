@@ -15,11 +15,8 @@ import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
 
 from streamnb.corpus import Entry, read
 from streamnb.errors import StreamNBError, UnexpectedError
@@ -109,7 +106,7 @@ class _Chunk:
     """Some entries, and their results: a future, if a worker counts them, or a list."""
 
     entries: list[Entry]
-    future: Future[_Packed] | None = None
+    future: Future[list[Result]] | None = None
     results: list[Result] | None = None
 
     @property
@@ -142,11 +139,14 @@ def _distribute(
             chunk.results = [_count(entry, tokenizer) for entry in chunk.entries]
             continue
         chunks.popleft()
-        results = _unpack(head.future.result()) if head.future else head.results
-        yield from zip(head.entries, results or (), strict=True)
+        results = head.future.result() if head.future else head.results
+        for entry, result in zip(head.entries, results or (), strict=True):
+            if isinstance(result, UnexpectedError):
+                raise result
+            yield entry, result
 
 
-def _submit(pool: ProcessPoolExecutor, entries: list[Entry]) -> Future[_Packed]:
+def _submit(pool: ProcessPoolExecutor, entries: list[Entry]) -> Future[list[Result]]:
     with warnings.catch_warnings():
         # The first task starts the processes. Python 3.12 warns about forking with threads. The
         # threads belong to numpy's linear algebra library and are idle, and the child never uses
@@ -178,10 +178,8 @@ def _exit_with_main_process() -> None:
         os._exit(0)
 
 
-def _count_chunk(entries: list[Entry]) -> _Packed:
-    return _pack(
-        [_count_in_worker(entry, _tokenizer) for entry in entries if not _is_stopped.value]
-    )
+def _count_chunk(entries: list[Entry]) -> list[Result]:
+    return [_count_in_worker(entry, _tokenizer) for entry in entries if not _is_stopped.value]
 
 
 def _context() -> Any:
@@ -190,81 +188,3 @@ def _context() -> Any:
 
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")
-
-
-class _Packed(NamedTuple):
-    """Results as a few long arrays, because pickling many small ones takes longer than tokenising.
-
-    `view_counts` has the number of views of each result, 0 for a result that is not a tuple.
-    `name_bytes` has the length of the names of each view, -1 without names.
-    """
-
-    view_counts: list[int]
-    sizes: list[int]
-    name_bytes: list[int]
-    fingerprints: NDArray[np.uint64]
-    counts: NDArray[np.float64] | None  # None: all are 1
-    ends: NDArray[np.uint32]
-    names: bytes
-    errors: dict[int, StreamNBError]
-
-
-def _pack(results: list[Result]) -> _Packed:
-    """Return results as the arrays of `_Packed`."""
-    errors = {i: result for i, result in enumerate(results) if isinstance(result, StreamNBError)}
-    view_counts: list[int] = []
-    features: list[TokenCounts] = []
-    for result in results:
-        if isinstance(result, tuple):
-            view_counts.append(len(result))
-            features += result
-        elif isinstance(result, TokenCounts):
-            view_counts.append(0)
-            features.append(result)
-    sizes = [len(tokens) for tokens in features]
-    name_bytes = [-1 if tokens.names is None else len(tokens.names) for tokens in features]
-    counts = np.concatenate([np.empty(0), *(tokens.counts for tokens in features)])
-    ends = [tokens.ends for tokens in features if tokens.ends is not None]
-    return _Packed(
-        view_counts,
-        sizes,
-        name_bytes,
-        np.concatenate([np.empty(0, np.uint64), *(tokens.fingerprints for tokens in features)]),
-        None if (counts == 1).all() else counts,  # usually all are 1
-        np.concatenate([np.empty(0, np.uint32), *ends]),
-        b"".join(tokens.names or b"" for tokens in features),
-        errors,
-    )
-
-
-def _unpack(packed: _Packed) -> list[Result]:
-    """Return the results that `_pack` packed."""
-    features = _split_features(packed)
-    results: list[Result] = []
-    start = 0
-    for views in packed.view_counts:
-        results.append(tuple(features[start : start + views]) if views else features[start])
-        start += views or 1
-    for i, error in packed.errors.items():
-        if isinstance(error, UnexpectedError):
-            raise error
-        results.insert(i, error)
-    return results
-
-
-def _split_features(packed: _Packed) -> list[TokenCounts]:
-    """Return the features of each view, as slices of the arrays."""
-    bounds = list(accumulate(packed.sizes, initial=0))
-    counts = np.ones(bounds[-1]) if packed.counts is None else packed.counts
-    features = [
-        TokenCounts.unchecked(packed.fingerprints[start:end], counts[start:end], None, None)
-        for start, end in pairwise(bounds)
-    ]
-    first = name_start = 0
-    for tokens, length in zip(features, packed.name_bytes, strict=True):
-        if length >= 0:
-            tokens.names = packed.names[name_start : name_start + length]
-            tokens.ends = packed.ends[first : first + len(tokens)]
-            first += len(tokens)
-            name_start += length
-    return features

@@ -4,6 +4,7 @@ import pickle
 import re
 import time
 import unicodedata
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from river import checks
 from streamnb import Classifier, MailClassifier, MailTokenizer, MultinomialNB, Tokenizer
 from streamnb._core import Scanner
 from streamnb.features.grams import WordPairs
+from streamnb.features.token_counts import TokenCounts
 from streamnb.features.views import TOKENIZERS
 from streamnb.mail import parse
 from streamnb.mail.normalization import normalize_nfc
@@ -397,3 +399,17 @@ def test_a_function_in_place_of_a_tokenizer_can_take_a_dict():
     classifier = Classifier(lambda x: x["text"].split(), MultinomialNB())
     classifier.learn_one({"text": "free offer"}, "spam")
     assert classifier.predict_one({"text": "offer"}) == "spam"
+
+
+@pytest.mark.parametrize("keep_names", [True, False])
+@pytest.mark.parametrize("x", [{}, {"a": 1, b"b": 1}, {"a": 1, ("b", "c"): 2.5, 7: 1}])
+def test_a_pickled_vector_is_the_same_and_can_be_changed(x, keep_names):
+    counts = TokenCounts.from_dict(x, keep_names=keep_names)
+    backward = TokenCounts.unchecked(counts.fingerprints[::-1], counts.counts[::-1], None, None)
+    for vector in (counts, backward):
+        for same in (pickle.loads(pickle.dumps(vector)), deepcopy(vector)):
+            assert same == vector
+            assert list(same) == list(vector)
+            for name in ("fingerprints", "counts"):
+                assert getattr(same, name).dtype == getattr(vector, name).dtype
+                assert getattr(same, name).flags.writeable
