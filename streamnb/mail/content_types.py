@@ -22,7 +22,7 @@ CALENDAR_TYPES = frozenset((
     "text/calendar", "application/ics", "text/vcard", "text/x-vcard", "text/directory",
     "text/x-vcalendar",
 ))  # fmt: skip
-FORMATTED_TYPES = ENRICHED_TYPES | CALENDAR_TYPES  # `text_formats` converts them
+FORMATTED_TYPES = ENRICHED_TYPES | CALENDAR_TYPES | {"text/rtf"}  # `text_formats` converts them
 # Reports are fields that mail programs show as text; application/ics is text/calendar by Google.
 _OTHER_TEXT = frozenset((
     "application/xhtml+xml", "image/svg+xml", "application/ics", "message/delivery-status",

@@ -1,4 +1,4 @@
-"""Rich Text Format (RTF) of Outlook: compressed, often with a page of HTML in it."""
+"""Rich Text Format (RTF). Outlook compresses it, and often puts a page of HTML into it."""
 
 from __future__ import annotations
 
@@ -81,9 +81,23 @@ def read_page(rtf: bytes) -> str:
     >>> read_page(rb"{\rtf1\fromhtml1 {\*\htmltag64 <p>}\htmlrtf {\b\htmlrtf0 caf\'e9 \u8364?}")
     '<p>café €'
     """
+    return _read(rtf, b"htmltag") if b"\\fromhtml1" in rtf[:_PROLOGUE] else ""
+
+
+def read_text(rtf: bytes) -> str:
+    r"""Return the text of RTF, and the addresses of its links.
+
+    Examples
+    --------
+    >>> read_text(rb"{\rtf1{\fonttbl\f0 Arial;}{\*\fldinst{http://a.b }}{\fldrslt caf\'e9}}")
+    'http://a.b café'
+    """
+    return _read(rtf, b"fldinst")
+
+
+def _read(rtf: bytes, shown_group: bytes) -> str:
+    """Return the text of RTF, and of one kind of the groups that programs can ignore."""
     prologue = rtf[:_PROLOGUE]
-    if b"\\fromhtml1" not in prologue:
-        return ""
     page = _CODE_PAGE.search(prologue)
     charset = "cp" + page[1].decode() if page else ""
     runs: list[bytes] = []  # of text, each followed by a character of Unicode
@@ -96,10 +110,10 @@ def read_page(rtf: bytes) -> str:
             stack.append(state)
         elif brace:
             state = stack.pop() if stack else _State()
-        elif word == b"htmltag":
+        elif word == shown_group:
             state = state._replace(is_unshown=False, is_replaced=False)
         elif word == b"htmlrtf":
-            state = state._replace(is_replaced=number != b"0")
+            state = state._replace(is_replaced=shown_group == b"htmltag" and number != b"0")
         elif word == b"uc":
             state = state._replace(skip_size=int(number or 1))
         elif (word or symbol) in _UNSHOWN:
@@ -114,11 +128,11 @@ def read_page(rtf: bytes) -> str:
         elif word or symbol:
             run += _CHARACTERS.get(word or symbol, b"")
         else:
-            text = bytes((int(byte, 16),)) if byte else token[0]
-            run += text[max(skip_count, 0) :]
-            skip_count -= len(text)
+            piece = bytes((int(byte, 16),)) if byte else token[0]
+            run += piece[max(skip_count, 0) :]
+            skip_count -= len(piece)
     runs.append(bytes(run))
     fallback = guess_fallback((data, charset) for data in runs)
     texts = (decode_text(data, charset, fallback) for data in runs)
-    page_text = "".join(chain.from_iterable(zip(texts, (*characters, ""), strict=True)))
-    return page_text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = "".join(chain.from_iterable(zip(texts, (*characters, ""), strict=True)))
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

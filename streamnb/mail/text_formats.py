@@ -1,4 +1,4 @@
-"""Conversion of calendars, address cards, enriched and flowed text to plain text or HTML."""
+"""Conversion of calendars, address cards, RTF, enriched and flowed text to plain text or HTML."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ def convert_format(content: bytes, content_type: str, parameters: Mapping[str, s
         return _FOLD.sub(b"", content).replace(b"\\n", b"\n").replace(b"\\N", b"\n")
     if content_type in ENRICHED_TYPES:
         return _enriched_to_html(content)
+    if content_type == "text/rtf" and content.lstrip().startswith(b"{\\rtf"):
+        from streamnb.mail.rtf import read_text  # here: few mails need it
+
+        return read_text(content).encode()
     return _join_lines(content) if parameters.get("delsp", "").lower() == "yes" else content
 
 

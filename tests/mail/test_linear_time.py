@@ -13,6 +13,7 @@ from streamnb._core.links import plain_link
 from streamnb.mail import guess_charset, parse, unwrap
 from streamnb.mail.charsets import decode_text
 from streamnb.mail.decode import decode_transfer, decode_words
+from streamnb.mail.rtf import read_text
 from streamnb.mail.text_formats import convert_format
 from streamnb.mailbox.digest import digest
 
@@ -71,6 +72,12 @@ HOSTILE = {
     "words of base64": lambda n: decode_words(b"=?utf-8?b?A?= " + b"=?utf-8?b?AAAA?= " * 4 * n),
     "words in a field": lambda n: decode_words(b"=?a?q? ?" * 40 * n),
     "one letter of base64 a line": lambda n: decode_transfer(b"Q\n" * 200 * n + b"QQ", b"base64"),
+    **{
+        f"{item!r} in RTF": functools.partial(
+            lambda item, n: read_text(b"{\\rtf1 " + item * 20 * n), item
+        )
+        for item in (b"{", b"}", b"\\u1 ", b"\\'e9", b"\\u1\\'e9", b"\\fldinst")
+    },
     "signs of enriched text": lambda n: convert_format(b"<<&" * 200 * n, "text/enriched", {}),
     **{
         f"lists of {item!r} in a style sheet": functools.partial(

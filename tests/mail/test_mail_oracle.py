@@ -35,8 +35,8 @@ def library_texts(message: email.message.Message) -> list[str]:
     for part in message.walk():
         if part.is_multipart() or part.get_content_maintype() != "text":
             continue
-        if part.get_content_subtype() in ("enriched", "richtext") or part.get_param("delsp"):
-            raise UnicodeError  # the library does not convert enriched and flowed text
+        if part.get_content_subtype() in ("enriched", "richtext", "rtf") or part.get_param("delsp"):
+            raise UnicodeError  # the library does not convert these and flowed text
         payload = part.get_payload(decode=True)
         # The library leaves uuencoded files in the text; here they are attachments.
         payload = re.sub(rb"^begin [0-7]{3} .+\n(?:[!-`].*\n)*?end$", b"", payload, flags=re.M)

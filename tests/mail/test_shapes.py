@@ -646,6 +646,25 @@ def test_parameters_of_enriched_text_are_hidden(kind, body):
     assert not {"red", "Times", "comment"} & tokens
 
 
+@pytest.mark.parametrize(
+    ("rtf", "words"),
+    [
+        (rb"{\rtf1\ansi{\fonttbl{\f0 Arial;}}\pard\f0 Sh\b o\b0 wn\par}", "Shown"),
+        (rb"{\rtf1\ansi Sh" + b"\n" + rb"own\tab\u228?rger}", "Shown ärger"),
+        (rb"{\rtf1\ansi\ansicpg1251{\info{\author Me}}\'ef\'f0\'e8\'e2\'e5\'f2{\*\x Me}}", "привет"),
+        (rb'{\rtf1{\field{\*\fldinst{HYPERLINK "http://a.example/"}}{\fldrslt Shown}}}', "Shown url:a.example"),
+        (rb"{\rtf1\fromhtml1{\*\htmltag <p>}\htmlrtf Shown\htmlrtf0 }", "Shown"),
+        (b"No RTF\nShown {there}", "Shown there"),
+    ],
+)  # fmt: skip
+def test_words_of_rtf_are_read_without_its_controls(rtf, words):
+    tokens = set(
+        MailTokenizer().transform_one(b"Content-Type: text/rtf; charset=us-ascii\n\n" + rtf)
+    )
+    assert set(words.split()) <= tokens
+    assert not {"rtf", "pard", "ansi", "Arial", "Me", "fldrslt"} & tokens
+
+
 @pytest.mark.parametrize("joint", [" ", "; ", ";\n\t"])
 @pytest.mark.parametrize("encoding", ["base64", "qp"])
 def test_fields_on_one_line_are_both_read(encoding, joint):
