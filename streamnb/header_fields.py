@@ -14,7 +14,7 @@ FIELD_NAME = FIELD_START + rb"([!-9;-~]+)[ \t]*:"
 # Blank lines before a header, which some programs write. One of its first fields must be a usual
 # one, because a message without a header can begin with a blank line and text with a colon. The
 # field that streamnb adds to any message is no sign of a header.
-_REST_OF_LINE = rb"[^\r\n]*+(?:\r*+\n|\r)"
+_REST_OF_LINE = rb"[^\r\n]*+(?:\r*+\n\r?+|\r)"
 _ANY_FIELD = rb"[!-9;-~]++[ \t]*+:%b(?:[ \t]%b)*+" % (_REST_OF_LINE, _REST_OF_LINE)
 LEADING_BLANK_LINES = lazy_pattern(
     rb"[ \t\r\n]++(?<=[\r\n])(?=From |(?:%b){0,20}?(?:received|return-path|delivered-to"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from streamnb.mail import Mail
 
 _HEADER_BYTES = 1 << 16  # bytes of a message that are searched for header fields
-_QUOTED = re.compile(rb"^>(>*From )", re.M)
+_QUOTED = re.compile(rb"(?<![^\r\n])>(>*From )")
 
 
 class Entry(NamedTuple):

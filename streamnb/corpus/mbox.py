@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,29 +24,40 @@ from streamnb.patterns import lazy_pattern
 
 _CHUNK = 1 << 20
 # A separator is a line that begins with "From ", after a blank line or at the start of the file,
-# and before a header field. (A sentence can begin with "From", but no header field follows it.)
+# and before a header field. Behind "From " is nothing, a sender, or a sender and a date or time,
+# because a sentence can begin with "From", and a line such as "Note: x" can follow it.
 # Before a message without a header, the separator must be complete (RFC 4155: sender and date).
 # After a line that is not blank, it must be complete, or have "From " only, as Thunderbird writes
 # it. Editors and shells write byte order marks and empty lines before the first separator.
-_START = rb"\A(?:\xef\xbb\xbf)?[\r\n]{0,64}"
+_FROM = b"From "
+_LINE_END = rb"(?:\r*+\n(?!\r[^\n])|\n\r|\r(?!\n))"  # LF, CRLF, LF CR or CR
+_START = rb"(?:\xef\xbb\xbf)?[\r\n]{0,64}"
+_BEFORE_FIRST = lazy_pattern(_START)
+_BLANK_LINE = lazy_pattern(rb"(?:\n\r*\n\r?|\r\r)\Z")
 _FIELD = rb"(?=[!-9;-~]{1,200}+[ \t]{0,20}+:|>From )"
 _NAMED_FIELD = rb"(?=[A-Za-z][!-9;-~]{0,200}+:[ \t\r\n])"  # no address of a page, and no time
 _QUOTED = rb"\"(?:[^\"\\\r\n]|\\.){1,300}+\"\S{0,300}+"
 _SENDER = rb"(?:%b|\S{1,500}+)(?: at \S{1,300}+| <[^>\r\n]{1,300}+>)?" % _QUOTED
 _TIME = rb"\d?\d:\d\d(?::\d\d)?"
 _ZONE = rb"(?: \(?[A-Z+-]\w{0,4}\)?){0,2}"
+_WEEKDAY = rb"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?"
 # The date of asctime(), or of RFC 5322; Dovecot and mutt read both.
 _DATE = (
-    rb"From %b {1,20}+(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),?"
+    rb"From %b {1,20}+%b"
     rb" (?:[A-Z][a-z]{2} {1,2}\d?\d %b%b \d{2,4}|\d?\d [A-Z][a-z]{2} \d{2,4} %b)"
-    rb"(?:%b| remote from \S{1,300}+)\r?\n"
-) % (_SENDER, _TIME, _ZONE, _TIME, _ZONE)
-_LINE = rb"(?:From [^\r\n]{0,1000}+\r?\n%b|%b(?=\r?\n))" % (_FIELD, _DATE)
-_SEPARATOR = lazy_pattern(
-    rb"(?:%b|\r?\n\r?\n|(?<=\n)\n)(?P<line>%b)|(?<=\n)(?P<complete>%b%b|From \r?\n%b)"
-    % (_START, _LINE, _DATE, _FIELD, _NAMED_FIELD)
+    rb"(?:%b| remote from \S{1,300}+)%b"
+) % (_SENDER, _WEEKDAY, _TIME, _ZONE, _TIME, _ZONE, _LINE_END)
+# The beginning of a date of any program: a weekday, a date of ISO 8601, or a time and a year.
+_ANY_DATE = (
+    rb"(?:%b |\d{4}-\d\d-\d\d|(?>[^\r\n]{0,300}?\d\d:\d\d)[^\r\n]{0,60}?\b[12]\d{3}\b"
+    rb"|(?>[^\r\n]{0,300}?\b[12]\d{3}[^\w\r\n]{1,3}\d?\d:)\d\d)"
+) % _WEEKDAY
+_LINE = lazy_pattern(
+    rb"From (?:%b)?[ \t]{0,20}+(?:(?<=[ \t])%b[^\r\n]{0,1000}+)?%b%b|%b(?=[\r\n])"
+    % (_SENDER, _ANY_DATE, _LINE_END, _FIELD, _DATE)
 )
-_FIRST = lazy_pattern(_START + rb"From [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*\r?\n")
+_COMPLETE_LINE = lazy_pattern(rb"%b%b|From %b%b" % (_DATE, _FIELD, _LINE_END, _NAMED_FIELD))
+_FIRST = lazy_pattern(rb"%bFrom [^\r\n]*\d\d:\d\d[^\r\n]*\b[12]\d{3}\b[^\r\n]*[\r\n]" % _START)
 _MMDF = lazy_pattern(rb"^\x01{4}\r?\n", re.M)
 _CONTENT_LENGTH = lazy_pattern(rb"^content-length[ \t]*:[ \t]*(\d{1,12})[ \t]*\r?$", re.I | re.M)
 _HEADER_END = lazy_pattern(rb"\n\r?\n")
@@ -66,7 +78,7 @@ def is_mbox(head: bytes) -> bool:
     return (
         head.startswith((b"\1\1\1\1\n", b"\1\1\1\1\r\n", b"BABYL OPTIONS:"))
         # a text can begin with "From", too
-        or (head.startswith(b"From ") and _SEPARATOR.search(head) is not None)
+        or (head.startswith(_FROM) and any(_find_separators(BytesIO(head))))
         or _FIRST.match(head[:_OVERLAP]) is not None
     )
 
@@ -79,16 +91,28 @@ def _find_separators(file: BinaryIO) -> Iterator[tuple[int, int]]:
     while True:
         chunk = file.read(_CHUNK)
         window = tail + chunk
-        for match in _SEPARATOR.finditer(window):
-            start = window_start + max(match.start("line"), match.start("complete"))
-            if start > previous and (match.start() > 0 or window_start == 0):
-                yield start, window_start + match.end()
-                previous = start
+        position = window.find(_FROM)
+        while position >= 0:
+            match = _match_separator(window, position, is_start=window_start == 0)
+            if match is not None and window_start + position > previous:
+                previous = window_start + position
+                yield previous, window_start + match.end()
+            position = window.find(_FROM, position + 1)
         if not chunk:
             return
         overlap = min(len(window), _OVERLAP)
         window_start += len(window) - overlap
         tail = window[len(window) - overlap :]
+
+
+def _match_separator(window: bytes, position: int, is_start: bool) -> re.Match[bytes] | None:
+    """Return the match of a separator at a position of a part of a file, or None."""
+    before = window[max(position - 4, 0) : position]
+    if is_start and _BEFORE_FIRST.fullmatch(window, 0, position):
+        return _LINE.match(window, position)
+    if before[-1:] not in (b"\n", b"\r"):
+        return None
+    return (_LINE if _BLANK_LINE.search(before) else _COMPLETE_LINE).match(window, position)
 
 
 def _find_mmdf_messages(file: BinaryIO) -> Iterator[tuple[int, int]]:

@@ -567,7 +567,7 @@ def parse(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Mail:
     Parameters
     ----------
     data
-        The message: any bytes, with LF, CRLF or CR line ends.
+        The message: any bytes, with LF, CRLF, CR or LF CR line ends.
     limits
         Bounds on what is read.
 

@@ -7,6 +7,7 @@ from streamnb.mail.content_types import UTF16_MARKS
 from streamnb.patterns import lazy_pattern
 
 _CRS_BEFORE_LF = lazy_pattern(rb"(?<!\r)\r\r++\n")
+_LF_CRS = lazy_pattern(rb"(?<!\r)(?:\n\r)++(?!\n)")
 _BEFORE_HEADER = lazy_pattern(rb"\0*+(?:\xef\xbb\xbf\0*+){0,16}+")
 # Files with the size of the message before it, and data behind it: Apple Mail's .emlx, and files of
 # Dovecot's sdbox, whose size is hexadecimal.
@@ -18,11 +19,13 @@ _SIZED = lazy_pattern(
 
 
 def convert_line_ends(data: bytes) -> bytes:
-    """Return data with LF for CRLF, CR CR LF and bare CR."""
+    """Return data with LF for CRLF, CR CR LF, LF CR and bare CR."""
     if data.find(b"\r") < 0:  # `in` is slower, because CPython raises an error for bytes first
         return data
     if b"\r\r" in data:
         data = _CRS_BEFORE_LF.sub(b"\n", data)
+    if (first := data.find(b"\n\r")) >= 0 and _LF_CRS.match(data, first):
+        data = data.replace(b"\n\r", b"\n")
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
@@ -31,7 +34,7 @@ def unwrap(data: bytes) -> bytes:
 
     Removes byte order marks, NULs and blank lines before the header, and the envelope of Apple's
     .emlx files and of Dovecot's sdbox.
-    CRLF, CR CR LF and bare CR become LF.
+    CRLF, CR CR LF, LF CR and bare CR become LF.
 
     Examples
     --------

@@ -69,7 +69,7 @@ _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _COMPRESSED_MBOX = "the mbox is compressed; decompress it first"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _DBOX = b"2 M1e C"
-_FIELD = re.compile(rb"(?:>?From [^\r\n]*\r?\n)?[!-9;-~]+:")
+_FIELD = re.compile(rb"(?:>?From [^\r\n]*[\r\n]{1,3})?[!-9;-~]+:")
 
 
 def is_binary(content: bytes) -> bool:

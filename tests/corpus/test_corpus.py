@@ -15,6 +15,7 @@ from streamnb.corpus import Entry, open_corpus, order_entries, read
 from streamnb.corpus.delimited import MAX_FIELD
 from streamnb.corpus.entry import message_envelope
 from streamnb.errors import ConfigError, CorpusError
+from streamnb.mail.unwrap import convert_line_ends
 from streamnb.mailbox.sources import messages
 
 
@@ -76,10 +77,18 @@ def test_a_folder_for_each_class_goes_by_file_name(tmp_path):
     )
 
 
+LINE_ENDS = (b"\n", b"\r\n", b"\r", b"\n\r")
+
+
+def lines(data):
+    """Return data of any line ends with those of Unix."""
+    return convert_line_ends(data).strip()
+
+
 MESSAGES = (b"A: 1\n\nx", b"A: 2\n\n>From me\nFrom the heart\n", b"A: 3\n\nlast")
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("end", LINE_ENDS)
 def test_mbox(tmp_path, end):
     box = b"".join(b"From me@x Mon Jan  5 12:00:00 2026\n" + m + b"\n\n" for m in MESSAGES)
     write(tmp_path, {"spam.mbox": box.replace(b"\n", end)})
@@ -89,12 +98,12 @@ def test_mbox(tmp_path, end):
         assert [(name, label) for name, label, _ in contents] == [
             (f"spam.mbox:{n}", "spam") for n in (1, 2, 3)
         ]
-        assert [data.replace(b"\r\n", b"\n").strip() for _, _, data in contents] == [
+        assert [lines(data) for _, _, data in contents] == [
             m.replace(b">From", b"From").strip() for m in MESSAGES
         ]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("end", LINE_ENDS)
 @pytest.mark.parametrize(
     "line",
     [
@@ -117,25 +126,24 @@ def test_an_mbox_may_have_no_blank_lines_between_messages(tmp_path, end, line):
 DATED = b"From me@x Mon Jan  5 12:00:00 2026\n"
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("end", LINE_ENDS)
 @pytest.mark.parametrize(
     "line",
     [
         b"From \n", b"From me\n", b"From me@x\n", DATED, b"From - Mon Jan 05 12:00:00 2026\n",
         b"From MAILER-DAEMON Mon Jan  5 12:00:00 2026 +0100\n", b"From me@x 2026-01-05\n",
+        b"From 17@xxx Thu Jan 01 00:00:00 +0000 2026\n", b"From A. Me lun. 5 janv. 2026 12:00:00\n",
     ],
 )  # fmt: skip
 def test_a_separator_is_followed_by_a_header_field(tmp_path, end, line):
     body = (
         b"Subject: %d\n\nx\n\nFrom here on in 2024 we meet\nat noon.\n\nFrom 12:30 on, 2026\n\n"
-        b"From time to time\n"
+        b"From time to time\n\nFrom the tests in 2026:\nLatency: 3 ms\n\nFrom 12:30 on\nNote: x\n"
     )
     messages = [body % n for n in range(3)]
     write(tmp_path, {"ham.mbox": b"\n".join(line + text for text in messages).replace(b"\n", end)})
     contents = [data for _, _, data in listed(tmp_path / "ham.mbox")[1]]
-    assert [data.replace(b"\r\n", b"\n").strip() for data in contents] == [
-        text.strip() for text in messages
-    ]
+    assert [lines(data) for data in contents] == [text.strip() for text in messages]
 
 
 @pytest.mark.parametrize("after", [b"http://example.org/page\n", b"10:00 to 11:00\n"])
@@ -145,13 +153,13 @@ def test_a_bare_separator_needs_the_name_of_a_field(tmp_path, after):
     assert len(listed(tmp_path / "ham.mbox")[1]) == 2
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("end", LINE_ENDS)
 @pytest.mark.parametrize("line", [b"From \n", DATED])
 def test_a_separator_may_follow_a_line_that_is_not_blank(tmp_path, end, line):
     messages = [b"Subject: %d\n\nx\nFrom me\nTo: you\nFrom \nhere\n" % n for n in range(3)]
     write(tmp_path, {"ham.mbox": b"".join(line + text for text in messages).replace(b"\n", end)})
     contents = [data for _, _, data in listed(tmp_path / "ham.mbox")[1]]
-    assert [data.replace(b"\r\n", b"\n") for data in contents] == messages
+    assert [lines(data) for data in contents] == [text.strip() for text in messages]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ HEADER_ODDITIES = {
     "NULs": b"\0\0",
     "BOM in a line": b"X-A: b\n\xef\xbb\xbfX-B: c\n",
 }
-LINE_ENDS = {"LF": b"\n", "CRLF": b"\r\n", "CR CR LF": b"\r\r\n", "CR": b"\r"}
+LINE_ENDS = {"LF": b"\n", "CRLF": b"\r\n", "CR CR LF": b"\r\r\n", "CR": b"\r", "LF CR": b"\n\r"}
 CHARSETS = ("utf-8", "iso-8859-1", "windows-1252", "us-ascii", "no-such", '"utf-8"', "utf-8 (x)")
 ENCODINGS = {
     "8bit": lambda data: (b"8bit", data),
