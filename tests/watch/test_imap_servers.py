@@ -10,7 +10,7 @@ import pytest
 from commands import streamnb_command
 
 from streamnb import Mailbox
-from streamnb.errors import MailServerError
+from streamnb.errors import CorpusError, MailServerError
 from streamnb.mailbox.digest import digest
 from streamnb.mailbox.watch.access import Access, parse_imap_url
 from streamnb.mailbox.watch.imap import ImapAccount
@@ -39,10 +39,12 @@ class Server(socketserver.ThreadingTCPServer):
     greeting = "* OK ready"
     refused_command = ""  # the command that gets BAD
     list_lines = None  # in place of the usual answer to LIST
-    search_lines = staticmethod(lambda uids: [" ".join(uids)])
+    search_lines = staticmethod(lambda uids: ["SEARCH " + " ".join(uids)])
     left_by_move = None  # whether a move that leaves the original makes a copy
     attributes = {}  # noqa: RUF012
     has_status = True
+    validity = 1
+    renumbers = False  # whether each selection gives all messages new UIDs
     needs_id = False  # whether folders are only opened for a client that named itself
 
     def __init__(self, folders):
@@ -120,7 +122,9 @@ class Session(socketserver.StreamRequestHandler):
             return "NO EXAMINE Unsafe Login"
         self.folder = self.server.folders[name]
         next_uid = max(self.folder, default=0) + 1
-        self.say(f"* {len(self.folder)} EXISTS", "* OK [UIDVALIDITY 1] valid")
+        self.server.validity += self.server.renumbers
+        self.say(f"* {len(self.folder)} EXISTS")
+        self.say(f"* OK [UIDVALIDITY {self.server.validity}] valid")
         self.say(f"* OK [UIDNEXT {next_uid}] next")
         return None
 
@@ -144,7 +148,7 @@ class Session(socketserver.StreamRequestHandler):
             for uid, (present, _) in sorted(self.folder.items())
             if not flags or flags & set(present.lower().split())
         ]
-        self.say(*(f"* SEARCH {line}" for line in self.server.search_lines(uids)))
+        self.say(*(f"* {line}" for line in self.server.search_lines(uids)))
 
     def do_fetch(self, command):
         self.server.fetches += 1
@@ -256,6 +260,48 @@ def test_a_message_that_the_server_cannot_read_stops_no_other(server, watch, ref
     assert watch() == ["Junk/1/1: spam (learned)"]
     server.refused_uids = set()
     assert any("INBOX/1/9: " in line for line in watch()) == (refused_uid == 9)
+
+
+def test_a_huge_answer_to_a_search_is_bounded(server, monkeypatch):
+    monkeypatch.setattr("streamnb.mailbox.watch.imap_client._MAX_UIDS", 10)
+    server.search_lines = lambda uids: ["ESEARCH UID ALL 4294967295:1,7"]
+    with closing(server.account()) as account:
+        assert list(account.list_messages("INBOX")) == ["1/2", "1/5"]
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        b"Retrieval using the IMAP4 protocol failed for the following message: 9",
+        b"=?utf-8?q?Fehler_beim_Abruf_=C3=BCber_das_IMAP4-Protokoll=3A_9?=",
+    ],
+)
+def test_the_text_of_exchange_for_an_unreadable_message_is_no_message(server, watch, subject):
+    watch()
+    text = b'From: "Microsoft Exchange Server" <>\r\nSubject: %b\r\n\r\nNot deleted.\r\n' % subject
+    server.folders["INBOX"] |= {
+        9: ["", text],
+        10: ["", b"Received: from evil.example by mx.example\r\n" + text],
+        11: ["", text.replace(subject, b"Offer")],
+    }
+    lines = watch()
+    assert lines[0] == "INBOX/1/9: skipped until the next scan: it cannot be read"
+    assert [line.partition(": ")[0] for line in lines[1:]] == ["INBOX/1/10", "INBOX/1/11"]
+    with closing(server.account()) as account:
+        contents = [message.content for message in account.iter_messages("INBOX")]
+    assert [isinstance(content, CorpusError) for content in contents] == [False] * 2 + [True] + [
+        False
+    ] * 2
+
+
+def test_new_uids_at_each_selection_make_no_mail_new(server, watch):
+    server.renumbers = True
+    server.has_status = False
+    watch()
+    assert watch() == []
+    server.folders["INBOX"][6] = ["", mail(6)]
+    assert len(watch()) == 1
+    assert watch() == watch() == []
 
 
 def test_two_messages_that_the_server_cannot_read_stop_no_other(server, watch):
@@ -495,10 +541,19 @@ def test_a_hostile_answer_to_list_hides_no_folder(server, line):
 
 
 @pytest.mark.parametrize(
-    "lines", [lambda uids: uids, lambda uids: ["", *uids], lambda uids: [f"  {'  '.join(uids)} "]]
+    "lines",
+    [
+        lambda uids: [f"SEARCH {uid}" for uid in uids],
+        lambda uids: ["SEARCH", *(f"SEARCH {uid}" for uid in uids)],
+        lambda uids: [f"SEARCH   {'  '.join(uids)} "],
+        lambda uids: [f'ESEARCH (TAG "A1") UID ALL {",".join(uids)}'],
+        lambda uids: ['ESEARCH (TAG "A1") UID COUNT 2 ALL 2:2,5:5 MODSEQ 7'],
+        lambda uids: ["ESEARCH UID ALL 2", "ESEARCH UID all 5"],
+        lambda uids: ["SEARCH 2", "ESEARCH UID ALL ,5,:,7:"],
+    ],
 )
 def test_searches_are_read_in_any_shape(server, lines):
-    """Courier answers with several lines."""
+    """Courier answers with several lines, and servers of IMAP4rev2 with ESEARCH."""
     server.search_lines = lines
     with closing(server.account()) as account:
         assert list(account.list_messages("INBOX")) == ["1/2", "1/5"]

@@ -20,6 +20,7 @@ from streamnb.errors import (
     root_cause,
 )
 from streamnb.limits import MAX_MESSAGE
+from streamnb.mail import parse
 from streamnb.mailbox.sources import SourceMessage
 from streamnb.mailbox.watch.access import Access, ImapAddress, parse_imap_url
 from streamnb.mailbox.watch.account import (
@@ -48,6 +49,8 @@ _IDLE_STEP_S = 5.0  # seconds of one idle step
 _MAX_IDLE_REFUSALS = 3  # number of consecutive failures after which the server is polled
 # errors of IMAPClient about an answer that it cannot parse
 _GARBLED = (LookupError, AttributeError, TypeError, AssertionError)
+_PLACEHOLDER_SENDER = b"Microsoft Exchange Server"
+_PLACEHOLDER_BYTES = 1 << 14  # bytes of a message that are searched for this sender
 _LITERAL = re.compile(r"\[?\bb(['\"])(.*?)\1\]?", re.S)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 # SPECIAL-USE (RFC 6154) and other attributes of folders to leave out.
@@ -640,7 +643,23 @@ def _is_change(report: Any) -> bool:
 def _section(data: dict[bytes, Any] | None, name: bytes) -> bytes | None:
     """Return a section of a message. Some servers omit the requested start from its name."""
     values = (value for key, value in (data or {}).items() if key.startswith(name))
-    return next((value for value in values if isinstance(value, bytes)), None)
+    section = next((value for value in values if isinstance(value, bytes)), None)
+    return None if section is None or _is_placeholder(section) else section
+
+
+def _is_placeholder(message: bytes) -> bool:
+    """Return whether Exchange sent its own text in place of a message that it cannot convert.
+
+    Its subject names the protocol in each language. A forged one was delivered, so it is received.
+    """
+    if message.find(_PLACEHOLDER_SENDER, 0, _PLACEHOLDER_BYTES) < 0:
+        return False
+    mail = parse(message[:_PLACEHOLDER_BYTES])
+    return (
+        b"received" not in mail.index
+        and mail.get("from").lstrip('"').startswith(_PLACEHOLDER_SENDER.decode())
+        and "IMAP4" in mail.get("subject")
+    )
 
 
 def _flags(data: dict[bytes, Any] | None) -> set[bytes]:

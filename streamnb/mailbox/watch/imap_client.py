@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import imapclient
@@ -14,6 +15,9 @@ _FOLDER = re.compile(
     rb' *(?:\(([^)]*)\)|NIL) +(?:"(.*?)"|NIL) +(.+?)(?: \("[A-Z-]+" .*\))?', re.I | re.S
 )
 _MAX_LINE = 8192  # bytes; the time of the pattern is quadratic
+# The UIDs of an answer to SEARCH in the form of IMAP4rev2 (RFC 9051), such as "1:3,7".
+_ESEARCH_UIDS = re.compile(rb" ALL ([0-9:,]+)", re.I)
+_MAX_UIDS = 1 << 20  # UIDs of such an answer that are read; they take 60 MB
 
 
 class TolerantClient(imapclient.IMAPClient):  # type: ignore[misc]
@@ -43,11 +47,29 @@ class TolerantClient(imapclient.IMAPClient):  # type: ignore[misc]
         return folders
 
     def _raw_command_untagged(self, command: bytes, *arguments: Any, **options: Any) -> Any:
-        """Return the server's answer. IMAPClient expects that of SEARCH on one line."""
+        """Return the server's answer. IMAPClient expects that of SEARCH on one line.
+
+        Some servers of IMAP4rev2 answer ESEARCH to a SEARCH.
+        """
         data = super()._raw_command_untagged(command, *arguments, **options)
-        return [b" ".join(b" ".join(filter(None, data)).split())] if command == b"SEARCH" else data
+        if command != b"SEARCH":
+            return data
+        lists = self._imap.untagged_responses.pop("ESEARCH", [])
+        uids = islice(chain.from_iterable(map(_listed_uids, lists)), _MAX_UIDS)
+        pieces = [*filter(None, data), *(b"%d" % uid for uid in uids)]
+        return [b" ".join(b" ".join(pieces).split())]
 
     def _normalise_folder(self, folder_name: str) -> Any:
         """Return a folder's name in quotes. It can have bytes that are not ASCII, as Latin-1."""
         quoted = super()._normalise_folder(folder_name)
         return quoted.encode("latin-1") if isinstance(quoted, str) else quoted
+
+
+def _listed_uids(answer: bytes) -> Iterator[int]:
+    """Yield the UIDs of an answer in the form of ESEARCH."""
+    match = _ESEARCH_UIDS.search(answer or b"")
+    for item in match[1].split(b",") if match else ():
+        first, _, last = item.partition(b":")
+        if first and (last or b":" not in item):
+            numbers = sorted((int(first[:10]), int((last or first)[:10])))
+            yield from range(numbers[0], numbers[1] + 1)

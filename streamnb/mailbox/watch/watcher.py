@@ -120,6 +120,10 @@ class Watcher:
                 except (MailRefusedError, CorpusError, OSError) as error:
                     self._skip_folder(folder, error)
             if self._has_departures:  # perhaps into the inbox, after it was listed
+                # The second listing replaces the first one: the server may have renumbered it.
+                arrivals = {
+                    key: item for key, item in arrivals.items() if key[0] != self.plan.inbox
+                }
                 arrivals |= self._compare(self.plan.inbox, now)
             if self._existing is None:
                 stored = self.locations.in_folder(self.plan.inbox) if self.plan.existing else {}
