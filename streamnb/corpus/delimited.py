@@ -35,6 +35,7 @@ MAX_FIELD = 1 << 20  # maximum number of characters read of a text
 MAX_LABEL = 64  # maximum characters of a label in the detection of tab-separated lines
 HEADER_BYTES = 1 << 14  # bytes that are searched for the names of columns
 _SECONDS = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,2})?")
+_YEAR = re.compile(r"[0-9]{4}(-[0-9]{2})?")  # a year, or a year and a month
 _MAX_DATE = 40  # characters of a date
 MAX_SECONDS = 1e11  # the year 5138; milliseconds since 1970 are above it from 1973 on
 MIN_ROWS = 5  # minimum number of rows for conclusions about a column
@@ -140,7 +141,8 @@ def _read_entries(
                 if date is None and not reason:
                     reason = (
                         f"{cell!r:.40} in the column {table.names[date_index]!r:.80} is not a "
-                        "date; write 2026-01-31, 2026-01-31T12:00:00Z or seconds since 1970"
+                        "date; write 2026, 2026-01, 2026-01-31, 2026-01-31T12:00:00Z or seconds "
+                        "since 1970"
                     )
             problem = f"{table.path}:{row.line}: {reason}" if reason else ""
         yield Entry(
@@ -156,11 +158,14 @@ def _read_entries(
 def _read_date(cell: str) -> float | None:
     """Return an ISO 8601 date or seconds since 1970 as seconds; None if a cell is neither.
 
-    Eight digits are a year, a month and a day.
+    Four digits are a year, and eight digits a year, a month and a day. A year or a month is its
+    first day.
     """
     if len(cell) > _MAX_DATE:
         return None
-    if _SECONDS.fullmatch(cell) and not (len(cell) == 8 and cell.isdecimal()):
+    if _YEAR.fullmatch(cell):
+        cell = f"{cell}-01-01"[:10]
+    elif _SECONDS.fullmatch(cell) and not (len(cell) == 8 and cell.isdecimal()):
         return float(cell) if abs(float(cell)) < MAX_SECONDS else None
     try:
         date = datetime.fromisoformat(cell)

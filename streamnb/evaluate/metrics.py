@@ -380,6 +380,7 @@ class RunningMetrics:
         else:
             probabilities, is_true = p_positive, outcomes.positive
         bins = reliability_table(probabilities, is_true)
+        positive = self.positive if self._is_named or len(labels) <= 2 else None
         ties_percent = 100 * (1 - len(set(outcomes.scores.tolist())) / self.messages)
         return Summary(
             messages=self.messages,
@@ -396,7 +397,7 @@ class RunningMetrics:
             confusion={
                 keys[label]: self._confusion_row(confusion, label, keys) for label in occurring
             },
-            positive=None if self.positive is None else keys.get(self.positive, str(self.positive)),
+            positive=None if positive is None else keys.get(positive, str(positive)),
             score_ties_percent=None if outcomes.positive is None else ties_percent,
             intervals=confidence_intervals(outcomes, resample(outcomes)) if with_intervals else {},
             **outcomes.figures(),

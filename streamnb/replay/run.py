@@ -44,6 +44,7 @@ from streamnb.replay.examples import (
     open_configured_corpus,
     why_empty,
 )
+from streamnb.scores import label_keys
 
 
 @dataclass
@@ -354,9 +355,10 @@ def top_tokens(classifier: Classifier) -> dict[str, list[tuple[str, float]]]:
     """Return the tokens with the largest log-odds for each class; words before byte n-grams."""
     tokens = {}
     labels = classifier.models[0].counts.labels
+    keys = label_keys(labels)
     for label, features in classifier.strongest(labels, 10 * _TOP_TOKENS).items():
         words = [feature for feature in features if not isinstance(feature[0], bytes)] or features
-        tokens[str(label)] = [(feature_name(name), gain) for name, gain, *_ in words[:_TOP_TOKENS]]
+        tokens[keys[label]] = [(feature_name(name), gain) for name, gain, *_ in words[:_TOP_TOKENS]]
     return tokens
 
 

@@ -9,7 +9,13 @@ import os
 import signal
 import threading
 from collections.abc import Hashable, Iterator
-from concurrent.futures import CancelledError, ProcessPoolExecutor
+from concurrent.futures import (
+    FIRST_EXCEPTION,
+    CancelledError,
+    Future,
+    ProcessPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing.synchronize import Event
@@ -156,9 +162,15 @@ def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Re
         previous_handler = signal.signal(signal.SIGINT, stop_runs) if in_main_thread else None
         signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
         try:
-            for future in futures:
-                if future.cancelled():
-                    return
+            # An error of any group stops the others, which then end at their current message.
+            wait(futures, return_when=FIRST_EXCEPTION)
+            failed = [future for future in futures if _has_failed(future)]
+            if failed:
+                stop_runs()
+            for future in [
+                *itertools.takewhile(lambda each: not each.cancelled(), futures),
+                *failed,
+            ]:
                 yield future.result()
         except CancelledError:
             return
@@ -166,12 +178,13 @@ def _run_in_processes(groups: list[list[Config]], jobs: int) -> Iterator[list[Re
             raise StreamNBError(
                 "a process of the sweep ended unexpectedly; try again with --jobs 1"
             ) from None
-        except StreamNBError:
-            stop_runs()
-            raise
         finally:
             if in_main_thread:
                 signal.signal(signal.SIGINT, previous_handler)
+
+
+def _has_failed(future: Future[list[Report]]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is not None
 
 
 _stop_event: Event  # set by `_init_worker` in each worker process

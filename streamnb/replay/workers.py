@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from streamnb.corpus import Entry, read
 from streamnb.errors import StreamNBError, UnexpectedError
 from streamnb.features.token_counts import TokenCounts
+from streamnb.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -86,11 +88,13 @@ def stream_features(
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
-    context, switch_s = _context(), sys.getswitchinterval()
+    context = _context()
     is_stopped = context.RawValue("b", 0)  # without a lock, which a killed process could hold
-    with ProcessPoolExecutor(jobs - 1, context, _init_worker, (tokenizer, is_stopped)) as pool:
+    with (
+        ProcessPoolExecutor(jobs - 1, context, _init_worker, (tokenizer, is_stopped)) as pool,
+        _short_switch_interval(),
+    ):
         try:
-            sys.setswitchinterval(_SWITCH_S)
             yield from _distribute(iter(entries), tokenizer, pool, jobs)
         except BrokenProcessPool:
             raise StreamNBError(
@@ -98,7 +102,25 @@ def stream_features(
             ) from None
         finally:
             is_stopped.value = 1
-            sys.setswitchinterval(switch_s)
+
+
+_switch_lock = ForkSafeLock()
+_outer_intervals: list[float] = []  # Python's own switch interval, once for each open stream
+
+
+@contextmanager
+def _short_switch_interval() -> Iterator[None]:
+    """Set the switch interval to `_SWITCH_S` while a stream of any thread is open."""
+    with _switch_lock:
+        _outer_intervals.append((_outer_intervals or [sys.getswitchinterval()])[0])
+        sys.setswitchinterval(_SWITCH_S)
+    try:
+        yield
+    finally:
+        with _switch_lock:
+            interval = _outer_intervals.pop()
+            if not _outer_intervals:
+                sys.setswitchinterval(interval)
 
 
 @dataclass

@@ -402,9 +402,19 @@ def test_a_column_of_dates_orders_a_table(tmp_path, name):
 
 
 @pytest.mark.parametrize(
+    ("cell", "day"),
+    [("1999", "1999-01-01"), ("2026", "2026-01-01"), ("2026-03", "2026-03-01")],
+)
+def test_a_year_or_a_month_is_its_first_day(tmp_path, cell, day):
+    write(tmp_path, {"t.csv": f"label,text,sent\nx,a,{cell}\ny,b,{day}\n"})
+    dates = [entry.date for entry in open_corpus(tmp_path / "t.csv", date_column="sent")]
+    assert dates == [datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()] * 2
+
+
+@pytest.mark.parametrize(
     "cell",
     [
-        "yesterday", "1767225600000", "2026-13-01", "01/02/2026", "1_000", "inf",
+        "yesterday", "2026-13", "0000", "1767225600000", "2026-13-01", "01/02/2026", "1_000", "inf",
         "２０２６０１０１０", "1e999",
     ],
 )  # fmt: skip

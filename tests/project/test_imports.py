@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "web": ("classifier", "errors", "evaluate", "features", "mail", "mailbox"),
     "config": ("classifier", "constraints", "corpus", "errors", "features", "foreign_names", "naive_bayes", "parameters", "tables"),
     "partial": ("classifier", "counts", "errors", "evaluate", "features", "naive_bayes", "parameters", "storage", "tables"),
-    "replay": ("classifier", "config", "corpus", "data_format", "errors", "evaluate", "features", "naive_bayes", "partial", "storage"),
+    "replay": ("classifier", "config", "corpus", "data_format", "errors", "evaluate", "features", "locks", "naive_bayes", "partial", "scores", "storage"),
     "tables.experiment": ("config", "corpus", "errors", "naive_bayes", "storage", "tables"),
     "pictures": ("errors", "evaluate", "markup", "storage"),
     "spark": ("classifier", "errors", "evaluate", "mailbox", "partial", "scores", "tables"),

@@ -25,7 +25,7 @@ from streamnb.features.words import Tokenizer
 from streamnb.replay import replay_corpus
 from streamnb.replay.build import make_tokenizer
 from streamnb.replay.examples import skip_or_stop
-from streamnb.replay.run import replay_models
+from streamnb.replay.run import replay_models, top_tokens
 from streamnb.replay.workers import stream_features
 
 
@@ -444,6 +444,35 @@ def test_feed_can_be_left_early(sample):
     source = stream_features(entries, Tokenizer(), 3)
     assert [next(source)[0] for _ in range(5)] == entries[:5]
     source.close()
+
+
+def test_labels_with_equal_text_have_separate_tokens():
+    classifier = Classifier(Tokenizer(), MultinomialNB())
+    classifier.learn_many(["free pills", "lunch"], [1, "1"])
+    tokens = top_tokens(classifier)
+    assert [tokens[key][0][0] for key in ("1", '"1"')] == ["free", "lunch"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"), [("ab", "b"), ("abc", None), (("ham", "spam", "c"), "spam")]
+)
+def test_only_two_classes_or_spam_have_a_positive_class(tmp_path, labels, positive):
+    rows = [f"{label}\tword{label} {n}\n" for n in range(20) for label in labels]
+    (tmp_path / "t.tsv").write_text("".join(rows))
+    report = replay_corpus(build({"corpus": {"path": str(tmp_path / "t.tsv")}}))
+    assert report.as_dict()["positive"] == positive
+
+
+@pytest.mark.parametrize("first_closed", [0, 1])
+def test_streams_that_overlap_restore_the_switch_interval(sample, first_closed):
+    interval_s = sys.getswitchinterval()
+    sources = [stream_features(list(open_corpus(sample)) * 5, Tokenizer(), 2) for _ in range(2)]
+    for source in sources:
+        next(source)
+    sources[first_closed].close()
+    assert sys.getswitchinterval() < interval_s
+    sources[1 - first_closed].close()
+    assert sys.getswitchinterval() == interval_s
 
 
 def test_readers_stop_after_their_message_if_the_feed_is_left(sample, monkeypatch, tmp_path):

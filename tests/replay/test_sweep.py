@@ -73,11 +73,12 @@ def test_an_error_in_another_process_is_one_line(sample, tmp_path):
     assert len(error.splitlines()) == 1
 
 
-def test_an_error_stops_the_other_processes(sample, monkeypatch):
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_error_of_any_process_stops_the_others(sample, monkeypatch, failing):
     stop_events, futures = [], []
 
     class Pool:
-        """The first group fails; the others wait."""
+        """One group fails; the others wait."""
 
         def __init__(self, *_, initargs, **__):
             stop_events.extend(initargs)
@@ -87,12 +88,14 @@ def test_an_error_stops_the_other_processes(sample, monkeypatch):
 
         def __exit__(self, *_):
             assert stop_events[0].is_set()
-            assert all(future.cancelled() for future in futures[1:])
+            assert [future.cancelled() for future in futures] == [
+                index != failing for index in (0, 1)
+            ]
 
         def submit(self, *_):
             futures.append(Future())
-            if len(futures) == 1:
-                futures[0].set_exception(CorpusError("no such file"))
+            if len(futures) == failing + 1:
+                futures[failing].set_exception(CorpusError("no such file"))
             return futures[-1]
 
     monkeypatch.setattr("streamnb.replay.sweep.ProcessPoolExecutor", Pool)
