@@ -23,6 +23,7 @@ CALENDAR_TYPES = frozenset((
     "text/x-vcalendar",
 ))  # fmt: skip
 FORMATTED_TYPES = ENRICHED_TYPES | CALENDAR_TYPES | {"text/rtf"}  # `text_formats` converts them
+ARMOR_START = b"-----BEGIN "  # of data in ASCII: encrypted text, signatures, keys
 # Reports are fields that mail programs show as text; application/ics is text/calendar by Google.
 _OTHER_TEXT = frozenset((
     "application/xhtml+xml", "image/svg+xml", "application/ics", "message/delivery-status",
@@ -45,7 +46,7 @@ _VAGUE_TYPE = lazy_pattern(
 # Types that may be HTML. If the content is not HTML, the declared type is used.
 _PERHAPS_HTML = lazy_pattern(r"(?:application|text)/(?:x-|vnd\.[a-z]+\.)?(?:xhtml|htm|xml).*")
 _MESSAGE_NAME = lazy_pattern(r".*\.(?:eml|mht|mhtml|nws)", re.I | re.S)
-_TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|asc|nfo|diz|readme)", re.I | re.S)
+_TEXT_NAME = lazy_pattern(r".*\.(?:te?xt|log|md|csv|tsv|ics|vcf|nfo|diz|readme)", re.I | re.S)
 _HTML_NAME = lazy_pattern(r".*\.[sx]?html?", re.I | re.S)
 _HTML_START = lazy_pattern(
     rb"(?:\s|\xef\xbb\xbf|<!--.{0,500}?-->|<\?xml[^>]{0,200}>)*+"
@@ -54,7 +55,7 @@ _HTML_START = lazy_pattern(
 )
 # Bytes that do not occur in text of any charset. (ISO-2022 uses ESC.)
 _NOT_TEXT = lazy_pattern(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-_NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN |%PDF|\{\\rtf|begin [0-7]{3} )")
+_NO_READER_TEXT = lazy_pattern(rb"\s*(?:-----BEGIN (?!PGP SIGNED)|%PDF|\{\\rtf|begin [0-7]{3} )")
 SNIFFED = 1024  # bytes that are read to decide whether a part of a vague type is text
 TNEF_START = bytes.fromhex("789f3e22")
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")

@@ -9,7 +9,7 @@ from typing import Literal
 
 from streamnb._core import hidden_spans
 from streamnb.mail.charsets import LATIN, decode_part, to_utf8
-from streamnb.mail.content_types import FORMATTED_TYPES, is_html, is_text
+from streamnb.mail.content_types import ARMOR_START, FORMATTED_TYPES, is_html, is_text
 from streamnb.mail.decode import (
     decode_percent,
     decode_transfer,
@@ -139,13 +139,15 @@ class Part:
         return decode_part(self._plain_content(), self.charset, self.is_html, self.fallback)
 
     def _plain_content(self) -> bytes:
-        """The content as plain text or HTML, without line breaks within words."""
+        """The content as plain text or HTML, without line breaks in words and data of PGP."""
         value = self.index.get(b"content-type", b"")
-        if self.content_type not in FORMATTED_TYPES and value.lower().find(b"delsp") < 0:
-            return self.content
+        content = self.content
+        is_plain = self.content_type not in FORMATTED_TYPES and value.lower().find(b"delsp") < 0
+        if is_plain and content.find(ARMOR_START) < 0:
+            return content
         from streamnb.mail.text_formats import convert_format  # here: few mails need it
 
-        return convert_format(self.content, self.content_type, self.parameters)
+        return convert_format(content, self.content_type, self.parameters)
 
     @property
     def utf8(self) -> bytes:

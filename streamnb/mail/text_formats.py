@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from streamnb.mail.charsets import decode_text
-from streamnb.mail.content_types import CALENDAR_TYPES, ENRICHED_TYPES
+from streamnb.mail.content_types import ARMOR_START, CALENDAR_TYPES, ENRICHED_TYPES
 from streamnb.patterns import lazy_pattern
 
 _FOLD = lazy_pattern(rb"\r?\n[ \t]")
@@ -20,6 +20,15 @@ _QUOTED = lazy_pattern(
 _CHARSET = lazy_pattern(rb";charset=([\w-]{1,40})", re.I)
 _ENRICHED = lazy_pattern(rb"<lt>|<(/?)(param|comment|nl|np)>", re.I)
 _SIGNATURE = b"-- "
+# Data in ASCII of OpenPGP and S/MIME (RFC 9580, 6; RFC 7468), also quoted: all lines have the
+# letters of base64, and the last two can be short. The lines before it are kept.
+_QUOTES = rb"[> \t]{0,20}+"
+_ARMOR = lazy_pattern(
+    rb"^(%b-----BEGIN [A-Z0-9 ]{3,40}+-----[ \t]*\n(?:%b[A-Za-z-]{1,40}+: [^\n]*\n)*+(?:%b\n)?)"
+    rb"(?:%b[A-Za-z0-9+/=]{40,76}+[ \t]*\n)++(?:%b[A-Za-z0-9+/=]{1,76}+[ \t]*\n){0,2}+"
+    rb"(?=%b-----END )" % (6 * (_QUOTES,)),
+    re.M,
+)
 
 
 def convert_format(content: bytes, content_type: str, parameters: Mapping[str, str]) -> bytes:
@@ -43,6 +52,8 @@ def convert_format(content: bytes, content_type: str, parameters: Mapping[str, s
         from streamnb.mail.rtf import read_text  # here: few mails need it
 
         return read_text(content).encode()
+    if content.find(ARMOR_START) >= 0:
+        content = _ARMOR.sub(rb"\1", content)
     return _join_lines(content) if parameters.get("delsp", "").lower() == "yes" else content
 
 

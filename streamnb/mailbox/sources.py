@@ -43,12 +43,13 @@ class SourceMessage(NamedTuple):
 _LOOKED_AT = 1 << 13
 _MAX_NEIGHBOURS = 20  # files read to decide whether an empty file beside them is an mbox
 # Files of programs without mail: indexes and rules of Thunderbird, Evolution, Dovecot, Cyrus,
-# Eudora and Apple Mail, removed messages of MH (`,12` and `#12`), labels and settings that Proton
-# and Google export beside mail, files of Windows, and the history of the SpamAssassin corpus.
+# Eudora and Apple Mail, Apple Mail's attachments, removed messages of MH (`,12` and `#12`), labels
+# and settings that Proton and Google export beside mail, files of Windows, and the history of the
+# SpamAssassin corpus.
 _PROGRAM_FILES = lazy_pattern(
     r".*\.(?:msf|mozmsgs|sbd\.lock|cmeta|ev-summary(?:-meta)?|ibex\.index(?:\.data)?)"
     r"|msgFilterRules\.dat|filterlog\.html|popstate\.dat"
-    r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.(?:header|index|cache|squat)"
+    r"|dovecot[.-].*|subscriptions|maildirsize|maildirfolder|cyrus\.[a-z]+|.*\.emlxpart"
     r"|Info\.plist|table_of_contents|[,#][0-9]+|.*\.toc|.*\.metadata\.json|labels\.json"
     r"|archive_browser\.html|desktop\.ini|Thumbs\.db|cmds",
     re.I,

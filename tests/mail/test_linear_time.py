@@ -78,6 +78,16 @@ HOSTILE = {
         )
         for item in (b"{", b"}", b"\\u1 ", b"\\'e9", b"\\u1\\'e9", b"\\fldinst")
     },
+    **{
+        f"{item!r} of PGP": functools.partial(
+            lambda item, n: convert_format(item * 20 * n, "text/plain", {}), item
+        )
+        for item in (
+            b"-----BEGIN PGP MESSAGE-----\n",
+            b"-----BEGIN PGP MESSAGE-----\n\n" + b"a" * 64 + b"\n",
+            b"-----BEGIN " + b"> " * 20,
+        )
+    },
     "signs of enriched text": lambda n: convert_format(b"<<&" * 200 * n, "text/enriched", {}),
     **{
         f"lists of {item!r} in a style sheet": functools.partial(

@@ -38,7 +38,13 @@ def library_texts(message: email.message.Message) -> list[str]:
         if part.get_content_subtype() in ("enriched", "richtext", "rtf") or part.get_param("delsp"):
             raise UnicodeError  # the library does not convert these and flowed text
         payload = part.get_payload(decode=True)
-        # The library leaves uuencoded files in the text; here they are attachments.
+        # The library leaves uuencoded files and data of PGP in the text.
+        payload = re.sub(
+            rb"^[> ]*[\w+/=]{40,}\s*\n(?:[> ]*[\w+/=]+\s*\n)*(?=[> ]*-----END )",
+            b"",
+            payload,
+            flags=re.M,
+        )
         payload = re.sub(rb"^begin [0-7]{3} .+\n(?:[!-`].*\n)*?end$", b"", payload, flags=re.M)
         if any("Base64" in type(defect).__name__ for defect in part.defects):
             raise UnicodeError  # the library leaves bad base64 as it is

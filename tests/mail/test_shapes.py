@@ -665,6 +665,50 @@ def test_words_of_rtf_are_read_without_its_controls(rtf, words):
     assert not {"rtf", "pard", "ansi", "Arial", "Me", "fldrslt"} & tokens
 
 
+ARMOR = """-----BEGIN PGP %s-----
+Version: GnuPG v2
+
+jA0EBwMCFRkKp3SGcaZgyekbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+jA0EBwMCFRkKp3SGcaZgyekcccccccccccccccccccccccccccccccccccccccccc
+Kp3SGcaZgyek
+=abcd
+-----END PGP %s-----
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "> ", ">", "> > "])
+@pytest.mark.parametrize("kind", ["MESSAGE", "SIGNATURE", "PUBLIC KEY BLOCK"])
+@pytest.mark.parametrize("encoding", ["8bit", "qp", "base64"])
+def test_data_of_pgp_in_text_is_not_words(encoding, kind, prefix):
+    block = "".join(prefix + line for line in (ARMOR % (kind, kind)).splitlines(keepends=True))
+    label, body = ENCODINGS[encoding](f"Shown\n{block}last\n".encode())
+    tokens = MailTokenizer().transform_one(b"Content-Transfer-Encoding: %b\n\n%b" % (label, body))
+    assert {"Shown", "last", "PGP", "GnuPG"} <= set(tokens)
+    assert not [word for word in tokens if "jA0EB" in word or "Kp3SG" in word or "abcd" in word]
+
+
+@pytest.mark.parametrize(
+    "text", ["cheap pills\nbuy now\n", "-----BEGIN PGP MESSAGE-----\n\ncheap pills buy now\n", "cheap\npills\nbuy\nnow\n"]
+)  # fmt: skip
+def test_text_between_the_lines_of_pgp_is_read(text):
+    armor = f"-----BEGIN PGP MESSAGE-----\n\n{text}-----END PGP MESSAGE-----\n"
+    tokens = MailTokenizer().transform_one(b"Subject: x\n\n" + armor.encode())
+    assert {"cheap", "pills", "buy", "now"} <= set(tokens)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_read"),
+    [
+        (ARMOR % ("MESSAGE", "MESSAGE"), False), (ARMOR % ("SIGNATURE", "SIGNATURE"), False),
+        ("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA1\n\nShown\n", True), ("Shown\n", True),
+    ],
+)  # fmt: skip
+def test_an_encrypted_file_is_no_text(content, is_read):
+    kind = b"Content-Type: application/octet-stream; name=encrypted.asc\n\n"
+    tokens = MailTokenizer().transform_one(mixed(kind + content.encode()))
+    assert ("Shown" in tokens, "PGP" in tokens) == (is_read, "SIGNED" in content)
+
+
 @pytest.mark.parametrize("joint", [" ", "; ", ";\n\t"])
 @pytest.mark.parametrize("encoding", ["base64", "qp"])
 def test_fields_on_one_line_are_both_read(encoding, joint):

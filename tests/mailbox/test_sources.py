@@ -27,7 +27,7 @@ FOLDER_DATA = (
 
 @pytest.mark.parametrize(
     "name",
-    ["Inbox.msf", "Inbox.cmeta", "Inbox.ibex.index", "Inbox.ev-summary", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index",
+    ["Inbox.msf", "Inbox.cmeta", "Inbox.ibex.index", "Inbox.ev-summary", "msgFilterRules.dat", "dovecot.index.log", "dovecot-uidlist", "maildirfolder", "cyrus.index", "cyrus.annotations", "13.1.emlxpart",
      ",12", "#3", "Info.plist", "table_of_contents", "In.toc", "ab12.metadata.json", "labels.json",
      "archive_browser.html", "desktop.ini", "Thumbs.db", "cmds", "User Settings/Filters.json"],
 )  # fmt: skip
