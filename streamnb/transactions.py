@@ -249,22 +249,11 @@ class Transactions:
     def _pause(self) -> None:
         """Wait a moment without the lock, so that other threads can read."""
         thread = threading.current_thread()
-        interrupt: BaseException | None = None
         self._waiting.add(thread)
-        self._lock.release()
         try:
-            time.sleep(_PAUSE_S)
-        except BaseException as error:  # for example, Ctrl-C
-            interrupt = error
-        while True:  # the caller must have the lock, also after an interrupt
-            try:
-                self._lock.acquire()
-                break
-            except BaseException as error:
-                interrupt = error
-        self._waiting.discard(thread)
-        if interrupt is not None:
-            raise interrupt
+            threading.Condition(self._lock).wait(_PAUSE_S)  # it has the lock also after Ctrl-C
+        finally:
+            self._waiting.discard(thread)
 
     def retry(self, action: Callable[[], Result]) -> Result:
         """Run a transaction. If the server is lost, run it again, for at most `wait` seconds."""

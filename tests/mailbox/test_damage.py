@@ -4,10 +4,12 @@ import contextlib
 import errno
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -699,22 +701,25 @@ def test_an_import_that_fails_leaves_no_classifier_in_memory(tmp_path, monkeypat
         assert box.verify() == []
 
 
-def test_an_interrupt_while_waiting_leaves_the_lock_to_its_thread(tmp_path, monkeypatch):
+def test_an_interrupt_while_waiting_leaves_the_lock_to_its_thread(tmp_path):
     path = tmp_path / "a.db"
     learn_ten(path)
 
-    def interrupt(_seconds):
-        raise KeyboardInterrupt
+    def interrupt():
+        while not box.database._waiting:
+            time.sleep(0.001)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     with (
         Mailbox(path, wait=60) as box,
         contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer,
     ):
         writer.execute("BEGIN IMMEDIATE")
-        with monkeypatch.context() as patch:
-            patch.setattr("streamnb.transactions.time.sleep", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                box.learn(SPAM, "spam")
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            box.learn(SPAM, "spam")
+        interrupting.join()
         writer.execute("ROLLBACK")
         assert box.classify(HAM).label is not None
         assert box.verify() == []

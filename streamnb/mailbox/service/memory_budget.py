@@ -33,7 +33,7 @@ class MemoryBudget:
         self.wait_s = wait_s
         self.used: int = 0
         self._overdrawn: MessageMemory | None = None
-        self._waiting: set[asyncio.Future[None]] = set()
+        self.freed = asyncio.Event()  # set when memory is free again; each change has its own
 
     def message(self) -> MessageMemory:
         """Return the memory of a new message."""
@@ -52,17 +52,8 @@ class MemoryBudget:
         self.used -= size
         if self._overdrawn is holder:
             self._overdrawn = None
-        for future in self._waiting:
-            if not future.done():
-                future.set_result(None)
-
-    async def _change(self) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
+        self.freed.set()
+        self.freed = asyncio.Event()
 
 
 class MessageMemory:
@@ -87,7 +78,7 @@ class MessageMemory:
         try:
             async with asyncio.timeout(self.budget.wait_s):
                 while not self.take_now(size):
-                    await self.budget._change()
+                    await self.budget.freed.wait()
         except TimeoutError:
             return False
         return True
