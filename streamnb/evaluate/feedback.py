@@ -74,6 +74,7 @@ class FeedbackPolicy:
                 check(name, number)
         # an experiment, not a secret
         self._random = random.Random(getattr(self, "seed", None))  # noqa: S311
+        self._queue = _DueQueue()
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Accept labels and return those that are due after message `latest` was classified."""
@@ -130,8 +131,22 @@ class _DueQueue:
         return released
 
 
+class _DelayedByMessages(FeedbackPolicy):
+    """Base class of policies that release each label a number of messages later."""
+
+    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
+        """Queue the labels and return those that are due."""
+        for label in pending:
+            self._queue.put(latest.position + self._delay(), label)
+        return self._queue.pop_until(latest.position)
+
+    def _delay(self) -> int:
+        """Return the number of messages for the next label."""
+        raise NotImplementedError
+
+
 @dataclass
-class Delayed(FeedbackPolicy):
+class Delayed(_DelayedByMessages):
     """A policy that releases each label a fixed number of messages later.
 
     Parameters
@@ -142,13 +157,9 @@ class Delayed(FeedbackPolicy):
 
     constraints: ClassVar[Mapping[str, Constraint]] = {"messages": Integer(0)}
     messages: int
-    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Queue the labels and return those that are due."""
-        for label in pending:
-            self._queue.put(latest.position + self.messages, label)
-        return self._queue.pop_until(latest.position)
+    def _delay(self) -> int:
+        return self.messages
 
 
 @dataclass
@@ -171,7 +182,6 @@ class DelayedByTime(FeedbackPolicy):
     _clock: float = field(default=-math.inf, repr=False)
     _dates: deque[float] = field(default_factory=lambda: deque(maxlen=_CLOCK_WINDOW), repr=False)
     _arrived: deque[PendingLabel] = field(default_factory=deque, repr=False)
-    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
     def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
         """Queue the labels and return those that are due by the stream's clock."""
@@ -200,7 +210,7 @@ class DelayedByTime(FeedbackPolicy):
 
 
 @dataclass
-class DelayedAtRandom(FeedbackPolicy):
+class DelayedAtRandom(_DelayedByMessages):
     """A policy that releases each label a random number of messages later.
 
     Parameters
@@ -214,17 +224,12 @@ class DelayedAtRandom(FeedbackPolicy):
     constraints: ClassVar[Mapping[str, Constraint]] = {"mean": Number()}
     mean: float
     seed: int = 1
-    _queue: _DueQueue = field(default_factory=_DueQueue, repr=False)
 
-    def release(self, pending: list[PendingLabel], latest: PendingLabel) -> list[PendingLabel]:
-        """Queue the labels and return those that are due."""
+    def _delay(self) -> int:
         # parameter of a geometric distribution that starts at 0
         p_wait = self.mean / (1 + self.mean)
-        for label in pending:
-            u = 1.0 - self._random.random()
-            delay = math.floor(_core.log(u) / _core.log(p_wait)) if p_wait > 0 else 0
-            self._queue.put(latest.position + delay, label)
-        return self._queue.pop_until(latest.position)
+        u = 1.0 - self._random.random()
+        return math.floor(_core.log(u) / _core.log(p_wait)) if p_wait > 0 else 0
 
 
 class _Selection(FeedbackPolicy):
