@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamnb.classifier import Classifier
+from streamnb.classifier import Classifier, MailClassifier, Verdict
 from streamnb.classifier.verdict import Reason
 from streamnb.counts.protocol import Label
 from streamnb.errors import BusyError, StateError, StreamNBError, convert_os_errors
 from streamnb.locks import ForkSafeLock
-from streamnb.mailbox.blend import Opinion, opinion_of
+from streamnb.mailbox.blend import GAINS, Opinion, opinion_of, verdict_of_both
 from streamnb.mailbox.location import WAIT, is_url
 from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.watched_file import WatchedFile, file_state
@@ -190,6 +190,30 @@ class SiteModel:
         except StreamNBError as error:
             self._report(error)
             return []
+
+
+class Guest:
+    """The mailbox of a user without a database. It has learned nothing.
+
+    Attributes
+    ----------
+    base
+        The site's model, which gives the verdicts.
+    """
+
+    def __init__(self) -> None:
+        self.base: SiteModel | None = None
+        self._classifier = MailClassifier(label_noise=0.0)
+
+    def classify(
+        self, message: bytes, reasons: int = 0, costs: Sequence[float] | None = None
+    ) -> Verdict:
+        """Return the verdict on a message, as `Mailbox.classify` does."""
+        site = None if self.base is None else self.base.opinion(message)
+        if self.base is None or site is None or not site.scores:
+            return self._classifier.classify(message, reasons, costs)
+        explain = self.base.reasons
+        return verdict_of_both(self._classifier, GAINS, explain, message, site, reasons, costs)
 
 
 def _is_in_memory(content: _Content) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
 
 from streamnb.errors import (
     BusyError,
@@ -28,7 +27,7 @@ from streamnb.mailbox.mailbox import Mailbox
 from streamnb.mailbox.message_id import message_id
 from streamnb.mailbox.service.addresses import AddressBook
 from streamnb.mailbox.service.response import JudgeOptions, Response, judge
-from streamnb.mailbox.site_model import SiteModel
+from streamnb.mailbox.site_model import Guest, SiteModel
 from streamnb.mailbox.stored_classifier import Outcome
 
 _SLOW_FAILURE_S = 1.0  # seconds: after an error that took longer, later messages fail at once
@@ -124,9 +123,7 @@ class Mailboxes:
         self.pending: list[Future[None]] = []  # work that continues after the replies
         self._open: OrderedDict[str, _OpenMailbox] = OrderedDict()
         self._lock = ForkSafeLock()
-        self._guest: Mailbox | None = None
-        self._guest_lock = ForkSafeLock()
-        self._folder: TemporaryDirectory[str] | None = None  # folder of the guest's database
+        self._guest = Guest()
         self._closed = threading.Event()
         self._outage: BusyError | DamagedDatabaseError | None = None  # why it cannot be opened
         self._damage: str | None = None  # the error of a damaged database
@@ -289,8 +286,8 @@ class Mailboxes:
                     raise
                 if self.warn is not None:
                     self.warn(f"only the site's model is used: {error}")
-        with self._borrow_guest() as mailbox:
-            return judge(mailbox, message, options)
+        self._guest.base = self._site()
+        return judge(self._guest, message, options)
 
     def record(self, user: str | None, message: bytes, response: Response, place: str) -> None:
         """Record a verdict of `judge` after it was sent, if the user can have a database."""
@@ -302,17 +299,6 @@ class Mailboxes:
     def _is_guest(self, user: str | None) -> bool:
         """Return whether only the site's model gives the verdicts of a user."""
         return user is not None and _database_path(user) is None and self._site() is not None
-
-    @contextmanager
-    def _borrow_guest(self) -> Iterator[Mailbox]:
-        """Open a mailbox that has learned nothing, with the site's model."""
-        with self._guest_lock:
-            # a system may clean its folder of temporary files
-            if self._guest is None or self._guest.database.is_replaced():
-                self._folder = TemporaryDirectory(prefix="streamnb-")
-                self._guest = Mailbox(f"{self._folder.name}/guest.db", base=self.base)
-        self._guest.base = self.base
-        yield self._guest
 
     def _site(self) -> SiteModel | None:
         """Return the site's model, also if it was made since the server started."""
@@ -410,9 +396,6 @@ class Mailboxes:
             for entry in self._open.values():
                 if entry.mailbox is not None:
                     entry.mailbox.close()
-        if self._guest is not None and self._folder is not None:
-            self._guest.close()
-            self._folder.cleanup()
 
 
 def _outage_of(error: Exception) -> BusyError | DamagedDatabaseError:

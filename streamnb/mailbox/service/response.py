@@ -8,6 +8,7 @@ from streamnb import __version__
 
 if TYPE_CHECKING:
     from streamnb.mailbox.mailbox import Mailbox
+    from streamnb.mailbox.site_model import Guest
 
 FIELD = "X-Streamnb"
 
@@ -80,7 +81,7 @@ class Response(NamedTuple):
     ready: bool = True
 
 
-def judge(mailbox: Mailbox, message: bytes, options: JudgeOptions = _DEFAULTS) -> Response:
+def judge(mailbox: Mailbox | Guest, message: bytes, options: JudgeOptions = _DEFAULTS) -> Response:
     """Classify a message and return the verdict.
 
     Raises
