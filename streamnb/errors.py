@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from streamnb.patterns import lazy_pattern
 
@@ -229,26 +228,12 @@ class UnexpectedError(StreamNBError):
 
     exit_code: int = 70
 
-    def __init__(self, error: BaseException, exit_code: int = 70) -> None:
+    def __init__(self, error: BaseException | str, exit_code: int = 70) -> None:
+        text = str(error)  # a text is that of an error from another process: pickles have no cause
         if isinstance(error, ImportError):
-            super().__init__(
-                f"cannot load a library (is the system out of memory?): {error_text(error)}"
-            )
-        else:
-            super().__init__(
-                f"internal error ({type(error).__name__}: {error!s:.200}); please "
-                "report it with the output of STREAMNB_TRACEBACK=1"
-            )
+            text = f"cannot load a library (is the system out of memory?): {error_text(error)}"
+        elif isinstance(error, BaseException):
+            text = f"internal error ({type(error).__name__}: {error!s:.200}); please "
+            text += "report it with the output of STREAMNB_TRACEBACK=1"
+        super().__init__(text)
         self.exit_code = exit_code
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The original exception may not be picklable, so only its text is sent.
-        return _unpickle_unexpected, (str(self), self.exit_code)
-
-
-def _unpickle_unexpected(message: str, exit_code: int) -> UnexpectedError:
-    """Return the error that another process sent."""
-    error = UnexpectedError.__new__(UnexpectedError)
-    Exception.__init__(error, message)
-    error.exit_code = exit_code
-    return error

@@ -378,6 +378,7 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
       bogoutil -d ~/.bogofilter/wordlist.db | streamnb import -
     """  # noqa: D301 (\b tells click to keep the lines)
     from streamnb.mailbox.location import default_path, is_url
+    from streamnb.mailbox.recover import remove_database
     from streamnb.mailbox.status import readiness_by_label
     from streamnb.mailbox.transfer.formats import import_file
 
@@ -391,9 +392,8 @@ def import_(file: str, kind: str | None, replace: bool, as_json: bool) -> None:
             missing = readiness_by_label(mailbox)
     except BaseException:
         if is_new:  # a failed import must not leave an empty database
-            for ending in ("", "-wal", "-shm"):
-                with contextlib.suppress(OSError):
-                    os.unlink(path + ending)
+            with contextlib.suppress(OSError):
+                remove_database(path)
         raise
     if as_json:
         click.echo(json.dumps({**result._asdict(), "readiness": missing}))

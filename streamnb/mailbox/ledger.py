@@ -14,6 +14,7 @@ without a place follow.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import struct
@@ -117,7 +118,7 @@ def unpack_tokens(packed: bytes, features_at: FeaturesAt | None = None) -> tuple
         if count_kind != _ONCE:
             counts = reader.numbers(_COUNTS[count_kind], size).astype(np.float64)
         views.append(TokenCounts(fingerprints, counts))
-    if reader.position != len(reader.packed):
+    if reader.read(1):
         raise ValueError("the tokens are damaged")
     return tuple(views)
 
@@ -148,19 +149,15 @@ def places_in(packed: bytes) -> list[Ints]:
     return view_places
 
 
-class _Reader:
+class _Reader(io.BytesIO):
     """A reader of consecutive bytes."""
-
-    def __init__(self, packed: bytes) -> None:
-        self.packed = packed
-        self.position = 0
 
     def take(self, size: int) -> bytes:
         """Return the next bytes. Raise ValueError if there are too few."""
-        start, self.position = self.position, self.position + size
-        if self.position > len(self.packed):
+        content = self.read(size)
+        if len(content) < size:
             raise ValueError("the tokens are cut off")
-        return self.packed[start : self.position]
+        return content
 
     def numbers(self, kind: str, size: int) -> NDArray[Any]:
         """Return the next numbers of a type."""

@@ -185,7 +185,7 @@ def recover(
         )
     making = f"{new}.partial"  # after a kill, the name shows that the file is incomplete
     with convert_os_errors(OutputError, f"{new}: the database cannot be created"):
-        _remove(making)
+        remove_database(making)
     database = Database(damaged, create=False, wait=wait, is_damaged=True)
     try:
         with database.reading():  # one transaction hides changes of other processes
@@ -200,7 +200,7 @@ def recover(
                 making, os.fspath(new)
             )  # fails if another process has created a file of that name
     finally:
-        _remove(making)
+        remove_database(making)
         database.close()
     if done.unchanged or done.overruled:
         losses["a message that is in the ledger twice"] += done.unchanged + done.overruled
@@ -246,7 +246,8 @@ def _create_from_rows(
         return done
 
 
-def _remove(path: str) -> None:
+def remove_database(path: str) -> None:
+    """Remove a file of SQLite and its log, if they exist."""
     for ending in ("", "-wal", "-shm"):
         Path(f"{path}{ending}").unlink(missing_ok=True)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from streamnb.classifier import Classifier
 from streamnb.counts.memory import MemoryCounts
 from streamnb.counts.protocol import Floats, Ints, Keys, Label
-from streamnb.errors import ModelFileError
+from streamnb.errors import CorpusError, ModelFileError
 from streamnb.features.token_counts import TokenCounts
 from streamnb.naive_bayes.model_files import SaveLoadMixin
 from streamnb.naive_bayes.text_model import TextModel
@@ -253,6 +253,18 @@ class LabelledRow(NamedTuple):
     position: int
     label: Label
     x: Any
+
+
+def check_ascending(rows: Iterable[LabelledRow]) -> Iterator[LabelledRow]:
+    """Yield the rows; CorpusError if two have the same position."""
+    last: int | None = None
+    for row in rows:
+        if last is not None and row.position <= last:
+            raise CorpusError(
+                f"position {row.position}: two messages have it; renumber the messages"
+            )
+        last = row.position
+        yield row
 
 
 class PartialCounts(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from streamnb.counts.memory import MemoryCounts, SubsetCounts
 from streamnb.counts.protocol import Floats, Keys, Label
-from streamnb.errors import CorpusError, ModelFileError
+from streamnb.errors import ModelFileError
 from streamnb.evaluate.metrics import RunningMetrics, ScoredPrediction
 from streamnb.evaluate.prequential import Example, PrequentialRun
 from streamnb.partial.partial_counts import (
@@ -21,6 +20,7 @@ from streamnb.partial.partial_counts import (
     PartialCounts,
     Unpacked,
     add_counts,
+    check_ascending,
     check_parts,
     check_sums,
     convert_errors,
@@ -316,12 +316,7 @@ def replay_block(
     learner = _model_at_block(spec, block, prefix)
     model, features_of = split_learner(learner)
     run, metrics = PrequentialRun(model), RunningMetrics(positive)
-    ordered = sorted(rows, key=lambda row: row.position)
-    for row, following in itertools.pairwise(ordered):
-        if row.position == following.position:
-            raise CorpusError(
-                f"position {row.position}: two messages have it; renumber the messages"
-            )
+    ordered = list(check_ascending(sorted(rows, key=lambda row: row.position)))
     features = {row.position: features_of(row.x) for row in ordered}
     # At each position, the message is classified (0) before the due label is learned (1).
     events = [(row.position, 0, row) for row in ordered if row.position // layout.size == block]

@@ -82,6 +82,12 @@ def make_prequential_run(config: Config, classifier: Classifier) -> PrequentialR
     return PrequentialRun(model, make_feedback(config))
 
 
+def absent_class_error(key: str, label: Any, names: list[str]) -> ConfigError:
+    """Return the error for a key with a class that no message has."""
+    classes = ", ".join(names[:10])
+    return ConfigError(f"{key}: no message is of class {label!r:.80}; there are {classes}")
+
+
 def class_error(
     config: Config, labels: Iterable[Any], is_interrupted: bool = False
 ) -> ConfigError | None:
@@ -93,10 +99,7 @@ def class_error(
     names = [str(label) for label in labels]
     positive = getattr(config.model, "positive", "spam")
     if positive not in ("spam", *names) and not is_interrupted:
-        return ConfigError(
-            f"model.positive: no message is of class {positive!r:.80}; there are "
-            f"{', '.join(names[:10])}"
-        )
+        return absent_class_error("model.positive", positive, names)
     prior = getattr(config.model, "prior", None)
     if not isinstance(prior, Mapping):
         return None

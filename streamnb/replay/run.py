@@ -17,7 +17,6 @@ from typing import Any
 from streamnb.classifier import Classifier
 from streamnb.classifier.verdict import feature_name
 from streamnb.config import Config
-from streamnb.config.schema import NoisyConfig
 from streamnb.corpus import Corpus
 from streamnb.errors import ConfigError, CorpusError, StreamNBError, printable
 from streamnb.evaluate import (
@@ -29,6 +28,7 @@ from streamnb.evaluate import (
     Summary,
 )
 from streamnb.replay.build import (
+    absent_class_error,
     class_error,
     make_classifier,
     make_prequential_run,
@@ -215,10 +215,7 @@ def positive_error(config: Config, classes: list[str]) -> ConfigError | None:
     positive = config.evaluate.positive
     if positive is None or not classes or positive in classes:
         return None
-    return ConfigError(
-        f"evaluate.positive: no message is of class {positive!r}; "
-        f"there are {', '.join(classes[:10])}"
-    )
+    return absent_class_error("evaluate.positive", positive, classes)
 
 
 class RunRecord:
@@ -394,15 +391,10 @@ def _find_problem(
     if error is not None:
         return error
     for section in config.feedback:
-        shares = section.share if isinstance(section, NoisyConfig) else None
-        unknown = (
-            [label for label in shares if label not in names] if isinstance(shares, dict) else []
-        )
+        shares = getattr(section, "share", None)
+        unknown = [y for y in shares if y not in names] if isinstance(shares, dict) else []
         if names and unknown:
-            return ConfigError(
-                f"feedback.share: no message is of class {unknown[0]!r}; "
-                f"there are {', '.join(names[:10])}"
-            )
+            return absent_class_error("feedback.share", unknown[0], names)
     return None
 
 

@@ -153,18 +153,6 @@ def position_range(rows: DataFrame, parameter: str) -> tuple[int, int, int]:
     return (low, high, n) if n else (0, -1, 0)
 
 
-def check_ascending(rows: Iterable[LabelledRow]) -> Iterator[LabelledRow]:
-    """Yield the rows; CorpusError if two have the same position."""
-    last: int | None = None
-    for row in rows:
-        if last is not None and row.position <= last:
-            raise CorpusError(
-                f"position {row.position}: two messages have it; renumber the messages"
-            )
-        last = row.position
-        yield row
-
-
 def to_batches(partial_counts: Iterable[PartialCounts], block: int = 0) -> Iterator[pa.RecordBatch]:
     """Yield partial counts as record batches of one row each, because rows are large."""
     for view, part, data in partial_counts:

@@ -13,7 +13,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from streamnb import partial
 from streamnb.classifier import Classifier
-from streamnb.partial.partial_counts import STATE, check_parts
+from streamnb.partial.partial_counts import STATE, check_ascending, check_parts
 from streamnb.spark import arrow_io
 from streamnb.spark.arrow_io import BLOCK, LABEL_TYPES, MESSAGE, PARTIAL_COUNTS, POSITION
 
@@ -147,7 +147,7 @@ def _shard_task(model_name: str, last: int, parts: int) -> Any:
 
     def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         classifier = arrow_io.load_model(model_name, Classifier.load, shared=False)
-        rows = arrow_io.check_ascending(arrow_io.read_rows(batches))
+        rows = check_ascending(arrow_io.read_rows(batches))
         for item in partial.learn_shard(classifier, rows, parts):
             if item.view != STATE or key[0].as_py() == last:
                 yield from arrow_io.to_batches([item])
@@ -199,7 +199,7 @@ def fit_each(frame: DataFrame, learner: Any, group: str) -> DataFrame:
 
     def run(key: Any, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         model, messages = partial.new_model(spec), 0
-        for row in arrow_io.check_ascending(arrow_io.read_rows(batches)):
+        for row in check_ascending(arrow_io.read_rows(batches)):
             model.learn_one(row.x, row.label)
             messages += 1
         data = BytesIO()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import re
-import shutil
 import stat
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -238,13 +237,10 @@ def _export_model(mailbox: Mailbox, path: str) -> None:
             cells.dense(len(counts.labels)), counts.labels, counts.weights,
         )  # fmt: skip
     classifier = Classifier.from_settings(model, mailbox.classifier.settings())
-    with (
-        tempfile.TemporaryDirectory(prefix="streamnb-") as folder,
-        open_output(path, "the export", private=True) as target,
-    ):
-        classifier.save(f"{folder}/model")
-        with open(f"{folder}/model", "rb") as file:
-            shutil.copyfileobj(file, target)
+    content = io.BytesIO()  # a pipe cannot be written at any position
+    classifier.save(content)
+    with open_output(path, "the export", private=True) as target:
+        target.write(content.getbuffer())
 
 
 def _join_names(names: list[bytes | None]) -> tuple[bytes | None, Any]:
